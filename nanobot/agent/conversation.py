@@ -248,6 +248,12 @@ class Conversation:
             await turn.emit(Notice(verdict.text, "warning"))
         return verdict if verdict.kind == "stop" else None
 
+    async def estimate(self, pages: int, requests: int) -> str:
+        """About what so many pages and requests would cost with the model of the turn; empty where it is free."""
+        turn, info = self.turn, self.turn.provider.info
+        budget = turn.budget(info)
+        return await budget.estimate(turn.message, info, pages=pages, requests=requests) if budget is not None else ""
+
     async def _deltas(self, request: Request, cause: Cause | None = None) -> AsyncIterator[Delta]:
         """What one request streams; the answer at its end carries its cost.
 

@@ -319,6 +319,7 @@ class AgentRunner:
             ask=conversation.ask_aside if able.language_model else None,
             ask_room=conversation.aside_room,
             read_pages=conversation.read_pages if able.reads_pages else None,
+            estimate=conversation.estimate,
             taint=turn.taint,
             scheduled=turn.scheduled,
             role=turn.authority,

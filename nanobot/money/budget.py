@@ -323,7 +323,10 @@ class Budget:
         )
 
     def _shown(self, payer: Payer) -> list[_Cap]:
-        return self._common(priced=True) if payer.sender.role == "owner" else self._personal(payer.person)
+        """The caps whose figures somebody is told here."""
+        if payer.sender.role != "owner":
+            return self._personal(payer.person)
+        return self._common(priced=True) if payer.direct else []
 
     @property
     def _more(self) -> tuple[float, float]:

@@ -13,12 +13,13 @@ from nanobot.agent.tools.web.answers import ANSWER_SYSTEM, NOTES_SYSTEM, answer_
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import MessageBus, Notice
+from nanobot.bus.events import MessageBus, Notice, ToolProgress
 from nanobot.config.loader import load_text
 from nanobot.config.paths import Paths
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from nanobot.money.budget import BudgetLimits, Caps
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import Source
@@ -202,6 +203,19 @@ async def test_G28_a_comparison_is_told_to_cite_both_sides_and_a_missing_one_is_
     assert f"\n\n[2] (no title)\nurl: {site.url}/b\n" in both
     assert "cites nothing" not in both
     assert one.startswith("A, in 3 seconds [1].\n\n[The answer cites nothing of source 2.]\n\n[1]")
+
+
+async def test_what_reading_many_pages_costs_is_said_before_they_are_read(fetch: WebFetchTool) -> None:
+    pages = {f"/{number}": plain(f"Page {number} says that the tide is high at noon.") for number in range(6)}
+    async with Website(pages) as site:
+        urls = [f"{site.url}/{number}" for number in range(6)]
+        calls = [Call("web_fetch", {"urls": some, "prompt": "When?"}) for some in (urls, urls[:2])]
+        provider = ScriptedProvider([calls[0], "Noon. [1]", calls[1], "Noon. [1]", "At noon."], capabilities=WIDE)
+        async with agent(provider, fetch, caps=BudgetLimits(Caps(1.0))) as box:
+            await box.ask(" ".join(urls))
+            lines = [item.event.text for item in box.events if isinstance(item.event, ToolProgress)]
+    assert "The model reads 6 pages: about 0.02 to 0.07 USD, 6 pages; today 0.00 of 1.00 USD are used" in lines
+    assert "The model reads 2 pages" in lines
 
 
 async def test_G21_G34_a_page_of_500_000_characters_is_read_in_parts_and_answered_once(fetch: WebFetchTool) -> None:

@@ -112,6 +112,14 @@ class PersonsAnswer(Struct, frozen=True):
 Choose = Callable[[str, tuple[str, ...]], Awaitable[PersonsAnswer]]
 
 
+#: (pages, requests beside them) → about what that costs, in words.
+Estimate = Callable[[int, int], Awaitable[str]]
+
+
+async def _free(_pages: int, _requests: int) -> str:
+    return ""
+
+
 class ToolContext(Struct):
     """What a call may know of its surroundings. Every field has a default, so a tool runs without an agent.
 
@@ -123,7 +131,8 @@ class ToolContext(Struct):
     `result_chars` is where the text of a result is cut, None where it is not.
     `ask` is one request to the turn's model, without tools and history, and None where no language model answers;
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
-    public pages itself, None where its service cannot.
+    public pages itself, None where its service cannot. `estimate` tells in words about what it would cost to read so
+    many pages and to make so many requests, to be said before much is begun; it is empty where that is free.
     `allowed` are the effects that were judged: a call does nothing else. `taint` names the content from outside that
     stands in the conversation. `scheduled`: no person has just spoken. `chats` are those that
     a message may go to besides this one. `role` is the least of those who speak,
@@ -147,6 +156,7 @@ class ToolContext(Struct):
     ask: Ask | None = None
     ask_room: int = 50_000
     read_pages: ReadPages | None = None
+    estimate: Estimate = _free
     made_up: frozenset[str] = frozenset()
     unlinked: Callable[[str], str] = str
     allowed: tuple[Effect, ...] = ()

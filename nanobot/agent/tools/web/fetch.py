@@ -53,6 +53,8 @@ _HEAD_CHARS = 700
 _NO_PROMPT = "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."
 _NO_URL = "The 'prompt' must contain at least one valid URL."
 _SECTION_ALONE = "'section' does not go with 'offset' or 'find'"
+#: So many pages that what reading them costs is said before.
+_MANY = 5
 _NO_MODEL = "No model has read these pages for you."
 
 
@@ -287,7 +289,9 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """The model's answer to `prompt` from the whole pages; where there is none, what was found in them."""
         if not prompt or context.ask is None or not any(one.page.content.text.strip() for one in shown):
             return joined(shown, unread, self._style, notice=_NO_MODEL if prompt else "")
-        await context.progress(f"The model reads {len(shown)} page{'s' * (len(shown) != 1)}")
+        cost = await context.estimate(len(shown), 1) if len(shown) >= _MANY else ""
+        reads = f"The model reads {len(shown)} page{'s' * (len(shown) != 1)}"
+        await context.progress(f"{reads}: {cost}" if cost else reads)
         pages = [(one.source, one.page.content.text) for one in shown if one.page.content.text.strip()]
         try:
             text, notes = await answer_from(pages, prompt, context.ask, context.ask_room)
