@@ -34,7 +34,7 @@ from nanobot.messages import (
 from nanobot.providers.base import Request, ToolSpec, opened
 
 if TYPE_CHECKING:
-    from nanobot.money.budget import BudgetVerdict
+    from nanobot.money.budget import Budget, BudgetVerdict
 
 #: The share of the window that a shortened conversation may take, and the share that tool schemas may.
 _FILL = 0.7
@@ -62,6 +62,7 @@ class Conversation:
         self.window = turn.window or info.capabilities.window
         self.text = AnswerText(turn)
         self.aside_seconds = ASIDE_SECONDS
+        self._held_by: Budget | None = None
         self._tools = tools
         self._blank = Request(
             (),
@@ -242,7 +243,13 @@ class Conversation:
         turn, info = self.turn, self.turn.provider.info
         if (budget := turn.budget(info)) is None:
             return None
-        verdict = await budget.judge(turn.message, info, begun=turn.steps > 0 and not turn.concluding)
+        begun = turn.steps > 0 and not turn.concluding
+        turn.asking = info.model
+        try:
+            self._held_by = budget
+            verdict = await budget.judge(turn.message, info, begun=begun, turn=turn.id, tokens=self._size())
+        finally:
+            turn.asking = ""
         if verdict.kind == "warn":
             turn.notes.append(verdict.text)
             await turn.emit(Notice(verdict.text, "warning"))
@@ -275,6 +282,12 @@ class Conversation:
                     yield delta
         finally:
             self._count_broken(request, said, cause)
+            self.release()
+
+    def release(self) -> None:
+        """No request of the turn is under way any more."""
+        if self._held_by is not None:
+            self._held_by.release(self.turn.id)
 
     def _count_broken(self, request: Request, said: int, cause: Cause | None) -> None:
         if said and self.turn.provider.info.capabilities.language_model:

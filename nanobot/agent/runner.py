@@ -107,6 +107,7 @@ class AgentRunner:
             return await self._out_of(conversation, "seconds")
         finally:
             watch.cancel()
+            conversation.release()
 
     @staticmethod
     async def _sum_up(conversation: Conversation) -> TurnFinished:

@@ -98,8 +98,8 @@ async def overview(store: SessionStore, budget: Budget | None, midnight: datetim
     lines = ["**Usage**", "", *(f"- {_TITLES[period].capitalize()}: {usage.text}" for period, usage in spent)]
     closing = f"{_HOW} tells more."
     if budget is not None:
-        told = await budget.of_person(person) if person else await budget.overview()
-        lines += [f"- Budget: {told}"] if told else []
+        told = await budget.of_person(person) if person else f"budget: {await budget.overview()}"
+        lines += [f"- {told[0].upper()}{told[1:]}"] if told else []
         closing = f"What a service does not tell is reckoned with the prices of {budget.prices.made}. {closing}"
     return "\n".join([*lines, "", closing])
 

@@ -1,8 +1,8 @@
 """How much may be spent: caps by day and by month, for all and for each person, judged before each request to a model.
 
 What was spent is kept in memory and read again from the store every few seconds, so that judging costs next to nothing
-and what other processes spend counts, too. A request that is under way is never broken off: what goes beyond a cap is
-at most what was under way when it was reached.
+and what other processes spend counts, too. A request that is under way is never broken off. Near a cap, turns wait for
+each other, so that what goes beyond it is about one request of each process.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from nanobot.config.schema import BudgetConfig, PriceConfig
 from nanobot.errors import UsageError
-from nanobot.messages import Cause, Role, Usage, usd
+from nanobot.messages import Cause, Role, Usage
 from nanobot.money.prices import Price, Prices, estimate
 
 #: Seconds after which what others spent is read again.
@@ -165,6 +165,9 @@ class Budget:
         self._raised: dict[str, float] = {}
         self._own: dict[str, Caps] = {}
         self._told: dict[str, str] = {}
+        self._typical: dict[str, float] = {}  # USD that a request may cost, by model, as the last ones went
+        self._held: dict[str, tuple[str, float]] = {}  # by turn: for whom a request is under way, and about its USD
+        self._room = asyncio.Event()
 
     @classmethod
     def of(
@@ -181,23 +184,49 @@ class Budget:
         own = {name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in prices.items()}
         return cls(limits, Prices(own), store, notes, midnight)
 
-    async def judge(self, payer: Payer, asked: AskedModel, *, begun: bool = False) -> BudgetVerdict:
+    async def judge(
+        self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0
+    ) -> BudgetVerdict:
         """Whether this model may be asked now. A turn that has `begun` is stopped a little before the cap, so that it
-        can sum up, and what runs by itself earlier still. People are warned once a day."""
+        can sum up, and what runs by itself earlier still. People are warned once a day.
+
+        Where the requests of other turns that are under way may use up the rest, this waits for them, and a request of
+        about so many `tokens` counts as under way from now on, until the turn is let go with `release`.
+        """
         price = self._price(asked)
         if price is not None and price.free:
             return OK
-        await self.refresh()
-        lines = self._lines(payer, priced=price is not None)
-        bound = BY_ITSELF if payer.cause in ("schedule", "watch") else WIND_UP if begun else 1.0
-        full = next((one for one in lines if one.share >= bound), None)
-        if full is not None:
-            told = not await self._first("stopped", payer.person)
-            return BudgetVerdict("stop", self._stopped(full, payer), told)
+        about = max(self._typical.get(asked.model, 0.0), price.cost(Usage(input=tokens)) if price else 0.0)
+        while True:
+            await self.refresh()
+            lines = self._lines(payer, priced=price is not None)
+            bound = BY_ITSELF if payer.cause in ("schedule", "watch") else WIND_UP if begun else 1.0
+            full = next((one for one in lines if one.share >= bound), None)
+            if full is not None:
+                told = not await self._first("stopped", payer.person)
+                return BudgetVerdict("stop", self._stopped(full, payer), told)
+            if not self._crowded(payer, lines, turn, about):
+                break
+            await self._room.wait()
+        if turn:
+            self._held[turn] = payer.person, about
         near = max((one for one in lines), key=lambda one: one.share, default=None)
         if near is not None and near.share >= self.limits.warn_at and await self._first("warned", payer.person):
             return BudgetVerdict("warn", self._warning(near, payer))
         return OK
+
+    def _crowded(self, payer: Payer, lines: list[_Cap], turn: str, about: float) -> bool:
+        """Whether requests of other turns are under way that may use up what is left."""
+        others = [(person, usd) for name, (person, usd) in self._held.items() if name != turn]
+        own, every = sum(usd for person, usd in others if person == payer.person), sum(usd for _, usd in others)
+        under_way = ((one, own if one.own else every) for one in lines if not one.tokens)
+        return any(held and one.used + held + about > one.cap for one, held in under_way)
+
+    def release(self, turn: str) -> None:
+        """The request of a turn has ended, or will not be made."""
+        if self._held.pop(turn, None) is not None:
+            self._room.set()
+            self._room = asyncio.Event()
 
     def charge(self, payer: Payer, asked: AskedModel, answered: str, usage: Usage) -> Usage:
         """Count a request that was made, and `answered` by the model of this name; the usage with what it cost. What
@@ -207,6 +236,7 @@ class Budget:
             price = self._price(asked, answered) or self._price(asked)
             missing = usage.input + usage.output if price is None else 0
             priced = replace(usage, cost=price.cost(usage) if price else 0.0, unpriced=missing)
+        self._typical[asked.model] = max(priced.cost, 0.9 * self._typical.get(asked.model, 0.0))
         for name in ("", payer.person):
             used = self._used.setdefault(name, Used())
             used.day += priced.cost
@@ -279,11 +309,10 @@ class Budget:
         return "; ".join(f"{one.what} {one.figures}" for one in self._common(priced=True)) or "no cap is set"
 
     async def of_person(self, person: str) -> str:
-        """What one person has cost this month, and their cap of a day."""
+        """The caps of one person, and what of them is used; empty where there is none."""
         await self.refresh()
-        used, caps = self._used.get(person, Used()), self._caps(person)
-        own = " of their own" if person in self._own else ""
-        return f"cap {usd(caps.per_day)} a day{own}, {usd(used.day)} used" if caps.per_day is not None else ""
+        told = ", ".join(f"{one.what} {one.figures}" for one in self._personal(person))
+        return f"cap{' of their own' * (person in self._own)}: {told}" if told else ""
 
     async def estimate(self, payer: Payer, asked: AskedModel, *, pages: int = 0, requests: int = 0) -> str:
         """About what so many pages and further requests would cost, and how much of the budget is used: to be said

@@ -38,7 +38,7 @@ async def test_usage_tells_all_with_the_searches_to_the_owner_alone_and_everybod
     assert "- Budget: today 0.00 of 2.00 USD" in whole
     assert whole.endswith("- searches now"), "what the services say takes the place of what was known"
     assert "- Today: 1,200 tokens in (50% from the cache), 34 out, 2 requests, 0.0100 USD" in own
-    assert "- Budget: cap 1.00 USD a day, 0.00 USD used" in own
+    assert "- Cap: today 0.00 of 1.00 USD" in own
     assert "searches" not in own
     assert "not available to you" in await ask(router, "/usage", role="guest")
 

@@ -129,7 +129,9 @@ async def test_a_person_has_caps_of_their_own_and_the_owner_has_none(bank: Bank)
     assert (await bank.judge()).kind == "ok"
     await bank.another().set_caps(ANN.person, Caps(4.0, 40.0))
     assert (await bank.judge(ANN)).kind == "ok", "another process has changed it"
-    assert await bank.budget.of_person(ANN.person) == "cap 4.00 USD a day of their own, 2.50 USD used"
+    assert await bank.budget.of_person(ANN.person) == (
+        "cap of their own: today 2.50 of 4.00 USD, this month 2.50 of 40.00 USD"
+    )
     await bank.budget.set_caps(ANN.person, Caps(0.0, 40.0))
     assert (await bank.judge(ANN)).kind == "stop", "0 is a cap, too"
     await bank.budget.set_caps(ANN.person, None)

@@ -35,13 +35,13 @@ async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them
             stopped = await at.until(eve.chat, lambda line: "budget" in line)
             assert "Your budget for today is used up: 0.60 of 0.50 USD. It goes on tomorrow at 00:00" in stopped
             assert not model.about("word-0x"), "the model was not asked"
-            assert "cap 0.5000 USD a day, 0.6000 USD used" in await at.command(ada, "/people")
-            assert "cap 2.00 USD a day of their own" in await at.command(ada, f"/people {eve.chat} cap 2")
+            assert "cap: today 0.60 of 0.50 USD" in await at.command(ada, "/people")
+            assert "cap of their own: today 0.60 of 2.00 USD" in await at.command(ada, f"/people {eve.chat} cap 2")
             await at.ask(eve)
             whole, own = await at.command(ada, "/usage today by person"), await at.command(eve, "/usage")
             assert f"telegram:{eve.chat}: 200 tokens in" in whole
             assert "Today: 200 tokens in, 20 out, 2 requests, 1.20 USD" in own
-            assert "Budget: cap 2.00 USD a day of their own" in own
+            assert "Cap of their own: today 1.20 of 2.00 USD" in own
             assert "Only the owner may allow more." in await at.command(eve, "/usage raise 5")
 
 

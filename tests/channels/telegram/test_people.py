@@ -155,7 +155,7 @@ async def test_everybody_is_listed_with_role_grants_spending_and_their_own_notes
         usage, person = Usage(input=tokens, cost=0.25), ":".join(key.split(":")[:2])
         await house.ledger.sessions.append(session.id, (AssistantMessage((Text("hi"),), usage=usage, person=person),))
     told = await rights.people("")
-    spent = "this month 1,234 tokens, 0.5000 USD; cap 5.00 USD a day, 0.5000 USD used"
+    spent = "this month 1,234 tokens, 0.5000 USD; cap: today 0.50 of 5.00 USD, this month 0.50 of 50.00 USD"
     assert f"- Ann (`{FRIEND}`), user; may use files; {spent}; USER.md 14 bytes" in told
     assert f"- Zoe (`{STRANGE}`), guest; this month 0 tokens" in told
     assert f"- Chess (`{GROUP}`), a group: everybody there is a guest" in told
@@ -165,9 +165,11 @@ async def test_everybody_is_listed_with_role_grants_spending_and_their_own_notes
 async def test_the_owner_gives_a_person_a_cap_of_their_own_and_takes_it_back(tmp_path: Path) -> None:
     house, rights = await desk(tmp_path)
     await house.access.accept(Person(FRIEND, "Ann Lee"), code_in(await rights.invite("user")))
-    assert await rights.people("Ann Lee cap 2") == "Ann Lee: cap 2.00 USD a day of their own, 0.00 USD used."
-    assert "cap 1.50 USD a day of their own" in await rights.people(f"{FRIEND} cap $1.5 30usd")
-    assert await rights.people("ann cap off") == "Ann Lee: cap 5.00 USD a day, 0.00 USD used."
+    assert await rights.people("Ann Lee cap 2") == (
+        "Ann Lee, cap of their own: today 0.00 of 2.00 USD, this month 0.00 of 50.00 USD."
+    )
+    assert "today 0.00 of 1.50 USD, this month 0.00 of 30.00 USD" in await rights.people(f"{FRIEND} cap $1.5 30usd")
+    assert await rights.people("ann cap off") == ("Ann Lee, cap: today 0.00 of 5.00 USD, this month 0.00 of 50.00 USD.")
     for wrong in ("ann cap lots", "ann cap -1", "ann cap 1 2 3"):
         with pytest.raises(UsageError, match="Name USD for a day"):
             await rights.people(wrong)

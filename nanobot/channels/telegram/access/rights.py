@@ -141,7 +141,7 @@ class Rights(Struct, frozen=True):
         else:
             day, *month = _dollars(amounts, person.id)
             await self.budget.set_caps(payer, Caps(day, month[0] if month else usual.per_month))
-        return f"{person.name or person.id}: {await self.budget.of_person(payer) or 'no cap'}."
+        return f"{person.name or person.id}, {await self.budget.of_person(payer) or 'no cap'}."
 
     async def _ended(self, person: Person, running: Running | None) -> str:
         """A sentence on what was running of somebody who may do less now."""
