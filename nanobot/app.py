@@ -159,7 +159,7 @@ class Nanobot:
         if shared.share is None:
             lock = terminal_jobs_lock(shared.paths.home)
             surfaces += [JobSurface("terminal", one.reports, lock, lent=True) for one in surfaces]
-            return (Scheduler(self._scheduling(), surfaces).run,)
+            return (Scheduler(self._scheduling(), surfaces, file=shared.heartbeat()).run,)
         if shared.share.worker is None:
             return ()
         from nanobot.channels.telegram.settings import settings_of
@@ -196,7 +196,7 @@ class Nanobot:
 
         reports = TerminalReports(self._shared.ledger, self.bus)
         surface = JobSurface("terminal", reports, terminal_jobs_lock(self._shared.paths.home))
-        scheduler = Scheduler(self._scheduling(), [surface])
+        scheduler = Scheduler(self._scheduling(), [surface], file=self._shared.heartbeat())
         works = [asyncio.create_task(one) for one in (reports.run(), scheduler.run())]
         try:
             yield

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from nanobot.cluster.share import Role, Share
     from nanobot.money.budget import Budget
     from nanobot.schedule.appointments import Appointments
+    from nanobot.schedule.heartbeat import Heartbeat
 
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
@@ -88,6 +89,7 @@ class SharedServices(Struct, frozen=True):
     share: "Share | None" = None
     messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
     appointments: "Callable[[], Appointments] | None" = None
+    heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -251,12 +253,22 @@ class Builder:
             {"privacy": "tools.web.privacy"} if private else {},
         )
         kept = (self._paths, self._env, ledger, chats, self.files, self.library, self._templates, self.alarms)
-        return SharedServices(*kept, share, self.messengers, self.appointments)
+        return SharedServices(*kept, share, self.messengers, self.appointments, self._heartbeat)
 
     def _appointments(self, ledger: Ledger) -> "Appointments":
         from nanobot.schedule.appointments import appointments_of
 
         return appointments_of(ledger, self._paths.home, self.defaults.timezone, self._env)
+
+    def _heartbeat(self) -> "Heartbeat | None":
+        """The file of the workspace whose lines are tasks; that of no other folder is one."""
+        from nanobot.schedule.heartbeat import Heartbeat
+
+        project = self._launch.project
+        if self.appointments is None or self._steering is None or (project is not None and project.workspace):
+            return None
+        made, minutes = self.appointments(), self._loaded.config.schedule.heartbeat_minutes
+        return Heartbeat(made.jobs, self._steering, made.zone, minutes, foreign=self.files.foreign_below)
 
     def _schedule(self) -> ToolLike:
         if self._launch.ephemeral:

@@ -92,6 +92,16 @@ class Prompted(Struct, frozen=True):
     delay: str = ""
 
 
+class JobFile(Protocol):
+    """A file whose lines are jobs. Both may wait for the disk a moment."""
+
+    def changed(self) -> bool:
+        """Whether it is to be read again."""
+
+    async def read(self) -> None:
+        """Make the rows those of the file. Raises `StoreError`."""
+
+
 #: What does the jobs of a kind that need no turn: the job and its due time → what its chat is told, empty for nothing.
 #: Raises `NanobotError`.
 JobWork = Callable[[ScheduledJob, datetime], Awaitable[str]]
@@ -115,7 +125,7 @@ class ScheduleServices(Struct, frozen=True):
 
 
 class Scheduler:
-    """Does the jobs of these surfaces. `refresh` runs before the rows are read, `clock` tells the time in UTC.
+    """Does the jobs of these surfaces. `file` is one whose lines are jobs, `clock` tells the time in UTC.
 
     `read_seconds` is how long a change that no signal tells of may stay unseen; None: until the next due time.
     """
@@ -125,9 +135,11 @@ class Scheduler:
         services: ScheduleServices,
         surfaces: Iterable[JobSurface],
         *,
+        file: JobFile | None = None,
         read_seconds: float | None = None,
         clock: Clock = now,
     ) -> None:
+        self._file = file
         self._services = services
         self._surfaces = tuple(surfaces)
         self._read_seconds = read_seconds
@@ -169,6 +181,8 @@ class Scheduler:
     async def serve_due(self) -> datetime:
         """Do what is due now; when to look again."""
         await self._notice_put_back()
+        if self._file is not None:
+            await self._file.read()
         at = self._clock()
         next_times = [await self._serve_surface(surface, at) for surface in self._surfaces]
         if self._tidied == NEVER or at - self._tidied > _DAY:
@@ -190,6 +204,8 @@ class Scheduler:
         while not self._changed.is_set():
             left = (until - self._clock()).total_seconds()
             if left <= 0 or (end is not None and time.monotonic() >= end) or self._was_put_back():
+                return
+            if self._file is not None and self._file.changed():
                 return
             try:
                 async with asyncio.timeout(min(left, LOOK_SECONDS, LOOK_SECONDS if most is None else most)):
@@ -238,7 +254,7 @@ class Scheduler:
             logger.warning("job {} is taken away: {} may not have it any more", job.id, job.person)
             await jobs.change((job.id,), lambda _: None)
             return
-        past, address = missed(job, at), Address.of(job.chat)
+        past, address = await self._missed(job, at), Address.of(job.chat)
         key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S}"
         if past.run is None:
             items = await reports.line(address, key, _skipped(job, past))
@@ -251,6 +267,13 @@ class Scheduler:
             arrival = Arrival(key, encode(prompted).decode(), f"{CHANNEL}:{job.id}")
             await jobs.serve(job, past.due, at, result="runs", prompt=(surface.inbox, arrival))
         reports.wake()
+
+    async def _missed(self, job: ScheduledJob, at: datetime) -> Missed:
+        """What of a job has to be done; what was served before the clock was put back was not missed."""
+        past = missed(job, at)
+        if not past.count:
+            return past
+        return replace(past, count=max(0, past.count - await self._services.jobs.served(job.id, job.due, past.due)))
 
     # Turns
 

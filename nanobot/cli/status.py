@@ -60,8 +60,6 @@ def _gateway(path: Path, *, telegram: bool) -> list[str]:
 def _unread(workspace: Path) -> list[str]:
     """What an older version put into the workspace and nothing reads or keeps."""
     lines = []
-    if (workspace / "HEARTBEAT.md").exists():
-        lines.append("- HEARTBEAT.md: nothing reads it; delete it, or move what matters to AGENTS.md")
     with suppress(OSError, UnicodeError):
         if _OLD_PROMISE in (workspace / "AGENTS.md").read_text(encoding="utf-8"):
             lines.append(

@@ -238,6 +238,14 @@ class LibraryConfig(Section, frozen=True):
     minutes: Annotated[float, Meta(gt=0), "Minutes after which a gateway looks for documents that were changed."] = 10
 
 
+class ScheduleConfig(Section, frozen=True):
+    """What comes at set times; `/schedule` sets it."""
+
+    heartbeat_minutes: Annotated[
+        int, Meta(ge=0), "Minutes between two looks at lines of HEARTBEAT.md without a time, at least 5; 0: none."
+    ] = 60
+
+
 class Config(Section, frozen=True):
     """The whole configuration. Every key is optional."""
 
@@ -256,3 +264,4 @@ class Config(Section, frozen=True):
     ] = field(default_factory=dict)
     gateway: GatewayConfig = GatewayConfig()
     library: LibraryConfig = LibraryConfig()
+    schedule: ScheduleConfig = ScheduleConfig()

@@ -88,7 +88,7 @@ class Appointments:
     ) -> None:
         self.jobs = jobs
         self._ledger = ledger
-        self._zone = zone
+        self.zone = zone
         self._absent = absent
         self._clock = clock
 
@@ -108,7 +108,7 @@ class Appointments:
         kind: JobKind = "ask" if action == "do" else "remind"
         line = rest if action in ("add", "do") else words
         try:
-            when, text = split(line, self._clock(), zone_named(self._zone))
+            when, text = split(line, self._clock(), zone_named(self.zone))
         except UsageError as error:
             near = nearest(word, _ACTIONS) if len(words.split()) < 3 else None
             hint = f" Did you mean `/schedule {near}`?" if near else ""
@@ -123,7 +123,7 @@ class Appointments:
 
     def read(self, phrase: str) -> When:
         """What a phrase means now. Raises `UsageError`."""
-        return understand(phrase, self._clock(), zone_named(self._zone))
+        return understand(phrase, self._clock(), zone_named(self.zone))
 
     async def listed(self, who: Who) -> str:
         """The jobs of a person, with their next runs and how the last ones went."""
@@ -132,7 +132,7 @@ class Appointments:
         over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
         if not found:
             return f"Nothing is scheduled.\n\n{_HOW}"
-        lines = [f"**Schedule** ({self._zone})", "", *map(_line, open_ones)] if open_ones else ["Nothing is to come."]
+        lines = [f"**Schedule** ({self.zone})", "", *map(_line, open_ones)] if open_ones else ["Nothing is to come."]
         lines += ["", "**Over**", "", *map(_line, over[-5:])] if over else []
         quiet = next((job.quiet for job in found if job.quiet), "")
         lines += ["", f"Quiet hours: {quiet}, for what runs at intervals."] if quiet else []
@@ -154,7 +154,7 @@ class Appointments:
 
         done = await self.jobs.change([job.id for job in jobs], changed)
         said = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Runs now"}[action]
-        files = {job.origin for job in done if job.origin}
+        files = {job.origin.split()[0] for job in done if job.origin}
         note = (
             f" A line of {', '.join(sorted(files))} comes back unless it is ticked or taken out there." if files else ""
         )
@@ -182,7 +182,7 @@ class Appointments:
             kind=kind,
             text=text,
             when=when,
-            zone=self._zone,
+            zone=self.zone,
             person=who.person,
             chat=who.chat,
             direct=who.direct,
@@ -292,7 +292,7 @@ def _next(job: ScheduledJob) -> str:
 def _line(job: ScheduledJob, *, short: bool = False) -> str:
     """A job in a list."""
     kind = {"remind": "", "ask": "task: ", "watch": "watch: "}[job.kind]
-    origin = f" (from {job.origin})" if job.origin else ""
+    origin = f" (from {job.origin.split()[0]})" if job.origin else ""
     if short:
         return f"- `{job.id}` {kind}{_title(job)}{origin}"
     last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""

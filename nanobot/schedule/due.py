@@ -23,7 +23,7 @@ _SPREAD = 240
 class Missed(Struct, frozen=True):
     """What was due and is past: `run` is the due time that is made up for, None for none; `due` the latest one.
 
-    `count` is how many were missed: all of them, without the one that is in time.
+    `count` is for how many of them nothing comes.
     """
 
     due: datetime
@@ -90,11 +90,9 @@ def missed(job: ScheduledJob, now: datetime) -> Missed:
         recent = takewhile(lambda due: done_at(job, due) <= now, due_times(job, max(past[-1], now - 2 * TOO_LATE)))
         past += islice(recent, 10 * MOST_COUNTED)
     latest = past[-1]
-    count = min(len(past), MOST_COUNTED)
-    if now - done_at(job, latest) <= LATE:
-        return Missed(latest, latest, count - 1)
-    wanted = job.missed == "once" and now - latest <= TOO_LATE
-    return Missed(latest, latest if wanted else None, count)
+    in_time = now - done_at(job, latest) <= LATE
+    wanted = in_time or (job.missed == "once" and now - latest <= TOO_LATE)
+    return Missed(latest, latest if wanted else None, min(len(past), MOST_COUNTED) - wanted)
 
 
 def _due_times(when: When, zone: tzinfo, after: datetime) -> Iterator[datetime]:

@@ -71,7 +71,7 @@ class ScheduledJob(Struct, frozen=True, kw_only=True):
     `kind`: a reminder, whose `text` is said as it is; a prompt for the agent; or a watch, whose `text` is what
     `nanobot.watch` keeps of it. `zone` is the IANA name of the zone of its times. `person` is who made it
     (`telegram:42`), `chat` the key of the chat that hears of it, which nobody else reads where it is `direct`. `origin`
-    names the file that it is a line of, if any; `quiet` is empty or hours such as `22:00-07:00`.
+    names the file that it is a line of, and the line, if any; `quiet` is empty or hours such as `22:00-07:00`.
 
     `due` is its next due time, and `at` when that is done: a little later for what is spread. `last` is when it ran,
     `result` how that ended, in one line; `failures` counts those in a row.

@@ -109,20 +109,23 @@ class JobStore:
         self._wake.ring()
         return count
 
-    async def follow(self, origin: str, person: str, jobs: Sequence[ScheduledJob], now: datetime) -> None:
-        """Let the jobs of a file be these: those that are new come, those that are gone go, the others stay."""
+    async def follow(self, file: str, person: str, jobs: Sequence[ScheduledJob], now: datetime) -> None:
+        """Let the jobs of a file be these, which are known by their origin: what is new comes, what is not among them
+        goes, the others stay as they are."""
+        first = f"{file} "
 
-        async def work(db: Transaction) -> None:
-            query = f"{_SELECT} WHERE origin = :origin AND person = :person"
-            known = {(one.text, written(one.when)): one for one in await _jobs(db, query, origin=origin, person=person)}
-            wanted = {(one.text, written(one.when)): one for one in jobs}
-            for key in known.keys() - wanted.keys():
-                await db.change("DELETE FROM job WHERE id = :id", id=known[key].id)
-            for key in [key for key in wanted if key not in known]:
-                await _insert(db, wanted[key], now)
+        async def work(db: Transaction) -> bool:
+            query = f"{_SELECT} WHERE person = :person AND substr(origin, 1, :length) = :first"
+            found = await _jobs(db, query, person=person, length=len(first), first=first)
+            known, wanted = {one.origin: one for one in found}, {one.origin: one for one in jobs}
+            for origin in known.keys() - wanted.keys():
+                await db.change("DELETE FROM job WHERE id = :id", id=known[origin].id)
+            for origin in [origin for origin in wanted if origin not in known]:
+                await _insert(db, wanted[origin], now)
+            return known.keys() != wanted.keys()
 
-        await self._ledger.database.run(work, durable=True)
-        self._wake.ring()
+        if await self._ledger.database.run(work, durable=True):
+            self._wake.ring()
 
     # Running them
 
@@ -137,6 +140,13 @@ class JobStore:
         query = f"{_SELECT} WHERE {_OURS} AND at <= :now ORDER BY at, id"
         values = {"now": stamp(now), **_prefix(channel)}
         return await self._ledger.database.read(lambda db: _jobs(db, query, **values))
+
+    async def served(self, number: int, since: datetime, until: datetime) -> int:
+        """How many due times of a job were served from `since` on and before `until`."""
+        query = "SELECT count(*) FROM fired WHERE job = :job AND due >= :since AND due < :until"
+        values: dict[str, Value] = {"job": number, "since": stamp(since), "until": stamp(until)}
+        found = await self._ledger.database.read(lambda db: db.fetch(tuple[int], query, **values))
+        return found[0][0]
 
     async def serve(
         self,
@@ -190,11 +200,11 @@ class JobStore:
         await self.change([job.id for job in repeated], plan)
 
     async def forget(self, now: datetime) -> None:
-        """Let go of what was served and is over since long."""
+        """Let go of what was served and is over since long. A line of a file stays known as long as it stands there."""
 
         async def work(db: Transaction) -> None:
             await db.change("DELETE FROM fired WHERE at < :old", old=stamp(now - _KEEP_FIRED))
-            over = "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old"
+            over = "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old AND origin = ''"
             values = {"never": stamp(NEVER), "ever": stamp(EVER), "old": stamp(now - _KEEP_OVER)}
             await db.change(over, **values)
 

@@ -1,0 +1,132 @@
+"""HEARTBEAT.md of the workspace: its open lines are tasks of the schedule, and there is no other mechanism for them.
+
+A line with a time, such as `- [ ] every morning at 8: look for mail`, is a task at that time. Those without one are one
+task that looks at all of them at an interval. A line that is ticked, or gone, is no task any more.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC
+from pathlib import Path
+
+from loguru import logger
+
+from nanobot.errors import UsageError
+from nanobot.schedule.appointments import MOST_TEXT
+from nanobot.schedule.due import judge
+from nanobot.schedule.job import Every, ScheduledJob, When, zone_named
+from nanobot.schedule.phrases import split
+from nanobot.schedule.store import JobStore
+from nanobot.session.database import Clock, now
+from nanobot.utils.text import shorten
+
+NAME = "HEARTBEAT.md"
+_LEAST_MINUTES = 5
+#: Bytes of the file that are read, and lines of it that count.
+_MOST_BYTES, _MOST_LINES = 64_000, 100
+_ITEM = re.compile(r"\s{0,3}[-*+]\s+(?:\[(?P<mark>.)\]\s+)?(?P<text>\S.*)")
+_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+_ASK = "Look at these open lines of HEARTBEAT.md, and do what is to be done now, if anything:"
+#: What tells whether a file is still the one that was read.
+_State = tuple[int, int, int] | None
+
+
+class Heartbeat:
+    """Keeps the rows of the schedule as the file in `workspace` has them, for the owner at the terminal.
+
+    `minutes` lie between two looks at lines without a time; 0: nobody looks at them. `foreign` names the files below a
+    folder that hold content from outside: such a file counts only when its owner has trusted it.
+    """
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        workspace: Path,
+        zone: str,
+        minutes: int,
+        *,
+        foreign: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
+        clock: Clock = now,
+    ) -> None:
+        self._jobs = jobs
+        self._path = workspace / NAME
+        self._zone = zone
+        self._minutes = minutes
+        self._foreign = foreign
+        self._clock = clock
+        self._known: _State | int = 0  # 0 before the first look
+
+    def changed(self) -> bool:
+        """Whether the file is another one than that which was read. Costs one look at it."""
+        return self._state() != self._known
+
+    async def read(self) -> None:
+        """Make the rows those of the file, where it has changed. Raises `StoreError`."""
+        state = self._state()
+        if state == self._known:
+            return
+        text = self._text() if state is not None else ""
+        if text and str(self._path.resolve()) in self._foreign(self._path.parent.resolve()):
+            logger.warning("{} came from outside and does not count; /trust {} lets it", NAME, NAME)
+            text = ""
+        await self._jobs.follow(NAME, "terminal:local", tuple(self._tasks(text)), self._clock())
+        self._known = state
+
+    def _tasks(self, text: str) -> Iterator[ScheduledJob]:
+        """The tasks of the open lines, each known by its line."""
+        at, untimed = self._clock(), list[str]()
+        for line in open_lines(text):
+            try:
+                when, task = split(line, at, zone_named(self._zone))
+                made = self._task(when, task or line, line)
+                judge(made)
+            except UsageError:
+                untimed.append(line)
+            else:
+                yield made
+        if untimed and self._minutes:
+            lines = "\n".join((_ASK, "", *(f"- {line}" for line in untimed)))
+            often = Every(max(self._minutes, _LEAST_MINUTES) * 60, at.astimezone(UTC))
+            yield self._task(often, lines, f"{often.seconds} {lines}")
+
+    def _task(self, when: When, text: str, line: str) -> ScheduledJob:
+        digest = hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()[:12]
+        return ScheduledJob(
+            kind="ask",
+            text=shorten(text, MOST_TEXT),
+            when=when,
+            zone=self._zone,
+            person="terminal:local",
+            chat="terminal:local",
+            origin=f"{NAME} {digest}",
+        )
+
+    def _state(self) -> _State:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _text(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                return os.read(file.fileno(), _MOST_BYTES).decode("utf-8", "replace")
+        except OSError as error:
+            logger.warning("{} cannot be read: {}", self._path, error)
+            return ""
+
+
+def open_lines(text: str) -> list[str]:
+    """The items of lists in a Markdown text that are not ticked, outside of code and comments, each once."""
+    found: dict[str, None] = {}
+    fenced = False
+    for line in re.sub(r"<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL).splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        item = None if fenced else _ITEM.match(line)
+        if item is not None and (item["mark"] or " ") == " ":
+            found[item["text"].strip()] = None
+    return list(found)[:_MOST_LINES]

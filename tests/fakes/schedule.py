@@ -1,0 +1,85 @@
+"""A surface for the schedule without a channel, and a database whose process can die at any of its works."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.session.database import Transaction
+from nanobot.session.ledger import OutboxItem
+from nanobot.session.sqlite import MemoryDatabase
+
+T = TypeVar("T")
+
+
+class PlainReports:
+    """Meets `agent.scheduler.Reports`: rows of plain text. `people` may have entries."""
+
+    def __init__(self, *people: str, channel: str = "telegram:1") -> None:
+        self.people = {one: Sender(one.partition(":")[2], role="owner") for one in people}
+        self._channel = channel
+
+    async def sender(self, person: str) -> Sender | None:
+        return self.people.get(person)
+
+    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
+        return (OutboxItem(key, 0, self._channel, address.chat, text),)
+
+    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        return (OutboxItem(message.id, 0, self._channel, message.address.chat, finished.text),)
+
+    def wake(self) -> None:
+        return
+
+
+class Killed(asyncio.CancelledError):
+    """The process is dead: nothing that it does comes about any more."""
+
+
+class Disk(MemoryDatabase):
+    """What outlives processes; each has a `MortalDatabase` on it."""
+
+
+class MortalDatabase:
+    """The database as one process has it. In one of `odds` works it dies, before the work or after it was kept."""
+
+    place, worker = "memory", ""
+
+    def __init__(self, disk: Disk, chance: random.Random, odds: int = 0) -> None:
+        self._disk, self._chance, self._odds = disk, chance, odds
+        self.request, self.members = disk.request, disk.members
+        self.dead = asyncio.Event()
+
+    def kill(self) -> None:
+        self.dead.set()
+
+    async def run(
+        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
+    ) -> T:
+        dies = bool(self._odds) and self._chance.randrange(self._odds) == 0
+        if dies and self._chance.random() < 0.5:
+            self.kill()
+        self._judge()
+        made = await self._disk.run(work, durable=durable, fenced=fenced)
+        if dies:
+            self.kill()
+        self._judge()
+        return made
+
+    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+        self._judge()
+        return await self._disk.read(work, long=long)
+
+    async def hold(self, session_id: str) -> str:
+        return await self._disk.hold(session_id)
+
+    async def drop(self, session_id: str) -> None:
+        await self._disk.drop(session_id)
+
+    async def aclose(self) -> None:
+        return
+
+    def _judge(self) -> None:
+        if self.dead.is_set():
+            raise Killed
