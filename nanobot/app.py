@@ -238,6 +238,7 @@ def prepare() -> None:
     import nanobot.agent.tools.files.change
     import nanobot.agent.tools.files.find
     import nanobot.agent.tools.files.read
+    import nanobot.agent.tools.knowledge.remember
     import nanobot.agent.tools.web.fetch
     import nanobot.agent.tools.web.search  # noqa: F401 - imported for those who ask next
 

@@ -69,6 +69,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.text", "datetime"),  # of all that import the small functions on text one reads dates
     ("nanobot.utils.text", "email.utils"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),
+    ("nanobot.agent.context", "nanobot.library.lines"),  # few memories are longer than what is shown
     ("nanobot.agent.external_tools", "nanobot.agent.tools.mcp.servers"),
     ("nanobot.agent.external_tools", "nanobot.agent.tools.web.search"),  # no tool is imported before it is called
     ("nanobot.agent.external_tools", "nanobot.web.usage"),

@@ -31,6 +31,8 @@ CONTEXT_FILES: tuple[tuple[str, str], ...] = (
     ("USER.md", "About the user"),
     ("memory/MEMORY.md", "What you remember"),
 )
+#: The one of which the newest lines count, and the characters of it that are looked at.
+_MEMORY, _MEMORY_READ = CONTEXT_FILES[-1][0], 2_000_000
 #: Those that belong to one person, and are shown to the model where nobody else reads the answer.
 PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 
@@ -50,12 +52,21 @@ _LONG_TEXT = 20_000
 
 
 class ContextFile(Struct, frozen=True):
-    """One file of the workspace as it went into the prompt; `size` is the file's length in bytes."""
+    """One file of the workspace as it went into the prompt; `size` is the file's length in bytes, and `left` counts
+    the lines of a memory that are not shown."""
 
     name: str
     text: str
     size: int
     cut: bool
+    left: int = 0
+
+    @property
+    def note(self) -> str:
+        """What is told below a file that is not shown whole."""
+        if self.left:
+            return f"\n\n[The pinned and the newest lines are shown. `recall` finds the other {self.left}.]"
+        return f"\n\n[Cut: {self.name} is longer than what is shown.]" if self.cut else ""
 
 
 def _utc_now() -> datetime:
@@ -121,10 +132,9 @@ class ContextBuilder:
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
         own = (self.workspace.resolve() / "templates").rglob("*") if self.workspace else iter(())
         templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
+        found = self.files(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
-        for file in self.files(window, role=role, folder=folder):
-            note = f"\n\n[Cut: {file.name} is longer than what is shown.]" if file.cut else ""
-            parts.append(f"## {headings[file.name]} ({file.name})\n\n{file.text}{note}")
+        parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found]
         if folder == "":
             parts += self._instructions()
         return "\n\n".join(parts)
@@ -192,12 +202,16 @@ class ContextBuilder:
                 before, file = self._read_before.get(place, ((), None))
                 if before == state:
                     return file
-                text = stream.read(limit + 1)
+                text = stream.read(_MEMORY_READ if name == _MEMORY else limit + 1)
         except OSError:
             return None
-        cut = len(text) > limit
+        cut, left = len(text) > limit, 0
+        if cut and name == _MEMORY:
+            from nanobot.library.lines import fitting
+
+            text, left = fitting(text, limit)
         text = text[:limit].strip()
-        file = ContextFile(name, text, max(now.st_size, len(text)), cut) if text else None
+        file = ContextFile(name, text, max(now.st_size, len(text)), cut, left) if text else None
         self._read_before[place] = (state, file)
         return file
 

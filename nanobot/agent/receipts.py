@@ -1,8 +1,8 @@
 """What a turn has really done, and whether its answer claims more.
 
-A claim is a sentence in which the speaker says to have done something now: "I've saved it to notes.md". Questions,
-offers, negations, what was done earlier and what is quoted are none. Where it is in doubt, it is no claim: a false
-alarm under an honest answer is worse than a claim that is missed.
+A claim is a sentence in which the speaker says to have done something now: "I've saved it to notes.md", or promises to
+remember something. Questions, offers, negations, what was done earlier and what is quoted are none. Where it is in
+doubt, it is no claim: a false alarm under an honest answer is worse than a claim that is missed.
 """
 
 import re
@@ -89,6 +89,7 @@ class _Language(Struct, frozen=True):
     things: Mapping[ClaimKind, str]
     unless: str
     past: str
+    promises: str
 
 
 _LANGUAGES: Mapping[str, _Language] = {
@@ -116,9 +117,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         r"\b(?:not|never|nothing|how|can|cannot|could|would|will|shall|should|may|might|must|if|unless|once|when|whenever"
         r"|until|before|after|to|say|says|said|that|as|because|like|imagine|suppose)\b|n['’]t\b",
         r"\b(?:yesterday|earlier|previously|ago|already|last|before|formerly|once|back then|link|if)\b",
+        r"\bI(?:['’]ll| will| shall)(?: (?:always|also|certainly|definitely|gladly|now))? remember\b",
     ),
     "de": _Language(
-        ("ich hab", "habe ich", "hab ich"),
+        ("ich hab", "habe ich", "hab ich", "mir", "erinnern"),
         r"\b(?:ich habe?|habe? ich)\b[^,;:]{{0,120}}?\b(?:{})\b",
         {
             "write": "gespeichert|geschrieben|erstellt|angelegt|aktualisiert|geändert|bearbeitet|abgelegt|umbenannt",
@@ -138,9 +140,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:nicht|nichts|nie|kein\w*|wenn|falls|sobald|als|dass|ob|würde|könnte|kann|bevor|nachdem)\b",
         r"\b(?:gestern|vorgestern|früher|vorhin|neulich|letzte\w*|damals|bereits|schon|nichts?|kein\w*)\b|\bvor \w+",
+        r"\b(?:ich (?:merke|werde) mir\b|(?:merke|werde) ich mir\b|ich werde mich (?:daran|an)\b[^.]*\berinnern\b)",
     ),
     "fr": _Language(
-        ("j'ai", "j’ai"),
+        ("j'ai", "j’ai", "je m", "je ret", "je vais"),
         r"\bj['’]ai (?:\w+ )?(?:{})(?![\w])",
         {
             "write": "enregistré|écrit|créé|sauvegardé|modifié|mis à jour|renommé",
@@ -160,6 +163,7 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:si|quand|lorsque|que|avant|après|pas|jamais|rien)\b|qu['’]",
         r"\b(?:hier|avant|déjà|dernière?|auparavant|ago)\b|\bil y a\b|\bn['’]ai\b",
+        r"\bje (?:m['’]en souviendrai|me souviendrai|retiendrai|vais (?:m['’]en souvenir|retenir|mémoriser))\b",
     ),
     "es": _Language(
         ("he ", "é"),
@@ -182,9 +186,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:no|nunca|nada|si|cuando|que|antes|después)\b",
         r"\b(?:ayer|anoche|antes|ya|último|última|pasad[oa])\b|\bhace \w+",
+        r"\b(?:lo |la )?(?:recordaré|memorizaré|tendré presente)\b",
     ),
     "it": _Language(
-        ("ho ",),
+        ("ho ", "erò"),
         r"(?<!\w)ho (?:\w+ )?(?:{})(?!\w)",
         {
             "write": "salvato|creato|scritto|aggiornato|modificato",
@@ -204,9 +209,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:non|mai|niente|nulla|se|quando|che|prima|dopo)\b",
         r"\b(?:ieri|prima|già|scors[oa]|ultim[oa])\b|\w+ fa\b",
+        r"\b(?:me (?:lo|la|ne) )?(?:ricorderò|memorizzerò)\b",
     ),
     "pt": _Language(
-        ("ei ", "i o", "i a", "i um"),
+        ("ei ", "i o", "i a", "i um", "vou ", "ei."),
         r"(?<!\w)(?:{})(?!\w)",
         {
             "write": "salvei|guardei|gravei|criei|escrevi|atualizei",
@@ -226,9 +232,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:não|nunca|nada|se|quando|que|antes|depois)\b",
         r"\b(?:ontem|antes|já|passad[oa]|últim[oa])\b|\bhá \w+",
+        r"\b(?:vou (?:me )?lembrar|lembrarei|vou memorizar)\b",
     ),
     "nl": _Language(
-        ("ik heb", "heb ik"),
+        ("ik heb", "heb ik", "onthoud"),
         r"\b(?:ik heb|heb ik)\b[^,;:]{{0,120}}?\b(?:{})\b",
         {
             "write": "opgeslagen|geschreven|gemaakt|aangemaakt|bijgewerkt|gewijzigd|bewaard",
@@ -248,9 +255,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:niet|niets|nooit|geen|als|wanneer|dat|zodra|voordat|nadat)\b",
         r"\b(?:gisteren|eerder|vorige?|laatste|al|niet|niets|geen|geleden)\b",
+        r"\b(?:ik (?:zal|ga)\b[^.]*\bonthouden\b|ik onthoud\b|(?:zal|ga) ik\b[^.]*\bonthouden\b)",
     ),
     "ru": _Language(
-        ("я ", "л ", "ла "),
+        ("я ", "л ", "ла ", "запомню"),
         r"\bя (?:\w+ )?(?:{})а?\b",
         {
             "write": "сохранил|записал|создал|обновил|изменил",
@@ -270,6 +278,7 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         r"\b(?:не|никогда|ничего|если|когда|что|бы)\b",
         r"\b(?:вчера|раньше|ранее|уже|прошл\w+|назад)\b",
+        r"\bя (?:это )?(?:запомню|буду помнить)\b|\bзапомню\b",
     ),
     "zh": _Language(
         ("我",),
@@ -292,9 +301,10 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         "没|未|不|如果|可以|能|会|想",
         "昨天|之前|上次|以前|刚才|曾",
+        "我(?:会|将会?|一定)(?:一直|永远)?记住|我记住了",
     ),
     "ja": _Language(
-        ("しました", "いたしました"),
+        ("しました", "いたしました", "おきます", "ました"),
         r"(?:{})(?:しました|いたしました)",
         {
             "write": "保存|作成|更新|編集",
@@ -314,6 +324,7 @@ _LANGUAGES: Mapping[str, _Language] = {
         },
         "(?<!私)[はが]|ませ|もし|場合|ユーザー",
         "昨日|以前|先日|前回|先ほど",
+        "覚えておきます|記憶しておきます|覚えました",
     ),
 }
 
@@ -323,6 +334,7 @@ class _Rules(Struct, frozen=True):
     things: Mapping[ClaimKind, re.Pattern[str]]
     unless: re.Pattern[str]
     past: re.Pattern[str]
+    promises: re.Pattern[str]
 
 
 @lru_cache
@@ -331,9 +343,8 @@ def _rules(name: str) -> _Rules:
     one, flags = _LANGUAGES[name], re.IGNORECASE
     verbs = "|".join(dict.fromkeys("|".join(one.verbs.values()).split("|")))
     things = {kind: re.compile(words, flags) for kind, words in one.things.items()}
-    return _Rules(
-        re.compile(one.says.format(verbs), flags), things, re.compile(one.unless, flags), re.compile(one.past, flags)
-    )
+    says = re.compile(one.says.format(verbs), flags)
+    return _Rules(says, things, *(re.compile(words, flags) for words in (one.unless, one.past, one.promises)))
 
 
 def with_receipt(result: ToolResult, verdict: Verdict, tool: str) -> ToolResult:
@@ -367,6 +378,9 @@ def _claims(answer: str) -> Iterator[ClaimKind]:
 
 def _claims_in(sentence: str, name: str) -> Iterator[ClaimKind]:
     rules = _rules(name)
+    promise = rules.promises.search(sentence)
+    if promise is not None and not rules.unless.search(sentence, 0, promise.start()):
+        yield "remember"
     match = rules.says.search(sentence)
     if match is None or rules.past.search(sentence) or rules.unless.search(sentence, 0, match.end()):
         return

@@ -327,6 +327,7 @@ class AgentRunner:
             granted=turn.granted,
             direct=turn.message.direct,
             unlinked=partial(unlinked, turn),
+            so_far=lambda: tuple(turn.messages),
         )
 
     async def _verdict(

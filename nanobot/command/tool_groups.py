@@ -17,7 +17,7 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Commands": ("runs commands in a sandbox", ("exec", "task")),
     "Talking": ("asks you, shows its steps, sends messages and files", ("ask", "todo", "message")),
-    "Memory": ("finds what was said and noted, and your documents", ("recall", "library")),
+    "Memory": ("notes facts, finds what was said and noted, and your documents", ("remember", "recall", "library")),
     "Documentation": ("looks things up in the documentation of nanobot", ("nanobot_docs",)),
 }
 

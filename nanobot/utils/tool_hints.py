@@ -17,6 +17,7 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "nanobot_docs": (("query",), 'docs "{}"', False),
     "recall": (("query",), 'recall "{}"', False),
     "library": (("query",), 'library "{}"', False),
+    "remember": (("fact",), 'remember "{}"', False),
     "message": (("files", "to", "text"), "send {}", False),
     "read_file": (_PATHS, "read {}", False),
     "list_dir": (_PATHS, "list {}", False),

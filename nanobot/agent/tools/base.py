@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
 from nanobot.bus.events import Address, Event, Sender
-from nanobot.messages import Role
+from nanobot.messages import Message, Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant, texts_of
@@ -138,6 +138,7 @@ class ToolContext(Struct):
     a message may go to besides this one. `role` is the least of those who speak,
     `granted` what the owner lets a user do, and `direct` tells that nobody else reads along.
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
+    `so_far` gives what was said and done in this turn.
     `unlinked` makes text of addresses that nobody has named, where content from outside stands in the conversation.
     """
 
@@ -166,6 +167,7 @@ class ToolContext(Struct):
     role: Role = "guest"
     granted: frozenset[str] = frozenset()
     direct: bool = False
+    so_far: Callable[[], tuple[Message, ...]] = tuple
 
     @property
     def chat(self) -> str:

@@ -32,6 +32,12 @@ class FindArguments(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
+class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    fact: Annotated[str, Meta(min_length=1)]
+    replaces: Annotated[str, Meta(description="Words of the old line.")] = ""
+    today: Annotated[bool, Meta(description="Only of this day.")] = False
+
+
 class WebFetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")] = (
         ""
@@ -177,6 +183,7 @@ OFFERS: Mapping[str, Offer] = {
     "nanobot_docs": Offer(DocsArguments),
     "recall": Offer(FindArguments, ("memory_search", "search_memory", "conversation_search"), "talks"),
     "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
+    "remember": Offer(RememberArguments, ("save_memory", "memory", "update_memory"), "changes", "files"),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
     "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
     "web_search": Offer(
@@ -214,6 +221,7 @@ TODO_DESCRIPTION = (
     "Send the whole list again when something changes."
 )
 RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is noted in memory: who, when, the words."
+REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for all conversations to come."
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
 SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
 DOCS_DESCRIPTION = (

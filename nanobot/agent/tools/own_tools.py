@@ -19,6 +19,7 @@ from nanobot.agent.tools.offers import (
     LIBRARY_DESCRIPTION,
     MESSAGE_DESCRIPTION,
     RECALL_DESCRIPTION,
+    REMEMBER_DESCRIPTION,
     TASK_DESCRIPTION,
     TODO,
     TODO_DESCRIPTION,
@@ -62,8 +63,13 @@ class FileTools:
         """A factory for each tool; it raises `SkipTool` where files are switched off."""
         return {name: partial(self._offered, name) for name in FILE_DESCRIPTIONS}
 
+    @property
+    def offered(self) -> bool:
+        """Whether there are tools for files."""
+        return self._config.profile != "web"
+
     def _offered(self, name: str) -> ToolLike:
-        if self._config.profile == "web":
+        if not self.offered:
             raise SkipTool('tools.profile is "web"')
         return DeferredTool(name, lambda: self._tools[name], FILE_DESCRIPTIONS[name])
 
@@ -200,7 +206,7 @@ def talk_tools(
 
 
 class LibraryTools:
-    """What finds text at hand: the tools recall and library, and lines of memory beside a question.
+    """What finds text at hand, and notes it: recall, library and remember, and lines of memory beside a question.
 
     They share the one `index`, a file, or None where nothing is kept. The memory files of people are below `memory`, or
     None where they are not to be read. `zone` is that of the person; `store` holds the conversations.
@@ -218,7 +224,7 @@ class LibraryTools:
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
-        return {"recall": self._offer_recall, "library": self._offer_library}
+        return {"recall": self._offer_recall, "library": self._offer_library, "remember": self._offer_remember}
 
     def _offer_recall(self) -> ToolLike:
         if self._file is None:
@@ -229,6 +235,16 @@ class LibraryTools:
         if not self._config.folders or self._file is None:
             raise SkipTool("no folder of documents is named; `nanobot library add FOLDER` adds one")
         return DeferredTool("library", self._library, LIBRARY_DESCRIPTION)
+
+    def _offer_remember(self) -> ToolLike:
+        if not self._files.offered or self._folder is None:
+            raise SkipTool('tools.profile is "web"' if self._folder else "nobody has said that this folder is trusted")
+        return DeferredTool("remember", self._remember, REMEMBER_DESCRIPTION)
+
+    def _remember(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.remember import RememberTool
+
+        return RememberTool(self._files.spaces, self._zone)
 
     def _recall(self) -> ToolLike:
         from nanobot.agent.tools.library import RecallTool
