@@ -91,6 +91,11 @@ class SharedServices(Struct, frozen=True):
     appointments: "Callable[[], Appointments] | None" = None
     heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
 
+    def _docs_tool(self) -> ToolLike:
+        from nanobot.agent.tools.docs import NanobotDocsTool
+
+        return NanobotDocsTool(index=self.library.index)
+
     async def aclose(self) -> None:
         await self.ledger.aclose()
 
@@ -405,7 +410,7 @@ class Builder:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
             **talk_tools(self.files, self._reached, self._paths.media),
-            "nanobot_docs": lambda: DeferredTool("nanobot_docs", _docs_tool, DOCS_DESCRIPTION),
+            "nanobot_docs": lambda: DeferredTool("nanobot_docs", self._docs_tool, DOCS_DESCRIPTION),
             "web_fetch": self._web_fetch,
             "schedule": self._schedule,
             **self.files.factories(),
@@ -460,6 +465,11 @@ class Builder:
             ledger=self.external.ledger,
         )
 
+    def _docs_tool(self) -> ToolLike:
+        from nanobot.agent.tools.docs import NanobotDocsTool
+
+        return NanobotDocsTool(index=self.library.index)
+
     async def aclose(self) -> None:
         await self.commands.aclose()
         await self.files.aclose()
@@ -467,12 +477,6 @@ class Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
-
-
-def _docs_tool() -> ToolLike:
-    from nanobot.agent.tools.docs import NanobotDocsTool
-
-    return NanobotDocsTool()
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

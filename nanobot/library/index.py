@@ -1,4 +1,4 @@
-"""The index of all text at hand: passages in one SQLite file, found by their words (FTS5, BM25), in any language.
+"""The index of all text at hand: passages in one SQLite file, found by their words (FTS5), in any language.
 
 The words are those of `utils.ranking`: folded, stemmed, and pairs of characters where a script has no blanks. The file
 holds nothing that cannot be read again elsewhere, so one that is damaged or of another layout is made anew. Several
@@ -9,9 +9,11 @@ import fcntl
 import hashlib
 import math
 import os
+import re
 import sqlite3
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -21,6 +23,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.providers.lookup.question import understand
 from nanobot.utils.ranking import terms
 
 T = TypeVar("T")
@@ -31,15 +34,19 @@ _KINDS: Mapping[str, Kind] = {"talk": "talk", "memory": "memory", "document": "d
 
 #: PRAGMA user_version; one that differs means that the file is made anew. It changes with the tables, and with
 #: `utils.ranking.terms`, for words are taken out of the index by counting them again.
-LAYOUT = 1
+LAYOUT = 3
 #: Seconds that a process waits for another one that writes.
 BUSY_SECONDS = 30.0
 #: Most different words of a query, and the places that the commonest of them may have together.
 _WORDS, _PLACES = 48, 20_000
-#: Candidates by BM25 of which the best are chosen; texts from this number of characters on are packed.
-_CANDIDATES, _PACKED = 24, 160
-#: What BM25 counts for where nothing of the question stands beside it, and what its words in their order count for.
-_BARE, _IN_ORDER = 0.4, 0.4
+#: Candidates by the words in them, of which the best are chosen; texts from this number of bytes on are packed.
+_CANDIDATES, _PACKED = 64, 160
+#: How often a word counts that stands above a passage; how far the length of a passage counts, and the usual one, in
+#: words; what words in the order of the question count for; and what pairs with hiragana do, which are grammar mostly.
+_ABOVE, _LENGTH, _USUAL, _IN_ORDER, _GRAMMAR = 3, 0.5, 150, 0.6, 0.3
+_HIRAGANA = re.compile("[\u3040-\u309f]")
+#: Most letters that are taken off the end of a word that stands nowhere, and the fewest that stay.
+_ENDING, _SHORTEST = 2, 5
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _TABLES = """
 CREATE TABLE document (
@@ -52,10 +59,13 @@ CREATE TABLE part (
 );
 CREATE INDEX part_by_document ON part (document);
 CREATE TABLE progress (name TEXT PRIMARY KEY, seen TEXT NOT NULL) WITHOUT ROWID;
-CREATE VIRTUAL TABLE word USING fts5 (head, body, scope, content = '', tokenize = "ascii tokenchars '.,'");
+CREATE VIRTUAL TABLE word USING fts5 (
+  words, content = '', detail = none, columnsize = 0, tokenize = "ascii tokenchars '.,!^'"
+);
 CREATE VIRTUAL TABLE seen_in USING fts5vocab (word, 'row')
 """
-_BEST = "SELECT rowid, -bm25(word, 2.0, 1.0, 0.0) FROM word WHERE word MATCH ? ORDER BY rank LIMIT ?"
+_WITH = "SELECT rowid AS id, {} AS weight FROM word WHERE word MATCH ?"
+_BEST = "SELECT id FROM ({}) GROUP BY id ORDER BY sum(weight) DESC, id DESC LIMIT ?"
 _PART = (
     "SELECT kind, owner, name, title, state, problem, place, at, outside, text "
     "FROM part JOIN document ON document.id = part.document WHERE part.id = ?"
@@ -96,11 +106,19 @@ class FoundPart(Struct, frozen=True):
 
 
 class _Word(Struct, frozen=True):
-    """A word of a query: in how many passages it stands, and how much it tells."""
+    """A word of a query: in how many passages it stands, and how much it tells. One that `begins` stands for all words
+    that begin so."""
 
     text: str
     seen: int
     weight: float
+    begins: bool = False
+
+    def times(self, counts: Mapping[str, int]) -> int:
+        """How often it stands in a passage, whose words are counted."""
+        if not self.begins:
+            return counts[self.text]
+        return sum(count for word, count in counts.items() if word.startswith(self.text))
 
 
 class LibraryIndex:
@@ -176,10 +194,16 @@ class LibraryIndex:
         query = "SELECT count(*) FROM part JOIN document ON document.id = part.document WHERE kind = ?"
         return self._run(lambda db: int(db.execute(query, (kind,)).fetchone()[0]))
 
-    def search(self, query: str, scopes: Iterable[Scope], *, limit: int = 5) -> tuple[FoundPart, ...]:
-        """The passages in these scopes that answer `query` best, best first; there is no search without scopes."""
+    def search(
+        self, query: str, scopes: Iterable[Scope], *, limit: int = 5, whole: bool = False
+    ) -> tuple[FoundPart, ...]:
+        """The passages in these scopes that answer `query` best, best first; there is no search without scopes.
+
+        Of a question only the words that tell its subject are looked for, or all of them as a `whole`.
+        """
         holders = [_scope(*one) for one in scopes]
-        asked = terms(query)
+        subject = "" if whole else " ".join(topic for topic, _ in understand(query).topics)
+        asked = terms(subject or query)
         if not holders or not asked:
             return ()
         return self._run(lambda db: _search(db, asked, holders, limit))
@@ -271,8 +295,8 @@ def _remove(path: Path, inode: int) -> None:
 
 
 def _scope(kind: Kind, owner: str) -> str:
-    """The word by which the passages of an owner are found."""
-    return f"s{hashlib.blake2b(f'{kind} {owner}'.encode(), digest_size=8).hexdigest()}"
+    """The word by which the passages of an owner are found; none of a text has its sign."""
+    return f"!{hashlib.blake2b(f'{kind} {owner}'.encode(), digest_size=8).hexdigest()}"
 
 
 def _key(document: Document) -> tuple[str, str, str]:
@@ -292,10 +316,11 @@ def _head(document: Document, place: str) -> str:
     return f"{document.title} {name.replace('_', ' ')} {place}"
 
 
-def _counted(document: Document, part: DocumentPart) -> tuple[str, str, str]:
-    """The words of a passage as the index has them: those above it, its own, and whose they are."""
-    head = " ".join(terms(_head(document, part.place)))
-    return head, " ".join(terms(part.text)), _scope(document.kind, document.owner)
+def _counted(document: Document, part: DocumentPart) -> str:
+    """The words of a passage as the index has them: those above it, which have a sign too, its own, and whose it is."""
+    head = terms(_head(document, part.place))
+    words = dict.fromkeys([*head, *terms(part.text), *(f"^{word}" for word in head)])
+    return " ".join([*words, _scope(document.kind, document.owner)])
 
 
 def _progress(db: sqlite3.Connection, name: str) -> str:
@@ -313,13 +338,11 @@ def _clear(db: sqlite3.Connection, document: Document) -> None:
     rows = db.execute("SELECT id, place, text FROM part WHERE document = ?", (known[0],)).fetchall()
     for row, place, text in rows:
         words = _counted(was, DocumentPart(_unpacked(text), place))
-        db.execute("INSERT INTO word (word, rowid, head, body, scope) VALUES ('delete', ?, ?, ?, ?)", (row, *words))
+        db.execute("INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (row, words))
     db.execute("DELETE FROM part WHERE document = ?", (known[0],))
 
 
-def _add(
-    db: sqlite3.Connection, document: Document, counted: Iterable[tuple[DocumentPart, tuple[str, str, str]]]
-) -> None:
+def _add(db: sqlite3.Connection, document: Document, counted: Iterable[tuple[DocumentPart, str]]) -> None:
     change = (
         "INSERT INTO document (kind, owner, name, title, state, problem) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET title = excluded.title, state = excluded.state, problem = excluded.problem "
@@ -329,7 +352,7 @@ def _add(
     insert = "INSERT INTO part (document, place, at, outside, text) VALUES (?, ?, ?, ?, ?)"
     for part, words in counted:
         row = db.execute(insert, (at, part.place, part.at, part.outside, _packed(part.text))).lastrowid
-        db.execute("INSERT INTO word (rowid, head, body, scope) VALUES (?, ?, ?, ?)", (row, *words))
+        db.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (row, words))
 
 
 def _packed(text: str) -> bytes:
@@ -347,12 +370,15 @@ def _unpacked(data: bytes) -> str:
 
 def _search(db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str], limit: int) -> tuple[FoundPart, ...]:
     words = _weighed(db, asked)
-    told = " OR ".join(f'"{word.text}"' for word in _telling(words))
-    if not told:
+    looked_for = [*_telling(words)]
+    if not looked_for:
         return ()
-    match = f"scope : ({' OR '.join(holders)}) AND {{head body}} : ({told})"
-    best = db.execute(_BEST, (match, max(limit, _CANDIDATES))).fetchall()
-    found = [_judged(db, row, score, words) for row, score in best]
+    mine = " OR ".join(f'"{one}"' for one in holders)
+    weighed = [(sign, word) for word in looked_for for sign in ("", "^")]
+    matches = [f'"{sign}{word.text}"{" *" * word.begins} AND ({mine})' for sign, word in weighed]
+    each = " UNION ALL ".join(_WITH.format(word.weight) for _, word in weighed)
+    best = db.execute(_BEST.format(each), (*matches, max(limit, _CANDIDATES))).fetchall()
+    found = [_judged(db, row, words) for (row,) in best]
     return tuple(sorted(found, key=lambda one: -one.score)[:limit])
 
 
@@ -362,9 +388,21 @@ def _weighed(db: sqlite3.Connection, asked: Sequence[str]) -> tuple[_Word, ...]:
     words = []
     for text in list(dict.fromkeys(asked))[:_WORDS]:
         row = db.execute("SELECT doc FROM seen_in WHERE term = ?", (text,)).fetchone()
-        seen = min(int(row[0]) if row else 0, total)
-        words.append(_Word(text, seen, math.log(1 + (total - seen + 0.5) / (seen + 0.5))))
+        beginning, seen = (text, int(row[0])) if row else _beginning(db, text)
+        seen = min(seen, total)
+        weight = math.log(1 + (total - seen + 0.5) / (seen + 0.5)) * (_GRAMMAR if _HIRAGANA.search(text) else 1.0)
+        words.append(_Word(beginning, seen, weight, begins=row is None))
     return tuple(words)
+
+
+def _beginning(db: sqlite3.Connection, word: str) -> tuple[str, int]:
+    """For a word that stands nowhere: its beginning with which other words begin, such as a plural, and how often."""
+    for end in range(len(word), max(len(word) - _ENDING, _SHORTEST) - 1, -1):
+        query = "SELECT doc FROM seen_in WHERE term >= ? AND term < ? LIMIT 20"
+        rows = db.execute(query, (word[:end], f"{word[:end]}\U0010ffff")).fetchall()
+        if rows:
+            return word[:end], sum(int(seen) for (seen,) in rows)
+    return word, 0
 
 
 def _telling(words: Iterable[_Word]) -> Iterator[_Word]:
@@ -377,16 +415,17 @@ def _telling(words: Iterable[_Word]) -> Iterator[_Word]:
         yield word
 
 
-def _judged(db: sqlite3.Connection, row: int, score: float, words: Sequence[_Word]) -> FoundPart:
+def _judged(db: sqlite3.Connection, row: int, words: Sequence[_Word]) -> FoundPart:
     """A candidate with how much of the question stands in it, and how much of that in its order."""
     *of, place, at, outside, data = db.execute(_PART, (row,)).fetchone()
     document, part = _document(of), DocumentPart(_unpacked(data), place, at, bool(outside))
-    body = terms(part.text)
-    there = {*body, *terms(_head(document, place))}
+    head, body = terms(_head(document, place)), terms(part.text)
+    counts = Counter([*head * _ABOVE, *body])
+    times = [word.times(counts) for word in words]
     whole = sum(word.weight for word in words)
-    cover = sum(word.weight for word in words if word.text in there) / whole
-    beside = {*pairwise(body)}
-    asked = [*pairwise(words)]
-    joined = sum(two.weight for one, two in asked if (one.text, two.text) in beside)
-    score *= (_BARE + cover) * (1 + _IN_ORDER * joined / whole)
-    return FoundPart(document, part, score, cover)
+    cover = sum(word.weight for word, count in zip(words, times, strict=True) if count) / whole
+    half = 1 - _LENGTH + _LENGTH * len(body) / _USUAL
+    score = sum(word.weight * count / (count + half) for word, count in zip(words, times, strict=True))
+    beside = {*pairwise([*head, *body])}
+    score += _IN_ORDER * sum(two.weight for one, two in pairwise(words) if (one.text, two.text) in beside)
+    return FoundPart(document, part, score / whole * math.sqrt(cover), cover)

@@ -1,7 +1,7 @@
 """The tool that searches nanobot's own documentation."""
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,17 +10,17 @@ from msgspec import Struct
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DocsArguments
 from nanobot.errors import SkipTool
+from nanobot.library.index import Document, DocumentPart, FoundPart, LibraryIndex
+from nanobot.library.sections import sections
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.host import shipped
-from nanobot.utils.passages import Passage, split_passages
-from nanobot.utils.ranking import Index, terms
+from nanobot.utils.ranking import terms
 
-_SECTION_CHARS = 1_800
-_MOST = 4
+_MOST, _CANDIDATES = 4, 24
 #: Pages for those who change nanobot weigh less than pages for those who use it; the changelog least.
 _WEIGHTS = {"architecture": 0.6, "contributing": 0.6, "changelog": 0.3, "session-format": 0.6, "benchmarks": 0.6}
-_SINGLE_WEIGHT = 0.8
+_SINGLE_WEIGHT = 0.6
 
 
 class DocsSection(Struct, frozen=True):
@@ -49,7 +49,8 @@ class NanobotDocsTool(Tool[DocsArguments]):
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, index: LibraryIndex | None = None) -> None:
+        self._index = index or LibraryIndex(None)
         self._folder = folder or shipped("docs")
         if not any(self._folder.glob("*.md")):
             raise SkipTool(f"no documentation is installed under {self._folder}")
@@ -59,7 +60,7 @@ class NanobotDocsTool(Tool[DocsArguments]):
         return True
 
     async def run(self, args: DocsArguments, context: ToolContext) -> ToolResult:
-        found = search_docs(args.query, self._folder)
+        found = await asyncio.to_thread(search_docs, args.query, self._folder, self._index)
         if not found:
             text = f"The documentation has nothing on: {args.query}"
             return ToolResult(text, "nothing found in the documentation")
@@ -77,63 +78,45 @@ class NanobotDocsTool(Tool[DocsArguments]):
         )
 
 
-def search_docs(query: str, folder: Path) -> tuple[DocsSection, ...]:
-    """The sections that answer `query` best, best first."""
-    sections, index = _library(str(folder))
+def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[DocsSection, ...]:
+    """The sections that answer `query` best, best first; `index` has those of the folder, once they were asked for."""
+    _take_in(folder, index)
     wanted = terms(query)
-    named = [terms(section.title) == wanted for section in sections]  # the whole title is what was asked
-    scored = [
-        (_weight(section) * index.score(wanted, at) * (1 + named[at]), section) for at, section in enumerate(sections)
-    ]
+    found = index.search(query, [("docs", str(folder))], limit=_CANDIDATES, whole=True)
+    scored = [(_weight(one) * one.score * (1 + _titled(one, wanted)), one) for one in found]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
-    return tuple(section for score, section in best if score >= best[0][0] * 0.45)
+    return tuple(_section(one) for score, one in best if score >= best[0][0] * 0.45)
 
 
-def _weight(section: DocsSection) -> float:
-    page = section.url.removeprefix("docs/").partition(".md")[0]
+def _take_in(folder: Path, index: LibraryIndex) -> None:
+    """Bring the index up to date with the pages."""
+    known = {one.name: one for one in index.documents("docs", str(folder))}
+    for path in sorted(folder.glob("*.md")):
+        status = path.stat()
+        state = f"{status.st_mtime_ns} {status.st_size}"
+        before = known.pop(path.stem, None)
+        if before is None or before.state != state:
+            parts = [DocumentPart(one.text, one.heading) for one in sections(path.read_text(encoding="utf-8"))]
+            index.put(Document("docs", str(folder), path.stem, state=state), parts)
+    index.drop(known.values())
+
+
+def _weight(found: FoundPart) -> float:
+    page = found.document.name
     return _WEIGHTS.get(page, _SINGLE_WEIGHT if page.startswith("writing-") else 1.0)
 
 
-@lru_cache(maxsize=4)
-def _library(folder: str) -> tuple[tuple[DocsSection, ...], Index]:
-    """Every section of every page, and the index over them. Titles and page names count three times."""
-    sections = [
-        section
-        for path in sorted(Path(folder).glob("*.md"))
-        for section in _sections(path.name, path.read_text(encoding="utf-8"))
-    ]
-    texts = (f"{3 * (section.title + ' ')}{section.url} {section.text}" for section in sections)
-    return tuple(sections), Index(texts)
+def _titled(found: FoundPart, wanted: Sequence[str]) -> float:
+    """How much of what was asked stands in the heading, 0 to 1, and 1 more where the heading says nothing else."""
+    heading = terms(_heading(found))
+    return sum(word in heading for word in wanted) / max(1, len(wanted)) + (heading == wanted)
 
 
-def _sections(name: str, markdown: str) -> list[DocsSection]:
-    """A page in sections of one heading each; long ones are parted between passages."""
-    sections: list[DocsSection] = []
-    passages: list[Passage] = []
-    for passage in split_passages(markdown):
-        size = sum(len(item.text) for item in passages) + len(passage.text)
-        if passages and (passage.heading != passages[-1].heading or size > _SECTION_CHARS):
-            sections.append(_section(name, passages))
-            passages = []
-        passages.append(passage)
-    if passages:
-        sections.append(_section(name, passages))
-    return sections
+def _heading(found: FoundPart) -> str:
+    return found.part.place or found.document.name
 
 
-def _section(name: str, passages: list[Passage]) -> DocsSection:
-    heading = passages[0].heading or name.removesuffix(".md")
-    last = heading.rpartition(" › ")[2]
+def _section(found: FoundPart) -> DocsSection:
+    last = _heading(found).rpartition(" › ")[2]
     words = "".join(char for char in last.casefold() if char.isalnum() or char in " -_").strip()
-    return DocsSection(f"docs/{name}#{words.replace(' ', '-')}", heading, "".join(_blocks(passages)).strip("\n"))
-
-
-def _blocks(passages: list[Passage]) -> Iterator[str]:
-    """Passages as they stood: the rows of a table and the items of a list below each other, others apart."""
-    group = -1
-    for item in passages:
-        beside = item.kind in ("row", "item") and item.group == group
-        yield ("\n" if beside else "\n\n") + item.markdown
-        if item.kind == "row" and not item.lead:
-            yield "\n|" + "---|" * (item.markdown.count("|") - 1)
-        group = item.group if item.kind in ("row", "item") else -1
+    return DocsSection(f"docs/{found.document.name}.md#{words.replace(' ', '-')}", _heading(found), found.part.text)

@@ -94,11 +94,18 @@ def next_step(request: Request) -> Step:
         return (("nanobot_docs", {"query": " ".join(about).strip() or "nanobot"}),)  # every section is about nanobot
     if question.wish == "docs" and reading.docs:
         return _from_docs(reading.docs[0])
+    if "library" in tools - reading.calls and question.wish != "weather" and not question.urls:
+        return (("library", {"query": question.query}),)
+    if own := _from_library(question, reading, _ENOUGH):
+        return own
     if calls := tuple(call for call in _next_calls(question, reading, tools) if call[0] in tools):
         return calls
+    searched = {"web_search", "web_fetch"} & reading.calls or "web_search" in tools or reading.pages
+    if (reading.cut_off or not searched) and (own := _from_library(question, reading, _FLOOR)):
+        return own
     if reading.cut_off:
         raise ProviderError("network", question.says["no_network"], provider="lookup")
-    if not {"web_search", "web_fetch"} & reading.calls and "web_search" not in tools and not reading.pages:
+    if not searched:
         return question.says["no_search"]
     return _answer(question, reading)
 
@@ -148,6 +155,14 @@ def _from_docs(page: PageText) -> str:
             shown.pop()
         shown += ["", f"The rest: {page.url}"]
     return "\n".join([f"**{page.title}** [{page.number}]", "", *shown])
+
+
+def _from_library(question: LookupQuestion, reading: TurnReading, least: float) -> str:
+    """Quotes of the person's own documents, where these hold at least this share of each question; else empty."""
+    quotes = _quotes(question, reading, reading.library) if reading.library and not question.urls else []
+    best = quotes[: len(question.topics)]
+    fitting = len(best) == len(question.topics) and all(quote.fits and quote.cover >= least for quote in best)
+    return _quoted(question.says["library"], quotes) if best and fitting else ""
 
 
 def _quotes(question: LookupQuestion, reading: TurnReading, pages: Sequence[PageText]) -> list[Quote]:

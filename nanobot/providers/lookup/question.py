@@ -173,14 +173,15 @@ class PageText(Struct, frozen=True):
 
 
 class TurnReading(Struct):
-    """The turn so far. `calls` are the names of the tools that were called, `asked` the URLs, `given` is text that
-    came with the question, `failures` are the error kinds of web calls."""
+    """The turn so far. `calls` are the names of the tools that were called, `asked` the URLs, `library` are passages of
+    the person's documents, `given` is text that came with the question, `failures` are the error kinds of web calls."""
 
     question: str = ""
     before: str = ""
     hits: dict[str, PageText] = field(default_factory=dict)
     pages: list[PageText] = field(default_factory=list)
     docs: list[PageText] = field(default_factory=list)
+    library: list[PageText] = field(default_factory=list)
     given: list[PageText] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -237,9 +238,13 @@ def _take_retold(notice: UserMessage, reading: TurnReading) -> None:
 def _take(message: ToolMessage, reading: TurnReading) -> None:
     outside = unwrap(message.text)
     text = outside.text if outside else message.text
-    if message.name == "nanobot_docs" and not message.is_error:
-        sections = re.split(r"^(?=\[\d{1,3}\] .*\nurl: )", text, flags=re.MULTILINE)
-        reading.docs.extend(read_page(section.strip()) for section in sections[1:2])  # the right one comes first
+    if message.name in ("nanobot_docs", "library") and not message.is_error:
+        sections = re.split(r"^(?=\[\d{1,3}\] .*\nurl: )", text, flags=re.MULTILINE)[1:]
+        found = [read_page(section.strip()) for section in sections]
+        if message.name == "library":
+            reading.library.extend(found)
+        else:
+            reading.docs.extend(found[:1])  # the right one comes first
     elif message.name in ("web_search", "web_fetch") and message.is_error:
         reading.failures.append(message.error)
     elif message.name == "web_search":

@@ -5,8 +5,10 @@ import io
 import os
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+import pytest
 
 from nanobot.bus.events import Address, Sender
 from nanobot.library.folders import LibraryFolders
@@ -217,3 +219,22 @@ async def test_an_answer_from_the_library_cites_the_file_and_only_the_owner_alon
         assert "1,850" not in room.told
         await room.say("Deposit?", call, at=group, by=Sender("1", "Ann", "owner"), direct=False)
         assert "1,850" not in room.told
+
+
+@pytest.mark.parametrize("tools", [{"web": {"enable": False}}, {}])
+async def test_lookup_answers_from_the_library_first_and_says_which_document_it_quotes(
+    tmp_path: Path, tools: dict[str, object]
+) -> None:
+    folder = tmp_path / "Documents"
+    folder.mkdir()
+    (folder / "lease.md").write_text("# Lease\n\n## Deposit\n\nThe deposit of the flat is 1,850 euros.\n")
+    given = {"library": {"folders": [str(folder)]}, "tools": tools, "agents": {}, "providers": {}}
+    async with speaking(tmp_path, given) as room:
+        with closing(LibraryIndex(room.home / "index.db")) as index:
+            await LibraryFolders(index, (folder,), (), tmp_path, lambda _: frozenset()).read(lambda *_: None)
+        finished = await room.say("How high is the deposit of the flat?")
+        assert "Your documents say:" in finished.text
+        assert "> The deposit of the flat is 1,850 euros. [1]" in finished.text
+        assert [one.url for one in finished.sources] == [f"file:{folder}/lease.md#Deposit"]
+        assert "**Lease (lease.md), Deposit**" in finished.text
+        assert room.model.requests == []
