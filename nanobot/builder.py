@@ -19,7 +19,15 @@ from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, SCHEDULE_DESCRIPTION, fetch_description
-from nanobot.agent.tools.own_tools import CommandTools, FileTools, LibraryTools, files_of, talk_tools
+from nanobot.agent.tools.own_tools import (
+    CommandTools,
+    FileTools,
+    LibraryTools,
+    SkillTools,
+    files_of,
+    skill_folders,
+    talk_tools,
+)
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
 from nanobot.bus.alarms import Alarms
@@ -120,6 +128,7 @@ class Builder:
         zone = zone_of(self.defaults.timezone, env)
         index = None if launch.ephemeral else paths.home / "index.db"
         self.library = LibraryTools(loaded.config.library, index, self._steering, self.files, zone)
+        self.skills = SkillTools(skill_folders(paths, launch.project, env))
         self.external = ExternalTools(
             loaded,
             paths,
@@ -248,6 +257,7 @@ class Builder:
         self.files.begin()
         self._ledger = ledger
         self.library.store = ledger.sessions
+        self.skills.ledger = ledger
         if not self._launch.ephemeral:
             self.appointments = cache(partial(self._appointments, ledger))
         telegram = self._loaded.config.channels.telegram
@@ -327,7 +337,11 @@ class Builder:
             provider,
             context,
             builtin_router(
-                settings=shared.chats, people=people, servers=self.external, appointments=shared.appointments
+                settings=shared.chats,
+                people=people,
+                servers=self.external,
+                appointments=shared.appointments,
+                skills=lambda: self.skills.shelf,
             ),
             self.tools(),
             switch_model=self.switch_model,
@@ -343,6 +357,7 @@ class Builder:
             tasks=self.commands.tasks,
             tasks_folder=self._paths.tasks,
             remember=self.library.remembered,
+            skills=self.skills.listing,
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
@@ -416,6 +431,7 @@ class Builder:
             **self.files.factories(),
             **self.commands.factories(),
             **self.library.factories(),
+            **self.skills.factories(),
             **self.external.factories(),
         }
 

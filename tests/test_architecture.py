@@ -90,6 +90,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.search.catalog", "nanobot.web.search.engines"),
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.mcp_command", "nanobot.agent.external_tools"),  # only trying a server needs it
+    ("nanobot.command.builtin", "nanobot.command.skills"),  # as are skills
     ("nanobot.command.builtin", "nanobot.schedule.appointments"),  # few conversations schedule anything
     ("nanobot.schedule.due", "cronsim"),
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),

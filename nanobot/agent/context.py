@@ -123,10 +123,11 @@ class ContextBuilder:
     def _is_sure(self, root: Path | None, name: str) -> bool:
         return root is not None and not self._doubted((root.resolve() / name,))
 
-    def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> str:
+    def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None, skills: str = "") -> str:
         """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
 
         `window` is the model's context in tokens, 0 where it does not matter. `folder` adds what belongs to one person.
+        `skills` tells of the skills.
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
@@ -137,6 +138,8 @@ class ContextBuilder:
         parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found]
         if folder == "":
             parts += self._instructions()
+        if skills:
+            parts.append(f"## Skills (read one with `skill` before such work)\n\n{skills}")
         return "\n\n".join(parts)
 
     def summing(self, words: int) -> str:

@@ -61,7 +61,8 @@ class AgentServices(Struct, frozen=True):
     `trust` counts a file as the person's own or lists those that came from outside.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
-    `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows.
+    `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
+    `skills` what the owner's model is told of the skills.
     """
 
     bus: MessageBus
@@ -83,6 +84,7 @@ class AgentServices(Struct, frozen=True):
     tasks: "BackgroundTasks | None" = None
     tasks_folder: Path | None = None
     remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
+    skills: Callable[[], Awaitable[str]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

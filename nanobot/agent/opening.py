@@ -52,7 +52,8 @@ class Opening:
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
         folder = folder_of(message, turn.authority)
-        system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder)
+        skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
+        system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder, skills=skills)
         turn.prompt = Prompt(
             (context.user_message(message),),
             past,

@@ -106,6 +106,10 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.mcp_command import run_mcp
 
             return run_mcp
+        case "skill":
+            from nanobot.cli.commands.skill import run_skill
+
+            return run_skill
         case "library":
             from nanobot.cli.commands.library import run_library
 

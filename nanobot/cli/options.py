@@ -102,6 +102,9 @@ def build_parser() -> argparse.ArgumentParser:
         "library", help=shelf, description=f"{shelf[0].upper()}{shelf[1:]}.", parents=[common]
     )
     _library_actions(library.add_subparsers(dest="library_action", metavar="ACTION", required=True))
+    known = "show, begin and check skills"
+    skill = commands.add_parser("skill", help=known, description=f"{known[0].upper()}{known[1:]}.", parents=[common])
+    _skill_actions(skill.add_subparsers(dest="skill_action", metavar="ACTION", required=True))
     look = "look at the configuration"
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
@@ -179,6 +182,20 @@ def _library_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]
     actions["read"].add_argument("--quiet", action="store_true", help="say nothing, and give way to other programs")
 
 
+def _skill_actions(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    about = {
+        "list": "show the skills, and which of them count",
+        "show": "print a skill; in a terminal, ask whether it counts",
+        "new": "begin a skill in the workspace",
+        "check": "say what is wrong with a skill, by its name or folder, or with all (exit code 1: something is)",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    for one in ("show", "new"):
+        actions[one].add_argument("name", metavar="NAME", help="the skill")
+    actions["check"].add_argument("name", nargs="?", default="", metavar="NAME", help="this skill or folder alone")
+    actions["new"].add_argument("words", nargs="*", metavar="WORD", help="what it does, and when it is of use")
+
+
 def _agent_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="MESSAGE", help="ask this and leave; `-` reads it from standard input")
@@ -218,14 +235,16 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = tuple("agent gateway demo replay status usage people permissions schedule config mcp library".split())
+    commands = tuple(
+        "agent gateway demo replay status usage people permissions schedule config mcp library skill".split()
+    )
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)
     if place is None:
         return ["agent", *argv]
     word = argv[place]
-    if word in commands and argv[place:] not in (["config"], ["mcp"], ["library"]):
+    if word in commands and argv[place:] not in (["config"], ["mcp"], ["library"], ["skill"]):
         return [word, *argv[:place], *argv[place + 1 :]] if place else argv
     if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
         if not meant.on_command_line():

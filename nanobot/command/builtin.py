@@ -21,6 +21,7 @@ from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
     from nanobot.schedule.appointments import Appointments
+    from nanobot.skills.shelf import SkillShelf
 
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
@@ -56,6 +57,7 @@ def builtin_router(
     people: Callable[[], People] | None = None,
     servers: ServerControl | None = None,
     appointments: "Callable[[], Appointments] | None" = None,
+    skills: "Callable[[], SkillShelf] | None" = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
     `people` there is no chat that anybody else could be let into, without `appointments` nothing comes later."""
@@ -89,6 +91,7 @@ def builtin_router(
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
         _schedule_command(appointments),
+        _skills_command(skills),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
@@ -127,6 +130,18 @@ def _schedule_command(appointments: "Callable[[], Appointments] | None") -> Comm
 
     summary = "Show what comes at set times, add or change it"
     return Command("schedule", summary, schedule, _SCHEDULE, aliases=("remind", "cron"))
+
+
+def _skills_command(skills: "Callable[[], SkillShelf] | None") -> Command:
+    async def show(ctx: CommandContext) -> None:
+        if skills is None:
+            raise UsageError("There are no skills here.")
+        from nanobot.command.skills import show_skills
+
+        await show_skills(ctx, skills())
+
+    summary = "Show what I have read how to do, or let such a text count"
+    return Command("skills", summary, show, "[<name> | trust <name>]", aliases=("skill",))
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:

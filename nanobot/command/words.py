@@ -61,7 +61,7 @@ _UPDATE = Word(
 _MCP = Word("mcp", ("mcp", "list"))
 _LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
-_SKILLS = Word(says="There are no skills. SOUL.md and AGENTS.md in the workspace say how nanobot should behave.")
+_SKILLS = Word("skills", ("skill", "list"))
 _SCHEDULE = Word("schedule", ("schedule", "list"))
 _FRESH = Word("", ("agent",), "/new starts a fresh session and keeps the old one.")
 

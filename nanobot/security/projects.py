@@ -25,6 +25,8 @@ STEERING = (
 )
 #: The instructions of a project, of which the first that is there counts.
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
+#: Folders of skills in a project.
+SKILLS = (".agents/skills", ".claude/skills")
 #: The kinds under which the answers stand among the permissions of the owner.
 TRUSTED, NOT_TRUSTED = "folder", "folder-no"
 
@@ -59,6 +61,6 @@ def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | 
     folder = (workspace if named else here).resolve()
     if any(one in (folder, *folder.parents) for one in (own.resolve(), home.resolve())):
         return None
-    there = [name for name in (STEERING if named else INSTRUCTIONS) if (folder / name).exists()]
+    there = [name for name in (STEERING if named else (*INSTRUCTIONS, *SKILLS)) if (folder / name).exists()]
     holds = tuple(f"{name}/" if (folder / name).is_dir() else name for name in there)
     return Project(folder, holds, named) if holds or named else None

@@ -323,7 +323,14 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (KEYS, "test_grep_prints_no_line_of_them"),
         (KEYS, "test_a_command_in_a_sandbox_cannot_read_them"),
     ),
-    "Of a folder's `skills`": ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
+    "The skills of a trusted folder": (
+        (
+            "skills/test_skill_files.py",
+            "test_the_first_of_a_name_counts_and_a_project_offers_nothing_before_it_is_trusted",
+        ),
+        ("agent/test_skills.py", "test_U30_a_skill_taints_until_the_owner_says_yes_to_its_content"),
+    ),
+    "Of its `hooks`": ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
     "An `always` that you gave": (
         (
             "agent/test_lasting_answers.py",

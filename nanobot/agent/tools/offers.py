@@ -38,6 +38,11 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     today: Annotated[bool, Meta(description="Only of this day.")] = False
 
 
+class SkillArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str = ""
+    file: Annotated[str, Meta(description="A file beside it.")] = ""
+
+
 class WebFetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")] = (
         ""
@@ -184,6 +189,7 @@ OFFERS: Mapping[str, Offer] = {
     "recall": Offer(FindArguments, ("memory_search", "search_memory", "conversation_search"), "talks"),
     "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
     "remember": Offer(RememberArguments, ("save_memory", "memory", "update_memory"), "changes", "files"),
+    "skill": Offer(SkillArguments, ("Skill", "load_skill", "use_skill", "activate_skill"), "reads", "files"),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
     "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
     "web_search": Offer(
@@ -224,6 +230,7 @@ RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is n
 REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for all conversations to come."
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
 SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
+SKILL_DESCRIPTION = "Read how something is done, before you do it."
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."

@@ -1,6 +1,7 @@
 """The tools of ours as the configuration has them: each is offered before it is imported, and imported when called."""
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ from nanobot.agent.tools.offers import (
     MESSAGE_DESCRIPTION,
     RECALL_DESCRIPTION,
     REMEMBER_DESCRIPTION,
+    SKILL_DESCRIPTION,
     TASK_DESCRIPTION,
     TODO,
     TODO_DESCRIPTION,
@@ -33,7 +35,9 @@ from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
 from nanobot.messages import Role
 from nanobot.security.projects import Project, counts
+from nanobot.session.ledger import Ledger
 from nanobot.session.store import SessionStore
+from nanobot.utils.host import shipped
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -45,16 +49,27 @@ if TYPE_CHECKING:
     from nanobot.library.memory import MemoryFiles
     from nanobot.security.paths import Root
     from nanobot.security.sandbox import Sandbox
+    from nanobot.skills.shelf import SkillShelf
+    from nanobot.skills.skill import Place
 
 
 class FileTools:
     """The tools for files as the configuration has them, and what they share; nothing is imported before one is called.
 
-    `person` is the folder of who runs nanobot, which `~` stands for; `outside` one whose files are of others.
+    `person` is the folder of who runs nanobot, which `~` stands for; `outside` one whose files are of others. `beside`
+    are folders of skills, which may be read.
     """
 
-    def __init__(self, config: ToolsConfig, paths: Paths, person: Path, outside: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: ToolsConfig,
+        paths: Paths,
+        person: Path,
+        outside: Path | None = None,
+        beside: tuple[Path, ...] = (),
+    ) -> None:
         self._outside = outside
+        self._beside = beside
         self._config = config
         self._paths = paths
         self._person = person
@@ -127,7 +142,8 @@ class FileTools:
         listed = () if self._config.restrict_to_workspace else self._config.files.roots
         roots = [FileRootConfig(one) if isinstance(one, str) else one for one in listed]
         others = (Root(self._folder(one.path), one.access == "write") for one in roots)
-        return (Root(self._paths.workspace, writable=True), *others)
+        skills = () if self._config.restrict_to_workspace else tuple(Root(one) for one in self._beside if one.is_dir())
+        return (Root(self._paths.workspace, writable=True), *others, *skills)
 
     def problems(self) -> list[str]:
         """What is wrong with the folders that the configuration names."""
@@ -175,7 +191,21 @@ def files_of(config: ToolsConfig, paths: Paths, project: Project | None, env: Ma
     """The tools for files; what lies in a project that nobody trusts is of others."""
     outside = project.folder if project is not None and not counts(project.folder, project) else None
     person = Path(env["HOME"]) if env.get("HOME") else Path.home()
-    return FileTools(config, paths, person, outside)
+    beside = (folder for place, folder in skill_folders(paths, project, env) if place in ("folder", "home"))
+    return FileTools(config, paths, person, outside, tuple(beside))
+
+
+def skill_folders(paths: Paths, project: Project | None, env: Mapping[str, str]) -> "tuple[tuple[Place, Path], ...]":
+    """Where skills may lie, the first first; those of a project only when it is trusted."""
+    person = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    own: list[tuple[Place, Path]] = [("workspace", paths.workspace / "skills")]
+    if not counts(paths.workspace, project):
+        own = []
+    within: list[tuple[Place, Path]] = [("home", person)]
+    if project is not None and not project.workspace and counts(project.folder, project):
+        within.insert(0, ("folder", project.folder))
+    others = [(place, top / name / "skills") for name in (".agents", ".claude") for place, top in within]
+    return (*own, *others, ("shipped", shipped("skills/shipped")))
 
 
 def talk_tools(
@@ -203,6 +233,45 @@ def talk_tools(
         "message": lambda: DeferredTool("message", message, MESSAGE_DESCRIPTION),
         TODO: lambda: DeferredTool(TODO, todo, TODO_DESCRIPTION),
     }
+
+
+class SkillTools:
+    """The skills in these folders, and the tool that reads them. Without a ledger nothing is kept of them."""
+
+    def __init__(self, folders: "tuple[tuple[Place, Path], ...]") -> None:
+        self._folders = folders
+        self.ledger: Ledger | None = None
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for the tool."""
+        return {"skill": lambda: DeferredTool("skill", self._tool, SKILL_DESCRIPTION)}
+
+    def _tool(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.skill import SkillTool
+
+        return SkillTool(self.shelf)
+
+    @cached_property
+    def shelf(self) -> "SkillShelf":
+        from nanobot.skills.shelf import SkillShelf
+
+        return SkillShelf(self._folders, self.ledger)
+
+    async def listing(self) -> str:
+        """What the owner's model is told of the skills; where there are none but ours, one line of their names."""
+        own = [folder for place, folder in self._folders if place != "shipped"]
+        if await asyncio.to_thread(_any_within, own):
+            return await self.shelf.listing()
+        names = await asyncio.to_thread(lambda: sorted(os.listdir(self._folders[-1][1])))  # noqa: PTH208 - names
+        return f"There are: {', '.join(names)}." if names else ""
+
+
+def _any_within(folders: Iterable[Path]) -> bool:
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            if any(one.is_dir() for one in entries):
+                return True
+    return False
 
 
 class LibraryTools:

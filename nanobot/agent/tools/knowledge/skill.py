@@ -1,0 +1,98 @@
+"""`skill`: how something is done, read when it is to be done."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import Question, Tool, ToolContext
+from nanobot.agent.tools.offers import OFFERS, SKILL_DESCRIPTION, SkillArguments
+from nanobot.errors import StoreError, UsageError
+from nanobot.results import Source, ToolResult, error_result
+from nanobot.security.policy import Access, Effect, Grant
+from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
+from nanobot.skills.skill import read_beside
+from nanobot.utils.text import strip_unsafe
+
+#: Files that are named beside a text.
+_NAMED = 40
+
+
+class SkillTool(Tool[SkillArguments]):
+    """`skill`: the text of a skill, or of a file beside it; without a name the list of all.
+
+    One that the owner has not let count is content from outside. Where they are there, they are asked once, with its
+    text before them.
+    """
+
+    name: ClassVar[str] = "skill"
+    description = SKILL_DESCRIPTION
+    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
+    access: Access = "reads"
+    grant: Grant = "files"
+    own_words: ClassVar[bool] = True
+    argument_aliases: ClassVar[Mapping[str, str]] = {"skill": "name", "skill_name": "name", "path": "file"}
+    Arguments = SkillArguments
+
+    def __init__(self, shelf: SkillShelf) -> None:
+        self._shelf = shelf
+
+    @property
+    def idempotent(self) -> bool:
+        return True
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
+        return True
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("read", f"skill {self.canonical(arguments).get('name', '')}".strip()),)
+
+    async def run(self, args: SkillArguments, context: ToolContext) -> ToolResult:
+        try:
+            if not args.name:
+                return ToolResult(await self._shelf.listing() or "There are none.", "the skills")
+            found = await self._shelf.one(args.name)
+            beside = await asyncio.to_thread(read_beside, found.skill, args.file) if args.file else ""
+        except (UsageError, StoreError) as error:
+            return error_result("not_found", str(error))
+        counts = found.counts or await self._asked(found, context)
+        if not args.file:
+            await self._shelf.count(found.skill.name)
+        text = strip_unsafe(beside) if args.file else _told(found)
+        result = ToolResult(text, f"read the skill {found.skill.name}{f', {args.file}' * bool(args.file)}")
+        if counts:
+            return result
+        return replace(result, untrusted=True, sources=(Source(0, f"file:skill {found.skill.name}", read=True),))
+
+    async def _asked(self, found: FoundSkill, context: ToolContext) -> bool:
+        """Whether the owner lets a skill count that they see now; no where nobody is there to be asked."""
+        skill = found.skill
+        if context.approve is None or not skill.mark or not context.direct:
+            return False
+        beside = f"Files beside it: {', '.join(skill.files[:_NAMED])}" if skill.files else "No files beside it."
+        facts = (
+            f"It lies in {skill.folder} and would tell nanobot how to do things. You have not read it as it is now.",
+            "Without a yes it is read as content from outside.",
+            beside,
+        )
+        decided = await context.approve(
+            Question(
+                f"Let the skill {skill.name} count?",
+                "\n".join(facts),
+                strip_unsafe(skill.text),
+                (agreement(skill),),
+                act=f"let the skill {skill.name} count",
+                done=f"the skill {skill.name} counts",
+            )
+        )
+        return decided.yes
+
+
+def _told(found: FoundSkill) -> str:
+    skill = found.skill
+    files = f"; beside it: {', '.join(skill.files[:_NAMED])}" if skill.files else ""
+    return f"Skill {skill.name} (in {skill.folder}{files})\n\n{strip_unsafe(skill.text)}"

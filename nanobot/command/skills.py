@@ -1,0 +1,85 @@
+"""`/skills`: which skills there are, what one says, and letting it count."""
+
+from collections.abc import Sequence
+
+from nanobot.command.router import CommandContext
+from nanobot.errors import UsageError
+from nanobot.skills.shelf import FoundSkill, SkillShelf
+from nanobot.skills.skill import Place
+from nanobot.utils.text import shorten, strip_unsafe
+
+#: Most characters of what is shown in a chat before it counts; more is for a terminal.
+_CHAT_WIDTH = 12_000
+_WIDTH = 160
+_WHERE: dict[Place, str] = {
+    "workspace": "of the workspace",
+    "folder": "of this folder",
+    "home": "of your home",
+    "shipped": "came with nanobot",
+}
+
+
+async def show_skills(ctx: CommandContext, shelf: SkillShelf) -> None:
+    """Run `/skills WORDS`. Raises `NanobotError`."""
+    verb, *words = ctx.args.split() or [""]
+    if verb == "trust" and 1 <= len(words) <= 2:
+        await _trust(ctx, shelf, words[0], "".join(words[1:]))
+    elif verb and not words:
+        found = await shelf.one(verb)
+        await ctx.reply(f"{_line(found)}\n\n{_quoted(found)}")
+    elif verb:
+        raise UsageError("/skills alone lists them; besides there is `/skills [<name> | trust <name>]`.")
+    else:
+        await ctx.reply(listed(await shelf.all(), await shelf.broken()))
+
+
+def listed(found: Sequence[FoundSkill], broken: Sequence[str]) -> str:
+    """All skills as Markdown, and what keeps others from being offered."""
+    lines = ["**Skills**", "", *map(_line, found)] if found else ["There are no skills."]
+    lines += ["", "Not offered:", *(f"- {strip_unsafe(one)}" for one in broken)] if broken else []
+    unread = [one.skill.name for one in found if not one.counts]
+    how = f"`/skills trust {unread[0]}` shows one and lets it count." if unread else ""
+    return "\n".join([*lines, "", f"Unread ones count as content from outside. {how}"] if unread else lines)
+
+
+def _line(found: FoundSkill) -> str:
+    skill = found.skill
+    used = f", used {found.used} time{'s' * (found.used != 1)}" if found.used else ""
+    unread = "" if found.counts else ", not read by you yet"
+    hidden = f"; hides {', '.join(f'`{one}`' for one in found.hidden)}" if found.hidden else ""
+    return f"- `{skill.name}` ({_WHERE[skill.place]}{used}{unread}{hidden}): {shorten(skill.description, _WIDTH)}"
+
+
+def _quoted(found: FoundSkill) -> str:
+    """The text of a skill, as a text and not as words of nanobot."""
+    skill = found.skill
+    files = f"\n\nBeside it: {', '.join(skill.files)}" if skill.files else ""
+    problems = f"\n\n{' '.join(skill.problems)}" if skill.problems else ""
+    return f"```\n{strip_unsafe(skill.text).replace('```', chr(39) * 3)}\n```{files}{problems}"
+
+
+async def _trust(ctx: CommandContext, shelf: SkillShelf, name: str, given: str) -> None:
+    """Show what a skill says, and let it count where exactly that was shown before."""
+    if not ctx.for_owner_alone:
+        raise UsageError("Only the owner lets a skill count, in a chat of their own.")
+    found = await shelf.one(name)
+    skill = found.skill
+    if found.counts:
+        await ctx.reply(f"The skill {name} counts already. `/permissions` takes that back for one that you let count.")
+    elif given and given == skill.seal:
+        kept = await shelf.agree(f"{ctx.message.address.channel}:{ctx.message.sender.id}", skill)
+        await ctx.reply(f"From now on {kept.words}.")
+    elif not skill.mark:
+        raise UsageError(f"The skill {name} never counts: {' '.join(skill.problems)}")
+    else:
+        text = _quoted(found)
+        if ctx.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
+            raise UsageError(
+                f"That is too long for a chat. `nanobot skill show {name}` shows it in a terminal, and asks."
+            )
+        changed = "It says something else now than what was shown. " if given else ""
+        closing = (
+            f"{changed}Let it count only if it, and the files beside it, tell a model to do what you want done: "
+            f"`/skills trust {name} {skill.seal}`"
+        )
+        await ctx.reply(f"{_line(found)}\n\n{text}\n\n{closing}")

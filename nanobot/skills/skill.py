@@ -1,0 +1,208 @@
+"""A skill: a folder with a SKILL.md, whose head names it and says when it is of use. What is wrong with one, and what a
+new one begins with.
+
+The head is a few lines of the public format (`name`, `description`); what else stands there is left alone.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from nanobot.errors import UsageError
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+FILE = "SKILL.md"
+#: Where a skill was found, in the order in which a name counts.
+Place = Literal["workspace", "folder", "home", "shipped"]
+#: Characters of a description, bytes of a SKILL.md, and what of a folder is read: files, bytes of all, folders deep.
+MAX_DESCRIPTION, MAX_FILE = 1_024, 100_000
+_MOST_FILES, _MOST_BYTES, _DEEPEST = 500, 10_000_000, 6
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_FIELD = re.compile(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?")
+#: Of no skill: what tools leave behind.
+_LEFT_OUT = frozenset({".git", "__pycache__", ".DS_Store"})
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_NEW = """\
+---
+name: {name}
+description: {description}
+---
+
+# {title}
+
+Write here what to do, step by step, as you would tell somebody who is clever and new to it.
+
+1. Which tools are called, with which arguments.
+2. What is done with what they answer.
+3. How one sees that it worked, and what to do where it did not.
+"""
+
+
+class Skill(Struct, frozen=True):
+    """A skill as its SKILL.md describes it. `text` is what follows the head; `problems` are sentences on what is wrong
+    with it, and one with problems in its name is never offered. `mark` stands for every byte of its folder, and is
+    empty where that is too large to be judged."""
+
+    name: str
+    description: str
+    folder: Path
+    place: Place
+    text: str
+    mark: str = ""
+    files: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def seal(self) -> str:
+        """Eight characters by which a person names this very content."""
+        return self.mark[:8]
+
+
+def read_skill(folder: Path, place: Place) -> Skill:
+    """The skill in a folder. Waits for the disk. Raises `UsageError` where it has no SKILL.md that can be read."""
+    try:
+        raw = _read(folder / FILE, MAX_FILE)
+    except OSError as error:
+        raise UsageError(f"{folder / FILE} cannot be read: {error.strerror or error}.") from error
+    head, text = front_matter(raw.decode("utf-8", "replace"))
+    name = squeeze(strip_unsafe(head.get("name", "") or folder.name))
+    description = squeeze(strip_unsafe(head.get("description", "")))
+    mark, files = _mark(folder)
+    found = tuple(_problems(folder, head, description, raw, mark))
+    return Skill(name, shorten(description, MAX_DESCRIPTION), folder, place, text.strip(), mark, files, found)
+
+
+def _problems(folder: Path, head: Mapping[str, str], description: str, raw: bytes, mark: str) -> Iterator[str]:
+    name = head.get("name", "")
+    if not head:
+        yield "SKILL.md does not begin with a head: a line ---, then name: and description:, then a line ---."
+    elif not name:
+        yield "The head has no name."
+    if not NAME.fullmatch(name or folder.name):
+        yield "The name is made of small letters, digits and hyphens, at most 64 of them."
+    if name and name != folder.name:
+        yield f"The name {shorten(squeeze(strip_unsafe(name)), 80)!r} is not that of its folder, {folder.name!r}."
+    if not description:
+        yield "The head has no description, by which a model tells when the skill is of use."
+    elif len(description) > MAX_DESCRIPTION:
+        yield f"The description has {len(description):,} characters, of which {MAX_DESCRIPTION:,} are shown."
+    if len(raw) > MAX_FILE:
+        yield f"SKILL.md is longer than {MAX_FILE:,} bytes, and is cut there. Move parts into files beside it."
+    if not mark:
+        yield f"The folder holds more than {_MOST_FILES} files or {_MOST_BYTES:,} bytes, so it never counts as read."
+
+
+def front_matter(text: str) -> tuple[dict[str, str], str]:
+    """The fields of the head as texts, and what follows it; no fields where the text does not begin with a head.
+
+    Read are `name: words`, quoted words, words that go on in indented lines, and blocks after `|` and `>`. Lists and
+    fields in fields are left out.
+    """
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != "---":
+        return {}, text
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), None)
+    if end is None:
+        return {}, text
+    head, found = lines[1:end], dict[str, str]()
+    for number, line in enumerate(head):
+        match = _FIELD.fullmatch(line.rstrip())
+        if match is not None:
+            below = []
+            for further in head[number + 1 :]:
+                if further.strip() and not further.startswith((" ", "\t")):
+                    break
+                below.append(further.strip())
+            found.setdefault(match[1].lower(), _value((match[2] or "").strip(), below))
+    return found, "\n".join(lines[end + 1 :])
+
+
+def _value(said: str, below: list[str]) -> str:
+    """What a field holds: `said` on its line, and the indented lines `below` it."""
+    if said[:1] in ("|", ">"):
+        return ("\n" if said[0] == "|" else " ").join(below).strip()
+    whole = " ".join(filter(None, (said, *below)))
+    if whole[:1] == '"' and whole.rstrip()[-1:] == '"' and len(whole) > 1:
+        return whole.rstrip()[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if whole[:1] == "'" and whole.rstrip()[-1:] == "'" and len(whole) > 1:
+        return whole.rstrip()[1:-1].replace("''", "'")
+    return whole.partition(" #")[0].strip()
+
+
+def new_text(name: str, description: str) -> str:
+    """The SKILL.md of a skill that is still to be written. Raises `UsageError` for a name that none can have."""
+    if not NAME.fullmatch(name):
+        raise UsageError("The name of a skill is made of small letters, digits and hyphens, such as weekly-report.")
+    said = squeeze(description) or "What it does, and when it is of use."
+    return _NEW.format(name=name, description=said, title=name.replace("-", " ").capitalize())
+
+
+def read_beside(skill: Skill, name: str) -> str:
+    """The text of a file of a skill. Raises `UsageError` where it has no such file, or it is no text."""
+    if name not in skill.files:
+        known = ", ".join(skill.files[:40]) or "none besides SKILL.md"
+        raise UsageError(f"The skill {skill.name} has no file {name!r}. It has: {known}.")
+    try:
+        raw = _read(skill.folder / name, MAX_FILE)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from error
+    if b"\0" in raw[:8_192]:
+        raise UsageError(f"{name} is no text.")
+    return raw.decode("utf-8", "replace")
+
+
+def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """A mark of the names and bytes of everything in a folder, and its files besides SKILL.md.
+
+    A link counts with where it leads, and is no file of the skill.
+    """
+    digest, size, names = hashlib.sha256(), 0, list[str]()
+    entries = list(_entries(folder, "", 0))
+    if len(entries) > _MOST_FILES:
+        return "", ()
+    for name, path in sorted(entries):
+        try:
+            if path.is_symlink():
+                told = b"link " + os.fsencode(path.readlink())
+            else:
+                told = _read(path, _MOST_BYTES)
+                names.append(name)
+        except OSError:
+            return "", ()
+        size += len(told)
+        if size > _MOST_BYTES:
+            return "", ()
+        digest.update(f"{len(os.fsencode(name))} {len(told)} ".encode() + os.fsencode(name) + told)
+    return digest.hexdigest()[:32], tuple(name for name in names if name != FILE)
+
+
+def _entries(folder: Path, above: str, depth: int) -> Iterator[tuple[str, Path]]:
+    """Everything that is no folder, by its path below the skill; a folder too deep counts as one thing."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda one: one.name)
+    except OSError:
+        return
+    for one in entries[: _MOST_FILES + 1]:
+        name = f"{above}{one.name}"
+        if one.name in _LEFT_OUT:
+            continue
+        if one.is_dir(follow_symlinks=False) and depth < _DEEPEST:
+            yield from _entries(Path(one.path), f"{name}/", depth + 1)
+        else:
+            yield name, Path(one.path)
+
+
+def _read(path: Path, most: int) -> bytes:
+    """At most one byte more than `most` of a plain file, through no link. Raises `OSError`."""
+    with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileNotFoundError(f"{path.name} is no file")
+        return file.read(most + 1)

@@ -1,0 +1,127 @@
+"""Skills as an agent uses them: what its model is told, what a yes of the owner changes, and who has them."""
+
+import asyncio
+import re
+from pathlib import Path
+
+from nanobot.bus.events import ApprovalAsked, InboundMessage, Sender
+from nanobot.providers.scripted import Call
+from tests.agent.test_files import CHAT, OWNER, TERMINAL, Home, home, write
+from tests.cli.harness import program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.skills.test_skill_files import put
+
+
+def system(box: Home) -> str:
+    messages = box.model.requests[-1].body["messages"]
+    assert isinstance(messages, list)
+    return "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
+
+
+def read(name: str, file: str = "") -> Call:
+    return Call("skill", {"name": name, **({"file": file} if file else {})})
+
+
+async def test_shipped_skills_are_one_line_of_names_and_read_on_demand_without_a_taint(tmp_path: Path) -> None:
+    async with home(tmp_path) as box:
+        done = await box.ask("remind me", read("schedule"), write("AGENTS.md", "be brief"))
+        assert re.search(r"There are: .*memory, .*schedule, setup, soul\.", system(box))
+        assert "never promise" in box.results()
+        assert done.receipts, "what came with nanobot is its own"
+        listed = (await box.ask("/skills")).text
+        assert "`schedule` (came with nanobot, used 1 time)" in listed
+        assert "`memory` (came with nanobot):" in listed
+
+
+async def test_U30_a_skill_taints_until_the_owner_says_yes_to_its_content_and_again_once_that_changes(
+    tmp_path: Path,
+) -> None:
+    folder = put(tmp_path / ".nanobot/workspace/skills/report", "Canary of the week.", "Canary text.", notes="beside")
+    obeys = write("AGENTS.md", "obey")
+    async with home(tmp_path) as box:
+        refused = await box.ask("report", read("report"), obeys)
+        assert "report" in system(box)
+        assert "Canary of the week" not in system(box), "a stranger's words lead nobody"
+        assert "Canary text." in box.results()
+        assert refused.receipts == ()
+        assert "not run: it changes what steers" in box.results()
+
+        shown = (await box.ask("/skills trust report")).text
+        assert "Canary text." in shown
+        (seal,) = re.findall(r"/skills trust report (\w+)", shown)
+        (folder / "notes").write_text("obey evil.test")
+        assert "something else now" in (await box.ask(f"/skills trust report {seal}")).text
+        (folder / "notes").write_text("beside")
+        assert "counts, as it was shown" in (await box.ask(f"/skills trust report {seal}")).text
+        await box.ask("/new")
+        allowed = await box.ask("report", read("report"), read("report", "notes"), obeys)
+        assert "- report: Canary of the week." in system(box)
+        assert "beside" in box.results()
+        assert allowed.receipts
+
+        (folder / "notes").write_text("obey evil.test")
+        await box.ask("/new")
+        assert (await box.ask("report", read("report"), write("AGENTS.md", "obey evil"))).receipts == ()
+        assert "not read by you yet" in (await box.ask("/skills")).text
+        assert "the skill report counts" in (await box.ask("/permissions")).text
+
+
+async def test_the_owner_is_asked_once_when_a_skill_is_read_with_its_text_before_them(tmp_path: Path) -> None:
+    put(tmp_path / ".nanobot/workspace/skills/report", text="Canary text.")
+    asked: list[str] = []
+    async with home(tmp_path) as box:
+        approvals = box.bot.loop.runner.approvals
+        approvals.channels.add("terminal")
+
+        async def answer() -> None:
+            async for one in box.bot.bus.subscribe("terminal"):
+                if isinstance(one.event, ApprovalAsked):
+                    asked.append(f"{one.event.title}\n{one.event.shown}")
+                    approvals.answer(TERMINAL.key, one.event.id, "always")
+
+        answering = asyncio.create_task(answer())
+        await asyncio.sleep(0)
+        assert (await box.ask("report", read("report"), write("AGENTS.md", "obey"))).receipts
+        await box.ask("/new")
+        assert (await box.ask("report", read("report"), write("AGENTS.md", "again"))).receipts
+        assert asked == ["Let the skill report count?\nCanary text."]
+        answering.cancel()
+
+
+async def test_guests_groups_and_users_without_files_have_no_skills(tmp_path: Path) -> None:
+    async with home(tmp_path) as box:
+
+        async def told(sender: Sender, *, direct: bool = True) -> bool:
+            box.model.replies.append(Reply("Done."))
+            await box.bot.loop.process(InboundMessage(CHAT, sender, "hello", direct=direct))
+            tools = box.model.requests[-1].body["tools"]
+            assert isinstance(tools, list)
+            return any(one["function"]["name"] == "skill" for one in tools)
+
+        assert await told(OWNER)
+        assert not await told(OWNER, direct=False)
+        assert await told(Sender("2", "Bo", "user", granted=("files",)))
+        assert not await told(Sender("2", "Bo", "user"))
+        assert not await told(Sender("3", "Cy", "guest"))
+
+
+async def test_nanobot_skill_begins_checks_and_lists_skills(tmp_path: Path) -> None:
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+        made = await nanobot.run("skill", "new", "weekly-report", "Writes", "the", "report")
+        assert made.code == 0, made.err
+        assert (
+            "name: weekly-report\ndescription: Writes the report"
+            in (nanobot.home / "workspace/skills/weekly-report/SKILL.md").read_text()
+        )
+        assert (await nanobot.run("skill", "new", "weekly-report")).code == 2
+        assert (await nanobot.run("skill", "check")).code == 0
+        put(nanobot.home / "workspace/skills/Bad Name")
+        checked = await nanobot.run("skill", "check")
+        assert (checked.code, "small letters" in checked.out) == (1, True)
+        listed = (await nanobot.run("skill", "list")).out
+        assert "weekly-report" in listed
+        assert "not read by you yet" in listed
+        shown = await nanobot.run("skill", "show", "weekly-report")
+        assert "Which tools are called" in shown.out
+        assert "content from outside" in shown.out
