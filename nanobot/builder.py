@@ -30,7 +30,7 @@ from nanobot.agent.tools.own_tools import (
 )
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
-from nanobot.bus.alarms import Alarms
+from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
@@ -381,13 +381,19 @@ class Builder:
         config = self._loaded.config
         made: list[Budget] = []
 
+        def report(why: str, advice: str) -> None:
+            if why:
+                self.alarms.failed(Trouble("budget", "Asking a model for others than you", why, advice))
+            else:
+                self.alarms.well("budget")
+
         def budget_of(info: ProviderInfo | None) -> "Budget | None":
             if info is not None and (not info.capabilities.language_model or (info.local and not config.prices)):
                 return None
             if not made:
                 from nanobot.money.budget import Budget
 
-                made.append(Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight))
+                made.append(Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight, report))
             return made[0]
 
         return budget_of

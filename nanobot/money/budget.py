@@ -138,8 +138,17 @@ class _Cap(Struct, frozen=True):
         return f"{self.used:,.0f} of {self.cap:,.0f} tokens" if self.tokens else _of(self.used, self.cap)
 
 
+#: Told when others than the owner are stopped at a cap of all: why, and what to do; both empty when requests are made.
+Report = Callable[[str, str], None]
+
+
+def _unheard(_why: str, _advice: str) -> None:
+    """Nobody is told."""
+
+
 class Budget:
-    """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone.
+    """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone;
+    `report` is for who tells the owner what befalls others.
 
     Raises `StoreError` where the store cannot be read.
     """
@@ -151,12 +160,14 @@ class Budget:
         store: SpendingStore,
         notes: NoteStore,
         midnight: Callable[[], datetime],
+        report: Report = _unheard,
     ) -> None:
         self.limits = limits
         self.prices = prices
         self._store = store
         self._notes = notes
         self._midnight = midnight
+        self._report = report
         self._reading = asyncio.Lock()
         self._day = datetime.min.replace(tzinfo=UTC)
         self._fresh_until = 0.0
@@ -177,12 +188,13 @@ class Budget:
         store: SpendingStore,
         notes: NoteStore,
         midnight: Callable[[], datetime],
+        report: Report = _unheard,
     ) -> "Budget":
         """The caps and prices of the configuration."""
         person = Caps(config.per_person.per_day, config.per_person.per_month)
         limits = BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
         own = {name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in prices.items()}
-        return cls(limits, Prices(own), store, notes, midnight)
+        return cls(limits, Prices(own), store, notes, midnight, report)
 
     async def judge(
         self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0
@@ -203,11 +215,14 @@ class Budget:
             bound = BY_ITSELF if payer.cause in ("schedule", "watch") else WIND_UP if begun else 1.0
             full = next((one for one in lines if one.share >= bound), None)
             if full is not None:
+                if not (full.own or (payer.sender.role == "owner" and payer.direct)):
+                    self._report(f"{self._used_up(full)} {self._again(full)}", _HOW.format(key=full.key))
                 told = not await self._first("stopped", payer.person)
                 return BudgetVerdict("stop", self._stopped(full, payer), told)
             if not self._crowded(payer, lines, turn, about):
                 break
             await self._room.wait()
+        self._report("", "")
         if turn:
             self._held[turn] = payer.person, about
         near = max((one for one in lines), key=lambda one: one.share, default=None)
@@ -378,8 +393,13 @@ class Budget:
             return f"Your budget for {period} is {up}: {line.figures}. {self._again(line)} {_BY_OWNER}"
         if not (payer.sender.role == "owner" and payer.direct):
             return f"The budget of this nanobot for {period} is {up}. {self._again(line)} {_BY_OWNER}"
-        what = "The budget" if not line.tokens else "The budget for models of unknown price"
-        return f"{what} for {period} is {up}: {line.figures}. {self._again(line)} {_HOW.format(key=line.key)}"
+        return f"{self._used_up(line)} {self._again(line)} {_HOW.format(key=line.key)}"
+
+    def _used_up(self, line: _Cap) -> str:
+        """What is used up, with its figures."""
+        period = "this month" if line.month else "today"
+        up = "used up" if line.share >= 1 else "all but used up"
+        return f"The budget{' for models of unknown price' * line.tokens} for {period} is {up}: {line.figures}."
 
     def _again(self, line: _Cap) -> str:
         next_day = self._day + timedelta(days=1)

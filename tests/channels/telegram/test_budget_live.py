@@ -14,9 +14,10 @@ from tests.fakes.telegram_server import TelegramServer
 MONEY = {"prices": {"custom/*": {"input": 6_000}}, "budget": {"perDay": 2.4, "perPerson": {"perDay": 0.5}}}
 
 
-def priced(home: Path) -> None:
+def priced(home: Path, **budget: object) -> None:
     path = home / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **MONEY}), encoding="utf-8")
+    money = {**MONEY, "budget": budget or MONEY["budget"]}
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **money}), encoding="utf-8")
 
 
 async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
@@ -43,6 +44,29 @@ async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them
             assert "Today: 200 tokens in, 20 out, 2 requests, 1.20 USD" in own
             assert "Cap of their own: today 1.20 of 2.00 USD" in own
             assert "Only the owner may allow more." in await at.command(eve, "/usage raise 5")
+
+
+async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm:
+        llm.after = model = Model()
+        home = configured(tmp_path, telegram, llm)
+        priced(home.home, perDay=1.0, perPerson={"perDay": None})
+        ada, eve = telegram.user("Ada", OWNER), telegram.user("Eve")
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            code = re.findall(r"start=([\w-]+)", await at.command(ada, "/invite"))[0]
+            await at.command(eve, f"/start {code}")
+            for _ in range(2):
+                await at.ask(eve)
+            for number in range(3):
+                before = len(telegram.visible(eve.chat))
+                at.say(eve, f"again word-{number}z")
+                await at.until(eve.chat, lambda line: "budget of this nanobot" in line)
+                await telegram.until(lambda: len(telegram.visible(eve.chat)) >= before + 2)  # noqa: B023
+            told = await at.until(ada.chat, lambda line: "others than you failed 3 times" in line)
+            assert "The budget for today is used up: 1.20 of 1.00 USD. It goes on tomorrow at 00:00" in told
+            assert "/usage raise 5" in told
+            assert "USD" not in " ".join(telegram.visible(eve.chat)), "others learn no figures of all"
 
 
 async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_raise(tmp_path: Path) -> None:
