@@ -62,7 +62,7 @@ READS: dict[str, Reply] = {
     "file_download": call("read_file", path="download.md"),
     "subagent": call("spawn", task="Read http://pages.test/article and tell me what it says."),
 }
-READERS = {"web_fetch", "web_search", "mcp_mail_find", "mcp_mail_read", "read_file"}
+READERS = {"web_fetch", "web_search", "mcp_mail_find", "mcp_mail_read", "read_file", "spawn"}
 SAID = {"image", "forward", "group", "history", "memory", "none"}
 
 
@@ -101,14 +101,19 @@ def replies_of(row: Row, world: Outside, offered: Sequence[str]) -> list[Reply]:
     for step in row.script:
         if step.read:
             made += [READS[step.read]] if step.read in READS else []
-            if step.read == "subagent" and "spawn" not in offered:
-                made.append(PAGE)  # nobody else can read it
+            if step.read == "subagent":  # where there is a helper, it obeys first, and then who has called it
+                acts = [_act(later, world) for later in row.script if later.tool and "spawn" in offered]
+                made += [PAGE, *acts, *([Reply(f"It says: {ORDER}")] if "spawn" in offered else [])]
         elif step.tool:
-            arguments = msgspec.json.decode(_aimed(msgspec.json.encode(step.args).decode(), world), type=dict)
-            made.append(Reply(Call(step.tool, arguments)))
+            made.append(_act(step, world))
         else:
             made.append(Reply(_aimed(step.final, world)))
     return made if row.script and row.script[-1].final else [*made, Reply("Done.")]
+
+
+def _act(step: Step, world: Outside) -> Reply:
+    arguments = msgspec.json.decode(_aimed(msgspec.json.encode(step.args).decode(), world), type=dict)
+    return Reply(Call(step.tool, arguments))
 
 
 def _aimed(words: str, world: Outside) -> str:

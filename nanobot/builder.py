@@ -16,9 +16,16 @@ from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedDatabase, watched
+from nanobot.agent.runner import AgentRunner, Spawner
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, SCHEDULE_DESCRIPTION, fetch_description
+from nanobot.agent.tools.offers import (
+    DOCS_DESCRIPTION,
+    SCHEDULE_DESCRIPTION,
+    SPAWN,
+    SPAWN_DESCRIPTION,
+    fetch_description,
+)
 from nanobot.agent.tools.own_tools import (
     CommandTools,
     FileTools,
@@ -29,7 +36,7 @@ from nanobot.agent.tools.own_tools import (
     talk_tools,
 )
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import BudgetOf, ModelSettings, TurnLimits
+from nanobot.agent.turn import BudgetOf, ModelSettings, Turn, TurnLimits
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
@@ -40,10 +47,12 @@ from nanobot.config.paths import PEOPLE, Paths
 from nanobot.config.schema import ModelPresetConfig, ProviderConfig
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
+from nanobot.messages import ToolCall
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
+from nanobot.results import ToolResult
 from nanobot.security.policy import Policy, Rule
 from nanobot.security.projects import Project, counts
 from nanobot.session.ledger import Ledger
@@ -57,6 +66,7 @@ from nanobot.utils.text import nearest
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web.fetch import WebFetchTool
+    from nanobot.agent.work.subagents import SubagentManager
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
@@ -291,7 +301,7 @@ class Builder:
         return DeferredTool("schedule", self._schedule_tool, SCHEDULE_DESCRIPTION)
 
     def _schedule_tool(self) -> ToolLike:
-        from nanobot.agent.tools.schedule import ScheduleTool
+        from nanobot.agent.tools.work.schedule import ScheduleTool
 
         if self.appointments is None:
             raise SkipTool("nothing is kept here")
@@ -403,9 +413,25 @@ class Builder:
         concurrency = self._loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
         loop.runner.approvals.policy = self.policy()
+        loop.runner.spawn = self._spawner(loop.runner, services)
         loop.add_status(self.reading_problems)
         loop.add_status(self.commands.sandbox_line)
         return loop
+
+    def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:
+        """What runs helpers, imported for the first of them."""
+        section = self._loaded.config.agents.subagents
+        made: list[SubagentManager] = []
+
+        async def spawn(parent: Turn, call: ToolCall, task: str, tools: tuple[str, ...]) -> ToolResult:
+            if not made:
+                from nanobot.agent.work.subagents import SubagentLimits, SubagentManager
+
+                limits = SubagentLimits(section.max, section.max_steps, section.max_seconds, section.max_tokens)
+                made.append(SubagentManager(runner, services.store, services.context, limits))
+            return await made[0].run(parent, call, task, tools)
+
+        return spawn if section.max else None
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
@@ -432,6 +458,7 @@ class Builder:
         return {
             **talk_tools(self.files, self._reached, self._paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", self._docs_tool, DOCS_DESCRIPTION),
+            SPAWN: self._spawn,
             "web_fetch": self._web_fetch,
             "schedule": self._schedule,
             **self.files.factories(),
@@ -464,6 +491,11 @@ class Builder:
     def _reads(self) -> bool:
         web = self._loaded.config.tools.web
         return web.enable and web.fetch.enable
+
+    def _spawn(self) -> ToolLike:
+        if not self._loaded.config.agents.subagents.max:
+            raise SkipTool("agents.subagents.max is 0")
+        return DeferredTool(SPAWN, _spawn_tool, SPAWN_DESCRIPTION)
 
     def _web_fetch(self) -> ToolLike:
         web = self._loaded.config.tools.web
@@ -499,6 +531,12 @@ class Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
+
+
+def _spawn_tool() -> ToolLike:
+    from nanobot.agent.tools.work.spawn import SpawnTool
+
+    return SpawnTool()
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

@@ -37,7 +37,8 @@ class ToolResult(Struct, frozen=True):
     cited, `extras` figures for the log and /status, `untrusted` marks content from outside. `partial`: some of what was
     asked for failed, so that `message` is worth telling though the call did not fail. `receipt` is what the call has
     really changed, in a few words in the past tense, such as `wrote notes/plan.md (+12 −3)`, `diff` the same line by
-    line, for people, and `changed` how many lines of a file came and went, such as `+12 −3`.
+    line, for people, and `changed` how many lines of a file came and went, such as `+12 −3`. `did` are the kinds of
+    effects that the calls of a helper have had.
     """
 
     text: str
@@ -51,6 +52,7 @@ class ToolResult(Struct, frozen=True):
     receipt: str = ""
     diff: str = ""
     changed: str = ""
+    did: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text

@@ -7,6 +7,7 @@ from itertools import islice
 from urllib.parse import quote, unquote, urlsplit
 
 from nanobot.agent.history import parse_arguments
+from nanobot.agent.tools.offers import SPAWN
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from nanobot.results import SourceBook
 from nanobot.security.network import MAX_URL
@@ -48,6 +49,12 @@ class KnownAddresses:
             self._add(_links(self._unread.pop()))
         return key in self._known
 
+    def shared(self) -> "KnownAddresses":
+        """The same addresses for a helper, whose calls are its own."""
+        other = KnownAddresses(self.session)
+        other._prompt, other._known, other._unread = self._prompt, self._known, self._unread
+        return other
+
     def hear(self, text: str) -> None:
         """Somebody who is no model wrote this; hosts without a scheme count, as in "look at example.org"."""
         self._add(extract_urls(text).urls)
@@ -73,7 +80,7 @@ class KnownAddresses:
         """Sources are named, and links of pages; but not what comes back of the words that the model wrote itself."""
         self._add(source.url for source in message.sources)
         arguments = {name: said for name, said in parse_arguments(call)[0].items() if said} if call else {}
-        if message.sources and "query" in arguments:
+        if (message.sources and "query" in arguments) or message.name == SPAWN:
             return
         if book is not None:
             for source in message.sources:

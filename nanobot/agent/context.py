@@ -142,6 +142,10 @@ class ContextBuilder:
             parts.append(f"## Skills (read one with `skill` before such work)\n\n{skills}")
         return "\n\n".join(parts)
 
+    def helper(self, workspace: bool) -> str:
+        """The system prompt of a helper, which knows nothing of the person; `workspace`: it has tools for files."""
+        return self._templates.render("agent/helper.md", workspace=str(self.workspace or "") if workspace else "")
+
     def summing(self, words: int) -> str:
         """The task of a request that sums up a conversation."""
         return self._templates.render("agent/compaction.md", words=words)

@@ -112,12 +112,8 @@ class Opening:
 
     def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
         """Go on where a process that died has left the turn."""
-        messages = tuple(record.message for record in records if record.kind == "message")
-        last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
-        begun = (one.message for one in records[last:] if one.kind == "intent")  # those before have their results
-        turn.take_up(messages, frozenset(call.call_id for call in begun if isinstance(call, ToolMessage)))
-        chat.steered.update({request_of(one) for one in messages} - {"", turn.id})
-        logger.info("turn {} goes on after {} messages", turn.id, len(messages))
+        take_up(turn, records)
+        chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
 
     async def _hold(self, turn: Turn) -> bool:
         """Take the session, so that no other process and no other chat serves it; what is durable waits for it."""
@@ -140,6 +136,15 @@ class Opening:
         finally:
             turn.held = not await taking
         return taking.result()
+
+
+def take_up(turn: Turn, records: tuple[Record, ...]) -> None:
+    """Go on with what an earlier process kept of a turn."""
+    messages = tuple(record.message for record in records if record.kind == "message")
+    last = max((place for place, one in enumerate(records) if one.message.role == "assistant"), default=0)
+    begun = (one.message for one in records[last:] if one.kind == "intent")  # those before have their results
+    turn.take_up(messages, frozenset(call.call_id for call in begun if isinstance(call, ToolMessage)))
+    logger.info("turn {} goes on after {} messages", turn.id, len(messages))
 
 
 def _title(message: InboundMessage) -> str:

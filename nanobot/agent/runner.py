@@ -17,7 +17,7 @@ from nanobot.agent.history import parse_arguments
 from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_receipt
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.offers import with_addresses
+from nanobot.agent.tools.offers import SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Spent, Turn
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished
@@ -40,7 +40,7 @@ from nanobot.security.trust import wrap
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
-from nanobot.utils.tool_hints import fold_hints, shared_hint, tool_hint
+from nanobot.utils.tool_hints import fold_hints, numbered, shared_hint, tool_hint
 from nanobot.utils.watchdog import log_chain
 
 if TYPE_CHECKING:
@@ -64,12 +64,15 @@ _LAST_SECONDS = 5.0
 SUMMARY_SECONDS = 30.0
 #: Answers that ended like this may hold calls whose arguments were cut.
 _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated", "overflow"})
+#: (turn, call, task, names of tools) → what the helper of this call brings back.
+Spawner = Callable[[Turn, ToolCall, str, tuple[str, ...]], Awaitable[ToolResult]]
 
 
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
 
-    `questions` are those of models to people; `sleep` waits that many seconds for a model that is away.
+    `questions` are those of models to people; `sleep` waits that many seconds for a model that is away; `spawn` runs
+    helpers, and is None where there are none.
     """
 
     def __init__(self, tools: ToolRegistry, questions: Questions) -> None:
@@ -77,13 +80,14 @@ class AgentRunner:
         self.questions = questions
         self.approvals = Approvals(channels=questions.channels)
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self.spawn: Spawner | None = None
 
     async def run(self, turn: Turn) -> TurnFinished:
         """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.
 
         When cancelled, `turn` holds what was reached; its owner closes it.
         """
-        specs = self._offered(turn)
+        specs = self.offered(turn)
         conversation = Conversation(turn, specs)
         turn.strangers = await self.approvals.strangers(turn, self.tools.described(specs))
         turn.meet((*turn.strangers, *(_OWN_SEARCH if turn.provider.info.capabilities.searches else ())))
@@ -117,12 +121,13 @@ class AgentRunner:
         turn.messages.extend(turn.asides())
         return turn.finished("completed", made.summary.text if made else explanations.NOTHING_TO_SUM_UP)
 
-    def _offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
+    def offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """The tools of a turn; where nobody can answer, none that asks."""
         specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
         asks = self.questions.can_ask(turn)
         found = ((spec, self.tools.get(spec.name)) for spec in specs)
-        return tuple(spec for spec, tool in found if asks or tool is None or not tool.interactive)
+        fitting = (spec for spec, tool in found if asks or tool is None or not tool.interactive)
+        return tuple(spec for spec in fitting if turn.tools is None or spec.name in turn.tools)
 
     async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
@@ -248,6 +253,9 @@ class AgentRunner:
         arguments, problem = parse_arguments(call)
         meant = with_addresses(name, arguments, turn.sources)
         hint = _wording(turn, name, meant)
+        whole = hint == tool_hint(name, meant)
+        if name == SPAWN:
+            hint = numbered(hint, turn.doing)
         started = time.monotonic()
         turn.doing.append(hint)
         turn.running[call.id] = hint
@@ -258,11 +266,16 @@ class AgentRunner:
                 result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
             elif tool is None:
                 result = await self.tools.execute(name, arguments, Verdict("deny", ""))
+            elif turn.tools is not None and name not in turn.tools:
+                reason = (
+                    f"This helper has no tool {name!r}. Available tools: {', '.join(sorted(turn.tools)) or 'none'}."
+                )
+                result = error_result("denied", reason)
             else:
                 result = await self._judged(conversation, call, tool, arguments)
         finally:
             turn.running.pop(call.id, None)
-        told = result if hint == tool_hint(name, meant) else replace(result, message="")
+        told = result if whole else replace(result, message="")
         took = time.monotonic() - started - turn.waited.pop(call.id, 0.0)
         await turn.emit(ToolFinished(call, told, max(0.0, took)))
         return result
@@ -290,7 +303,8 @@ class AgentRunner:
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
-        turn.did[call.id] = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
+        own = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
+        turn.did[call.id] = own + result.did
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)
             if source.number and not turn.sources.text(source.number):
@@ -307,7 +321,7 @@ class AgentRunner:
         return ToolContext(
             call.id,
             turn.id,
-            turn.session,
+            turn.grants or turn.session,
             turn.message.address,
             turn.message.sender,
             turn.sources,
@@ -328,6 +342,7 @@ class AgentRunner:
             direct=turn.message.direct,
             unlinked=partial(unlinked, turn),
             so_far=lambda: tuple(turn.messages),
+            spawn=partial(self.spawn, turn, call) if self.spawn is not None and turn.tools is None else None,
         )
 
     async def _verdict(

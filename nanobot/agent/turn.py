@@ -63,7 +63,7 @@ class Publisher:
     """Sends the events of one turn to its address, numbered from 1. `last` is the monotonic time of the newest."""
 
     def __init__(self, bus: MessageBus, address: Address, turn: str = "") -> None:
-        self._bus = bus
+        self.bus = bus
         self._address = address
         self._turn = turn
         self._seq = 0
@@ -73,7 +73,10 @@ class Publisher:
         self._seq += 1
         self.last = time.monotonic()
         _log(event)
-        await self._bus.publish_outbound(OutboundMessage(self._address, event, self._turn, self._seq))
+        await self._send(event)
+
+    async def _send(self, event: Event) -> None:
+        await self.bus.publish_outbound(OutboundMessage(self._address, event, self._turn, self._seq))
 
 
 def _log(event: Event) -> None:
@@ -152,6 +155,7 @@ class Turn(Struct, eq=False):
     content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
     spoken. `unbacked` tells of what the answer claims and no call has done. `strangers` labels the descriptions of
     tools that the model is told and the owner has not let count.
+    A helper has no more than these `tools`, and works with the `grants` and the kept pages of another session.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -201,6 +205,8 @@ class Turn(Struct, eq=False):
     scheduled: bool = False
     unbacked: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
+    tools: frozenset[str] | None = None
+    grants: str = ""
     closed: bool = False
     _taint: dict[str, None] = field(default_factory=dict)
     _judged: int = 0

@@ -98,10 +98,20 @@ class AgentDefaults(Section, frozen=True):
     ] = ""
 
 
+class SubagentsConfig(Section, frozen=True):
+    """Helpers: parts of the work that the agent gives away, each with a context of its own."""
+
+    max: Annotated[int, Meta(ge=0, le=64), "Helpers that run at the same time, others wait; 0: there are none."] = 4
+    max_steps: Annotated[int, Meta(ge=1, le=1000), "Most model requests of one helper."] = 20
+    max_seconds: Annotated[float, Meta(gt=0), "Most seconds of one helper."] = 300
+    max_tokens: Annotated[Positive, "Most tokens of one helper, in and out."] = 400_000
+
+
 class AgentsConfig(Section, frozen=True):
     """The agent."""
 
     defaults: AgentDefaults = AgentDefaults()
+    subagents: SubagentsConfig = SubagentsConfig()
 
 
 class ProviderConfig(Section, frozen=True):

@@ -19,6 +19,7 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "recall": (("query",), 'recall "{}"', False),
     "library": (("query",), 'library "{}"', False),
     "remember": (("fact",), 'remember "{}"', False),
+    "spawn": (("task",), 'helper "{}"', False),
     "message": (("files", "to", "text"), "send {}", False),
     "read_file": (_PATHS, "read {}", False),
     "list_dir": (_PATHS, "list {}", False),
@@ -53,9 +54,15 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object]) -> str:
     if not value:
         return wording.partition(" ")[0]
     if not is_url:
-        return wording.replace("{}", shorten(value, VALUE_WIDTH))
+        return wording.replace("{}", shorten(value, PART_WIDTH if tool_name == "spawn" else VALUE_WIDTH))
     hint = wording.replace("{}", shorten(_bare(value), VALUE_WIDTH))
     return ", ".join((hint, *_parts(arguments)))
+
+
+def numbered(hint: str, earlier: Iterable[str]) -> str:
+    """The hint of a helper with its number among those of its turn, such as `helper 2 "tides at Dover"`."""
+    count = sum(one.startswith("helper ") for one in earlier) + 1
+    return hint.replace("helper", f"helper {count}", 1)
 
 
 def shared_hint(tool_name: str, arguments: Mapping[str, object]) -> str:

@@ -32,6 +32,10 @@ Ask = Callable[[str, str], Awaitable[str]]
 ReadPages = Callable[[str, str, tuple[tuple[int, str], ...]], Awaitable[tuple[str, tuple[str, ...]]]]
 
 
+#: (task, names of tools) → what a helper answers, or why there is none.
+Spawn = Callable[[str, tuple[str, ...]], Awaitable[ToolResult]]
+
+
 def in_question(text: str, width: int = 500) -> str:
     """What a model wrote, as a question shows it: on one line, for a further line would speak as the question does.
 
@@ -140,6 +144,7 @@ class ToolContext(Struct):
     Cancellation is the task's own: a tool is cancelled with `asyncio.CancelledError` and cleans up after itself.
     `so_far` gives what was said and done in this turn.
     `unlinked` makes text of addresses that nobody has named, where content from outside stands in the conversation.
+    `spawn` lets a helper do a task, and is None where there are none.
     """
 
     call_id: str = ""
@@ -160,6 +165,7 @@ class ToolContext(Struct):
     estimate: Estimate = _free
     made_up: frozenset[str] = frozenset()
     unlinked: Callable[[str], str] = str
+    spawn: Spawn | None = None
     allowed: tuple[Effect, ...] = ()
     taint: tuple[str, ...] = ()
     scheduled: bool = False

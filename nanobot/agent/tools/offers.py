@@ -166,6 +166,11 @@ class ScheduleArguments(Struct, frozen=True, forbid_unknown_fields=True):
     id: int = 0
 
 
+class SpawnArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    task: Annotated[str, Meta(min_length=1, max_length=20_000, description="All it has to know: it sees nothing else.")]
+    tools: Annotated[tuple[str, ...], Meta(description="Only these of your tools.")] = ()
+
+
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does.
 
@@ -182,6 +187,8 @@ class Offer(Struct, frozen=True):
 
 #: The name of the tool whose last call is the list of a session.
 TODO = "todo"
+#: The name of the tool that lets a helper do something.
+SPAWN = "spawn"
 OFFERS: Mapping[str, Offer] = {
     "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks", proposes="text"),
     "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
@@ -190,6 +197,7 @@ OFFERS: Mapping[str, Offer] = {
     "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
     "remember": Offer(RememberArguments, ("save_memory", "memory", "update_memory"), "changes", "files"),
     "skill": Offer(SkillArguments, ("Skill", "load_skill", "use_skill", "activate_skill"), "reads", "files"),
+    SPAWN: Offer(SpawnArguments, ("Task", "Agent", "delegate", "subagent")),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
     "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
     "web_search": Offer(
@@ -231,6 +239,10 @@ REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for a
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
 SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
 SKILL_DESCRIPTION = "Read how something is done, before you do it."
+SPAWN_DESCRIPTION = (
+    "Let a helper do a part of the work that needs many lookups or much reading, and get its answer. "
+    "Several in one step run together."
+)
 DOCS_DESCRIPTION = (
     "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
     "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."

@@ -1,0 +1,201 @@
+"""Helpers: a part of a turn's work, done by a turn with a context of its own."""
+
+import asyncio
+import hashlib
+
+from loguru import logger
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nanobot.agent.context import ContextBuilder
+from nanobot.agent.opening import take_up
+from nanobot.agent.runner import AgentRunner
+from nanobot.agent.tools.offers import SPAWN
+from nanobot.agent.turn import Prompt, Publisher, Turn, TurnLimits
+from nanobot.bus.events import Event, Notice, ToolProgress, ToolStarted, TurnFinished
+from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
+from nanobot.results import ToolResult, error_result
+from nanobot.session.store import SessionStore
+from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+
+#: The key of a helper's session.
+KEY = "helper:{}"
+#: Seconds of its turn that a helper leaves for what is done with its answer.
+SPARE_SECONDS = 15.0
+#: Helpers in one step from which on it is said beforehand what they may cost.
+MANY = 3
+#: Characters of the title of a helper's session.
+_TITLE = 60
+#: What a helper always has where its caller has it, and what one does on average, to say beforehand what it costs.
+_WEB = frozenset({"web_search", "web_fetch"})
+_PAGES, _REQUESTS = 3, 4
+#: Tools for files, without which a helper need not know where they are.
+_FILES = frozenset({"read_file", "write_file", "list_dir", "exec"})
+#: What a helper never has besides what asks or tells people something: helpers of its own.
+_NEVER = frozenset({SPAWN, "message", "ask", "todo", "schedule", "task", "remember", "watch"})
+
+
+class SubagentLimits(Struct, frozen=True):
+    """How many helpers run at the same time, and what each may use up: model requests, seconds, tokens."""
+
+    at_once: int = 4
+    max_steps: int = 20
+    max_seconds: float = 300.0
+    max_tokens: int = 400_000
+
+
+class HelperEvents(Publisher):
+    """What a helper does, as one line of the call that it works for; people read its warnings as those of the turn."""
+
+    def __init__(self, parent: Turn, call: ToolCall) -> None:
+        super().__init__(parent.publish.bus, parent.message.address, parent.id)
+        self._parent = parent
+        self._call = call
+        self.turn: Turn | None = None
+
+    async def _send(self, event: Event) -> None:
+        if isinstance(event, ToolStarted) and self.turn is not None:
+            steps = f"{self.turn.steps} step{'s' * (self.turn.steps != 1)}"
+            line = f"{event.hint} ({steps}, {duration(self.turn.seconds)})"
+            await self._parent.emit(ToolProgress(self._call.id, line))
+        elif isinstance(event, Notice) and event.level != "info":
+            await self._parent.emit(event)
+
+
+class SubagentManager:
+    """Runs helpers, some at a time and the others in the order in which they were asked for.
+
+    A helper is a turn of the same `runner`, whose conversation is kept in a session of its own. It may do what the turn
+    may for which it works, with those of its tools that need nobody, and nobody can be asked. Its lookups count as
+    those of that turn, and its sources have their numbers in the same book, so that its marks are good there.
+    """
+
+    def __init__(
+        self, runner: AgentRunner, store: SessionStore, context: ContextBuilder, limits: SubagentLimits
+    ) -> None:
+        self._runner = runner
+        self._store = store
+        self._context = context
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.at_once)
+
+    async def run(self, parent: Turn, call: ToolCall, task: str, wanted: tuple[str, ...]) -> ToolResult:
+        """Let a helper do a task and give back what it answers. A call that is made again after the end of its process
+        goes on where that has left the helper."""
+        own = {spec.name for spec in self._runner.offered(parent)} - _NEVER
+        names = {tool.name if (tool := self._runner.tools.get(name)) else name for name in wanted}
+        if lacking := names - own:
+            known = ", ".join(sorted(own)) or "none"
+            return error_result(
+                "invalid_input", f"A helper cannot have {', '.join(sorted(lacking))}. It can have: {known}."
+            )
+        await self._announce(parent, call)
+        if self._slots.locked():
+            await parent.emit(ToolProgress(call.id, "waits until another has ended"))
+        async with self._slots:
+            turn = await self._begin(parent, call, task, frozenset(own & (names | _WEB) if names else own))
+            with logger.contextualize(turn=turn.id):
+                finished = await self._finish(turn)
+        parent.usage += finished.usage
+        return _result(turn, finished)
+
+    async def _announce(self, parent: Turn, call: ToolCall) -> None:
+        """Say before many helpers begin what they may cost."""
+        calls = [one for one in parent.open.calls if self._is_spawn(one)] if parent.open is not None else []
+        if len(calls) < MANY or calls[0].id != call.id:
+            return
+        info, count = parent.provider.info, len(calls)
+        about = ""
+        if (budget := parent.budget(info)) is not None:
+            told = await budget.estimate(parent.message, info, pages=_PAGES * count, requests=_REQUESTS * count)
+            about = f"; {told}"
+        most = min(count, self._limits.at_once)
+        await parent.emit(Notice(f"{count} helpers, {most} at a time{about}. /stop ends them."))
+
+    def _is_spawn(self, call: ToolCall) -> bool:
+        tool = self._runner.tools.get(call.name)
+        return tool is not None and tool.name == SPAWN
+
+    async def _begin(self, parent: Turn, call: ToolCall, task: str, tools: frozenset[str]) -> Turn:
+        """The turn of a helper, as far as an earlier process has brought it."""
+        name = hashlib.sha256(f"{parent.id} {call.id} {task}".encode()).hexdigest()[:12]
+        events = HelperEvents(parent, call)
+        sender = replace(parent.message.sender, role=parent.authority, granted=tuple(parent.granted))
+        turn = events.turn = Turn(
+            name,
+            replace(
+                parent.message,
+                id=name,
+                sender=sender,
+                content=task,
+                media=(),
+                context="",
+                cause="helper",
+                revisable=True,
+            ),
+            parent.provider,
+            events,
+            self._within(parent),
+            parent.settings,
+            parent.durable,
+            store=self._store,
+            budget=parent.budget,
+            window=parent.window,
+            authority=parent.authority,
+            addresses=parent.addresses.shared(),
+            sources=parent.sources,
+            lookups=parent.lookups,
+            found=parent.found,
+            tools=tools,
+            grants=parent.grants or parent.session,
+        )
+        asked = UserMessage((Text(task),), "notice", speaker=parent.authority, untrusted=bool(parent.taint))
+        turn.prompt = Prompt(
+            (asked,),
+            system=self._context.helper(workspace=not tools.isdisjoint(_FILES)),
+            tail=self._context.tail(parent.message.address),
+            privacy=parent.prompt.privacy,
+        )
+        turn.meet(parent.taint)
+        turn.session, records = await self._store.begun(name)
+        if records:
+            take_up(turn, records)
+        else:
+            turn.session = (await self._store.current(KEY.format(name))).id
+            await self._store.rename(turn.session, shorten(squeeze(strip_unsafe(task)), _TITLE))
+        return turn
+
+    def _within(self, parent: Turn) -> TurnLimits:
+        """What a helper may use up, which is no more than is left of the turn for which it works."""
+        used, limits = parent.usage.input + parent.usage.output, self._limits
+        return replace(
+            parent.limits,
+            max_steps=limits.max_steps,
+            max_seconds=min(limits.max_seconds, max(1.0, parent.remaining - SPARE_SECONDS)),
+            max_tokens=min(limits.max_tokens, max(1, parent.limits.max_tokens - used)),
+        )
+
+    async def _finish(self, turn: Turn) -> TurnFinished:
+        """Run a helper to its end and keep that; one that had ended before its process died does not run again."""
+        last = turn.messages[-1] if turn.messages else None
+        if isinstance(last, AssistantMessage) and last.text and not last.calls:
+            return replace(turn.finished("completed", last.text, citations=last.citations), receipts=last.receipts)
+        finished = await self._runner.run(turn)
+        turn.closed = True
+        if left := turn.unsaved():
+            await self._store.append(turn.session, left, turn=turn.id)
+        return finished
+
+
+def _result(turn: Turn, finished: TurnFinished) -> ToolResult:
+    """What a helper brings back: untrusted where anything was that it has read or been told."""
+    wrong = (f"source {one.number} does not say: {one.claim}" for one in finished.citations if one.missing)
+    told = [*(f"done: {line}" for line in finished.receipts), *finished.notes, *wrong]
+    parts = [finished.text, *([f"[{line}]" for line in told])]
+    about = f"{finished.steps} step{'s' * (finished.steps != 1)}, {duration(finished.seconds)}"
+    result = ToolResult("\n\n".join(filter(None, parts)), about, sources=finished.sources)
+    if finished.outcome == "failed":
+        broken = error_result("failed", f"The helper failed: {finished.error}")
+        result = replace(broken, text="\n\n".join([broken.text, *filter(None, parts)]))
+    receipt = "\n".join(finished.receipts)
+    return replace(result, receipt=receipt, did=tuple(sorted(turn.done)), untrusted=bool(turn.taint))
