@@ -26,6 +26,7 @@ _WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
     "address": ("read", "read", "Address", "read every address of {}"),
     "read": ("read", "read", "Path", "read {}, whatever it holds then"),
     "keys": ("read", "read", "Path", "read {}, whatever it holds then"),
+    "recall": ("search", "searched", "Kept of", "search what is kept of {}"),
     "write": ("write", "wrote", "Path", "write {}, whatever the text"),
     "control": ("change", "changed", "Path", "change {}, whatever the text"),
     "delete": ("delete", "deleted", "Path", "delete {}, whatever it holds then"),
@@ -122,6 +123,8 @@ def _facts(call: JudgedCall, effect: Effect) -> Iterator[str]:
             yield f"What leaves: {whole if len(effect.shown) <= _LINE else 'what stands below'}"
         case "run_open":
             yield "What leaves: whatever the command sends; nothing holds it back but what stands here."
+        case "recall":
+            yield "What leaves: what is found, to the model's provider."
         case "keys":
             yield "What leaves: what stands in it, to the model's provider."
         case "send_other":

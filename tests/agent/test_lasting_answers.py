@@ -33,6 +33,7 @@ TABLE: tuple[Row, ...] = (
         (),
         (E("read", OTHER), E("keys", PLAN), E("write", PLAN)),
     ),
+    (E("recall", "x:1"), "search what is kept of x:1", (), (E("recall", "x:2"),)),
     (E("keys", "/w/.env"), "read /w/.env, whatever it holds then", (), (E("keys", "/w/.env.local"),)),
     (
         E("write", PLAN, "+ tea"),

@@ -203,7 +203,9 @@ class World:
             return "the other process was ended"
         state = Path(f"/proc/{self.victim.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         limits = Path(f"/proc/{self.victim.pid}/limits").read_text(encoding="utf-8").splitlines()
-        if state[0] == "T" or state[16] != "0" or not any(one.split()[3:5] == ["unlimited"] * 2 for one in limits[1:2]):
+        nice = str(os.getpriority(os.PRIO_PROCESS, 0))
+        limited = not any(one.split()[3:5] == ["unlimited"] * 2 for one in limits[1:2])
+        if state[0] == "T" or state[16] != nice or limited:
             return f"the other process was held or changed: {state[0]} {state[16]} {limits[1]}"
         if CANARY in ran.stdout.replace(f"{CANARY}-", ""):
             return f"a secret was read: {ran.stdout[:300]}"

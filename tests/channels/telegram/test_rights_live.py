@@ -153,10 +153,10 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     theirs.append((await at.ask(group.admin, "", **hidden))[0])
     for request in theirs:
         assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
-    servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo"}
+    servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo", "recall"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
-        COMMON | talk | servers | FILE_DESCRIPTIONS.keys(),
+        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | {"schedule"},
         COMMON | talk,
         COMMON | talk | servers,
         COMMON | talk,
