@@ -1,10 +1,12 @@
 """What a budget does to turns: nothing is lost, many chats at once stay within it, each request is accounted for."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
+from nanobot.agent.scheduler import MOST_FAILURES, JobSurface, Scheduler, ScheduleServices
 from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
 from nanobot.errors import ProviderError
@@ -12,8 +14,15 @@ from nanobot.messages import AssistantMessage, TextDelta, ToolMessage, Usage
 from nanobot.money.budget import BudgetLimits, Caps
 from nanobot.providers.scripted import Call, End, Fail, Pause, Say, ScriptedProvider, Wait
 from nanobot.results import ToolResult
+from nanobot.schedule.due import cron
+from nanobot.schedule.job import ScheduledJob
+from nanobot.schedule.store import JobStore
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
+from nanobot.utils.prompt_templates import PromptTemplates
 from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.schedule import PlainReports
 
 LOOK = Call("web_search", {"query": "tides"})
 
@@ -188,3 +197,26 @@ async def test_U35_a_tool_that_asks_the_model_is_bound_too_and_what_it_asked_is_
     assert finished.usage == spent
     persons = {one.person for one in kept if isinstance(one, AssistantMessage) and one.usage.requests}
     assert persons == {f"{HERE.channel}:1"}
+
+
+async def test_an_appointment_that_the_budget_stops_says_so_once_and_is_not_paused_as_a_failure() -> None:
+    ledger, at = Ledger(MemoryDatabase()), [datetime(2026, 11, 22, 12, tzinfo=UTC)]
+    provider = ScriptedProvider(after="tick", usage=dear(0.5))
+    jobs, reports = JobStore(ledger), PlainReports("telegram:1")
+    async with agent(provider, store=ledger.sessions, caps=caps(1)) as box:
+        services = ScheduleServices(jobs, ledger, box.bus, box.loop.process, PromptTemplates(), {})
+        scheduler = Scheduler(services, [JobSurface("telegram", reports)], file=None, clock=lambda: at[0])
+        job = ScheduledJob(
+            kind="ask", text="x", when=cron("0 * * * *"), zone="UTC", person="telegram:1", chat="telegram:1"
+        )
+        kept = await jobs.add(job, at[0])
+        for _ in range(MOST_FAILURES + 4):
+            at[0] = await scheduler.serve_due()
+            await scheduler.idle()
+        now = await jobs.get(kept.id)
+        said = [row.item.payload for row in await ledger.due("telegram:1", limit=100)]
+    assert len(provider.requests) == 2
+    assert said[:2] == ["tick", "tick"]
+    assert [text[:49] for text in said[2:]] == ["The budget for today is used up: 1.00 of 1.00 USD"]
+    assert now is not None
+    assert not now.paused, "tomorrow it goes on"
