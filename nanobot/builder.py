@@ -362,6 +362,8 @@ class Builder:
             offered_models=self.offered_models,
             undo=self.files.undo,
             trust=self.files.trust,
+            changes_since=self.files.changes_since,
+            undo_since=self.files.undo_since,
             permissions=Permissions(shared.ledger),
             budget=budget,
             tasks=self.commands.tasks,

@@ -55,6 +55,13 @@ class KnownAddresses:
         other._prompt, other._known, other._unread = self._prompt, self._known, self._unread
         return other
 
+    def copy(self) -> "KnownAddresses":
+        """The same addresses, for a turn of which the session keeps nothing."""
+        made = KnownAddresses(self.session)
+        made._prompt, made._known = self._prompt, dict(self._known)
+        made._calls, made._unread = dict(self._calls), deque(self._unread)
+        return made
+
     def hear(self, text: str) -> None:
         """Somebody who is no model wrote this; hosts without a scheme count, as in "look at example.org"."""
         self._add(extract_urls(text).urls)

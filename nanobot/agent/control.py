@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from nanobot import __version__
+from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import BudgetOf, Turn
+from nanobot.agent.turn import BudgetOf, Publisher, Turn
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
@@ -28,7 +29,7 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
-from nanobot.session.store import SessionStore
+from nanobot.session.store import Branch, SessionInfo, SessionStore
 from nanobot.utils.text import duration
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
+#: Seconds for which a command waits for a turn that is being kept.
+_ENDING_SECONDS = 2.0
 #: Bytes of a conversation in which /sources looks for the last answer.
 LOOK_BACK_BYTES = 400_000
 _PRIVATE = "Privacy: on, pages and speech go to no service but the model"
@@ -61,6 +64,8 @@ class AgentServices(Struct, frozen=True):
     `trust` counts a file as the person's own or lists those that came from outside.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
+    `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
+    them back.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills.
     """
@@ -79,6 +84,8 @@ class AgentServices(Struct, frozen=True):
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    changes_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
+    undo_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
     permissions: Permissions | None = None
     budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None
@@ -232,6 +239,39 @@ class ChatControl:
         if self._services.undo is None:
             raise UsageError("There are no files here, so there is nothing to undo.")
         return await self._services.undo(message)
+
+    async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
+        holder = await self.store.hold(parent.id)  # a turn that runs in another process would go on beside it
+        if holder:
+            raise UsageError(explanations.in_use(holder))
+        try:
+            await self.check_idle(message.address.key)
+            return await self.store.branch(parent, title, before=before, request=message.id)
+        finally:
+            await self.store.drop(parent.id)
+
+    async def check_idle(self, session_key: str) -> None:
+        chat = self._chat(session_key)
+        ends = chat.busy and not chat.inbox and (chat.turn is None or chat.turn.closed)
+        if ends and chat.work is not None:
+            await asyncio.wait({chat.work}, timeout=_ENDING_SECONDS)
+        if chat.busy:
+            raise UsageError("A turn is running here. Wait until it has ended, or end it with /stop; then try again.")
+
+    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+        if self.questions.waits(message.address.key):
+            raise UsageError("Another question waits for its answer here. Answer it first, or /stop leaves it.")
+        publish = Publisher(self._services.bus, message.address, f"{message.id or id(message)} asks")
+        answer = await self.questions.offer(message, publish, question, choices)
+        return choices.index(answer.choice) + 1 if answer.choice in choices else 0
+
+    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        find = self._services.changes_since
+        return await find(message, at) if find is not None else ()
+
+    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        undo = self._services.undo_since
+        return await undo(message, at) if undo is not None else ()
 
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
         return self.questions.answer(session_key, key, number, by)

@@ -27,6 +27,8 @@ OUT_OF_CONTEXT = (
 NOTHING_TO_SUM_UP = (
     "There is nothing to sum up here: the conversation is short, is shared with others, or no language model answers."
 )
+#: Why a call is not run in a question beside the conversation.
+ASIDE = "This is a question beside the conversation: only public pages are looked at, and nothing is changed."
 #: Why a step is asked for again that claims what was not done.
 DOUBTED = "The answer said that something was done which no tool had done"
 #: What a model has to do for what it claims, by the kind of the claim.

@@ -41,8 +41,8 @@ from nanobot.utils.watchdog import log_chain
 T = TypeVar("T")
 Job = asyncio.Task[TurnFinished | str]
 
-#: Seconds for a command.
-COMMAND_SECONDS = 60.0
+#: Seconds for a command, and most questions that one asks.
+COMMAND_SECONDS, _QUESTIONS = 60.0, 2
 #: How many turns run at the same time; the chats beyond wait their turn in order. A turn waits for its model most of
 #: the time, so the number bounds what turns hold in memory, and is far from what the processor bears.
 CONCURRENCY = 256
@@ -143,6 +143,7 @@ class AgentLoop(ChatControl):
         chat = self._chat(message.key)
         chat.inbox.append(entry)
         if not chat.busy:
+            self.questions.leave(chat.key)  # one of a command: who goes on talking has left it
             chat.busy = True
             chat.work = self._start(self._work(chat))
         elif self.questions.spoken(chat.key, message.sender.id):
@@ -150,7 +151,7 @@ class AgentLoop(ChatControl):
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
             first = chat.taken[0]
-            steers = first.message.sender.id == message.sender.id and not first.alone
+            steers = first.message.sender.id == message.sender.id and not (first.alone or message.aside)
             text = "Got it. I will read this at the next step." if steers else "Got it. I will answer after this one."
             await chat.turn.publish(Notice(text))
 
@@ -212,6 +213,8 @@ class AgentLoop(ChatControl):
         said: list[str] = []
         handed: list[InboundMessage] = []
         key = f"{match.name}:{message.id or id(entry)}"
+        asks = match.command is not None and match.command.asks
+        seconds = self.command_seconds + (_QUESTIONS * self.questions.seconds if asks else 0)
 
         async def reply(text: str) -> None:
             said.append(text)
@@ -219,10 +222,10 @@ class AgentLoop(ChatControl):
 
         async def answer() -> None:
             try:
-                async with asyncio.timeout(self.command_seconds):
+                async with asyncio.timeout(seconds):
                     await self._services.router.run(match, message, self, reply, handed.append)
             except TimeoutError:
-                late = f"/{match.name} has not ended within {duration(self.command_seconds)} and was given up."
+                late = f"/{match.name} has not ended within {duration(seconds)} and was given up."
                 raise TemporaryError(f"{late} Try again.") from None
 
         await self._recall(entry)
@@ -307,9 +310,10 @@ class AgentLoop(ChatControl):
             durable,
             lambda: self._steering(chat),
             lambda: bool(self._unread(chat)),
-            self.store,
+            None if message.aside else self.store,
             self._services.budget,
             window=chat.window,
+            notes=[message.note] if message.note else [],
         )
 
     async def _run(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished:
@@ -322,7 +326,8 @@ class AgentLoop(ChatControl):
         """What the turn of a chat is to read at its next step."""
         first = chat.taken[0]
         speaker = first.message.sender.id
-        own = (one for one in chat.inbox if one.message.sender.id == speaker and one.message.cause == "chat")
+        said = (one for one in chat.inbox if one.message.cause == "chat" and not one.message.aside)
+        own = (one for one in said if one.message.sender.id == speaker)
         return [] if first.alone else list(own)
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
@@ -400,7 +405,8 @@ class AgentLoop(ChatControl):
 
     async def _keep(self, chat: Chat, turn: Turn, finished: TurnFinished) -> None:
         """Make the end of a turn durable, with what it answers where that is durable too."""
-        closing = Closing(turn.session, turn.unsaved(), turn.id) if turn.held else None
+        messages = turn.costs() if turn.message.aside else turn.unsaved()
+        closing = Closing(turn.session, messages, turn.id) if turn.held else None
         for entry in chat.taken:
             if entry.settle is not None:
                 await entry.settle(entry.message, finished, closing)
@@ -419,7 +425,7 @@ class AgentLoop(ChatControl):
         turn = chat.turn
         waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
-            return "Nothing is running."
+            return "Left as it is." if turn is None and self.questions.leave(session_key) else "Nothing is running."
         asked = (waiting or chat.taken[0]).message.sender
         if by is not None and by.role != "owner" and by.id != asked.id:
             raise UsageError("Only the owner and the person who asked may stop this.")

@@ -44,7 +44,7 @@ class Opening:
         else:
             current = await self._store.current(chat.key)
             turn.session = current.id
-            if not current.title:
+            if not (current.title or message.aside):
                 await self._store.rename(current.id, _title(message))
         if not await self._hold(turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
@@ -63,7 +63,7 @@ class Opening:
             context.summing,
         )
         turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))
-        turn.addresses = chat.addresses
+        turn.addresses = chat.addresses.copy() if message.aside else chat.addresses
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
         return None

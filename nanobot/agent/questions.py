@@ -3,14 +3,16 @@
 import asyncio
 import secrets
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
 from nanobot.agent.tools.base import Choose, PersonsAnswer
-from nanobot.agent.turn import Turn
-from nanobot.bus.events import QuestionAsked, QuestionClosed, Sender
+from nanobot.agent.turn import Publisher, Turn
+from nanobot.bus.events import Event, InboundMessage, QuestionAsked, QuestionClosed, Sender
 from nanobot.errors import QuestionOver, UsageError
 
+_Publish = Callable[[Event], Awaitable[None]]
 #: Seconds that a question waits for its answer.
 QUESTION_SECONDS = 600.0
 
@@ -49,29 +51,38 @@ class Questions(Struct):
             lock = self._locks[key]
             try:
                 async with lock:
-                    return await self._ask(turn, key, question, choices)
+                    if turn.heard():  # what they have typed meanwhile is read first
+                        return PersonsAnswer("words")
+                    return await self._ask(turn.emit, key, turn.message.sender.id, question, choices)
             finally:
                 if not lock.locked():
                     self._locks.pop(key, None)
 
         return choose
 
-    async def _ask(self, turn: Turn, key: str, question: str, choices: tuple[str, ...]) -> PersonsAnswer:
-        if turn.heard():  # what they have typed meanwhile is read first
-            return PersonsAnswer("words")
-        person = turn.message.sender.id
+    async def offer(
+        self, message: InboundMessage, publish: Publisher, question: str, choices: tuple[str, ...]
+    ) -> PersonsAnswer:
+        """Ask who has sent a command what they choose. Raises `UsageError` where nobody can answer."""
+        if message.address.channel not in self.channels:
+            raise UsageError("Nobody can be asked here. Name what you want behind the command; /help tells how.")
+        return await self._ask(publish, message.address.key, message.sender.id, question, choices)
+
+    async def _ask(
+        self, publish: _Publish, key: str, person: str, question: str, choices: tuple[str, ...]
+    ) -> PersonsAnswer:
         waiting = _Waiting(secrets.token_hex(4), person, choices, asyncio.get_running_loop().create_future())
         self._open[key] = waiting
         answer = PersonsAnswer("nothing")
         try:
-            await turn.emit(QuestionAsked(waiting.id, question, choices, person))
+            await publish(QuestionAsked(waiting.id, question, choices, person))
             async with asyncio.timeout(self.seconds):
                 answer = await waiting.answer
         except TimeoutError:
             pass
         finally:
             del self._open[key]
-            await turn.emit(QuestionClosed(waiting.id, answer.kind, answer.choice))
+            await publish(QuestionClosed(waiting.id, answer.kind, answer.choice))
         return answer
 
     def answer(self, session_key: str, key: str, number: int, by: Sender) -> str:
@@ -92,6 +103,14 @@ class Questions(Struct):
         if waiting is None or waiting.person != person or waiting.answer.done():
             return False
         waiting.answer.set_result(PersonsAnswer("words"))
+        return True
+
+    def leave(self, session_key: str) -> bool:
+        """Nobody will answer the question that waits in a chat; False where none waits."""
+        waiting = self._open.get(session_key)
+        if waiting is None or waiting.answer.done():
+            return False
+        waiting.answer.set_result(PersonsAnswer("nothing"))
         return True
 
     def waits(self, session_key: str) -> bool:

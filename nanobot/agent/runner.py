@@ -126,7 +126,8 @@ class AgentRunner:
         specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
         asks = self.questions.can_ask(turn)
         found = ((spec, self.tools.get(spec.name)) for spec in specs)
-        fitting = (spec for spec, tool in found if asks or tool is None or not tool.interactive)
+        able = ((spec, tool) for spec, tool in found if not turn.message.aside or _is_public(tool))
+        fitting = (spec for spec, tool in able if asks or tool is None or not tool.interactive)
         return tuple(spec for spec in fitting if turn.tools is None or spec.name in turn.tools)
 
     async def _go_on(self, conversation: Conversation) -> None:
@@ -264,6 +265,8 @@ class AgentRunner:
             if cut or problem:
                 reason = problem or "the answer broke off before the call was complete"
                 result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
+            elif turn.message.aside and not _is_public(tool):
+                result = error_result("denied", explanations.ASIDE)
             elif tool is None:
                 result = await self.tools.execute(name, arguments, Verdict("deny", ""))
             elif turn.tools is not None and name not in turn.tools:
@@ -514,6 +517,11 @@ def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
             calls = {call.id: call for call in message.calls}
         elif isinstance(message, ToolMessage) and message.text == explanations.OUTCOME_UNKNOWN:
             yield from filter(None, [calls.get(message.call_id)])
+
+
+def _is_public(tool: ToolLike | None) -> bool:
+    """Whether a tool only looks at what everybody may see, as one beside the conversation does."""
+    return tool is not None and tool.access == "public"
 
 
 def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:

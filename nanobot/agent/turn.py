@@ -356,6 +356,13 @@ class Turn(Struct, eq=False):
         self._saved = len(self.messages)
         return fresh
 
+    def costs(self) -> tuple[AssistantMessage, ...]:
+        """What the answers cost, without a word of them: all that is kept of a question beside the conversation."""
+        paid = (one for one in self.messages if isinstance(one, AssistantMessage) and one.usage != Usage())
+        return tuple(
+            AssistantMessage((), "other", one.model, one.usage, person=one.person, cause=one.cause) for one in paid
+        )
+
     def take_up(self, messages: tuple[Message, ...], began: frozenset[str]) -> None:
         """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""
         self.messages, self.began = list(messages), began

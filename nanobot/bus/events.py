@@ -57,6 +57,8 @@ class InboundMessage(Struct, frozen=True):
     change the text of the answer when it is complete, so that marks may be mended. `cause` tells why the model is
     asked: nobody is present in a turn that no person has just begun. `conversation` is the key of another conversation
     than that of its address, such as `schedule:3`; what happens in its turn is shown there and not at its address.
+    `aside`: a question beside the conversation, of which that keeps nothing. `note` is what the person is told with
+    the answer.
     """
 
     address: Address
@@ -69,6 +71,8 @@ class InboundMessage(Struct, frozen=True):
     revisable: bool = False
     cause: Cause = "chat"
     conversation: str = ""
+    aside: bool = False
+    note: str = ""
 
     @property
     def key(self) -> str:

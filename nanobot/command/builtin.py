@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import replace
-
 from nanobot.bus.events import Role
+from nanobot.command.conversations import conversation_commands
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
@@ -83,7 +82,7 @@ def builtin_router(
         Command("model", "Show the model, or use another one", _model, "[name]"),
         Command("sessions", "List the sessions of this chat", _sessions),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
-        Command("compact", "Sum up the earlier conversation, so that there is room", _compact, "[what matters]"),
+        *conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
@@ -296,11 +295,6 @@ async def _trust(ctx: CommandContext) -> None:
     if not ctx.for_owner_alone:
         raise UsageError("Files are yours alone, and others read along here. Ask in your own chat.")
     await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
-
-
-async def _compact(ctx: CommandContext) -> None:
-    ctx.change_what_all_share()
-    ctx.hand_on(replace(ctx.message, content=ctx.args, context="", media=(), cause="compaction"))
 
 
 async def _tasks(ctx: CommandContext) -> None:

@@ -12,7 +12,7 @@ from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Citation
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.permissions import Permissions
-from nanobot.session.store import SessionStore
+from nanobot.session.store import Branch, SessionInfo, SessionStore
 from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
@@ -93,6 +93,24 @@ class TurnControl(Protocol):
         Raises `NanobotError` where that cannot be done.
         """
 
+    async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
+        """As `SessionStore.branch`, once for one message. Raises `UsageError` while a turn runs in the session."""
+
+    async def check_idle(self, session_key: str) -> None:
+        """Raises `UsageError` while a turn runs in this chat."""
+
+    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+        """Ask who has sent a command that `asks`; the number of their choice from 1 on, 0 where they make none.
+
+        Raises `UsageError` where nobody can be asked.
+        """
+
+    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        """The changes of files that were made for this person in this chat since a time, the newest first."""
+
+    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        """Take these changes back, and say so of each. Raises `NanobotError` where that cannot be done."""
+
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
 
@@ -136,7 +154,7 @@ class CommandContext(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """No command waits behind a running turn. `roles` may use it."""
+    """No command waits behind a running turn. `roles` may use it. One that `asks` waits for the person's answer."""
 
     name: str
     summary: str
@@ -145,6 +163,7 @@ class Command(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
     surfaces: Literal["all", "terminal", "chat"] = "all"
+    asks: bool = False
 
 
 class Match(Struct, frozen=True):

@@ -127,6 +127,18 @@ class FileStore:
         with self.alone():
             return self._undo.last(session)
 
+    def changes_since(self, session: str, at: float) -> tuple[str, ...]:
+        """The paths and commands that this chat has changed files with since a time, the newest first."""
+        return self._undo.since(session, at)
+
+    def undo_since(self, session: str, at: float) -> tuple[str, ...]:
+        """Bring back what files were at a time, as far as this chat has changed them, and say so of each change.
+
+        Raises `DiskError`, as in `Undo.all_since`.
+        """
+        with self.alone():
+            return self._undo.all_since(session, at)
+
     def _content(self, place: ResolvedPath) -> bytes | None:
         """The bytes of a file, None where there is none."""
         return self.read(place) if os.path.lexists(place.path) else None

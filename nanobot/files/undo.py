@@ -78,6 +78,30 @@ class Undo:
         self._is_undone(number)
         return said
 
+    def since(self, session: str, at: float) -> tuple[str, ...]:
+        """The changes of this chat since a time (seconds since 1970) that are not undone, the newest first."""
+        return tuple(line for line, _ in self._rows_since(session, at))
+
+    def all_since(self, session: str, at: float) -> tuple[str, ...]:
+        """Take back all of them, one after the other, and say so of each.
+
+        Raises `DiskError` where the disk refuses one: those before it are taken back, and the next try goes on there.
+        """
+        said: list[str] = []
+        for line, _ in self._rows_since(session, at):
+            try:
+                said.append(self.last(session))
+            except DiskError as error:
+                done = f" Taken back until then: {'; '.join(said)}" if said else ""
+                raise DiskError(f"{error}{done}") from None
+            except PathError as error:
+                said.append(f"{line}: {error}")
+        return tuple(said)
+
+    def _rows_since(self, session: str, at: float) -> list[tuple[str, ...]]:
+        sql = "SELECT path, id FROM changes WHERE session = ? AND undone = 0 AND at >= ? ORDER BY id DESC"
+        return self._database.rows(sql, session, at)
+
     def _is_undone(self, number: str) -> None:
         with self._database.transaction() as database:
             database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))

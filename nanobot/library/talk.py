@@ -16,7 +16,7 @@ from nanobot.library.index import Document, DocumentPart, LibraryIndex
 from nanobot.library.sections import pieces
 from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
 from nanobot.security.trust import unwrap
-from nanobot.session.store import EVER, Record, SessionInfo, SessionStore
+from nanobot.session.store import COPIED, EVER, Record, SessionInfo, SessionStore
 
 #: Records that are read at once, so that neither a turn nor the disk waits long.
 _BATCH = 200
@@ -93,7 +93,8 @@ class Conversations:
         said: dict[str, list[DocumentPart]] = defaultdict(list)
         for record in records:
             place = _after(place, session.key, record)
-            if place.owner != _NOBODY and record.kind == "message":
+            own = record.kind == "message" and record.turn != COPIED  # a branch begins with what is known already
+            if place.owner != _NOBODY and own:
                 said[place.owner] += _parts(record, outside=place.outside)
         added = [(Document("talk", owner, session.id, session.title), parts) for owner, parts in said.items()]
         self._index.follow(name, seen, str(place), added)

@@ -1,12 +1,13 @@
 """What a conversation is: an append-only list of records under a key, kept by a `SessionStore`."""
 
+import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
@@ -63,6 +64,8 @@ ON CONFLICT (session_id, quarter, model, person, cause) DO UPDATE SET
   reasoning = spending.reasoning + excluded.reasoning, cost = spending.cost + excluded.cost,
   requests = spending.requests + excluded.requests, unpriced = spending.unpriced + excluded.unpriced
 """
+#: The `turn` of records that were copied from another session, and the name of the intent that says from which.
+COPIED, _BRANCH = "(copied)", "branch"
 #: Beyond every `seq`.
 _END = 2**31 - 1
 
@@ -82,6 +85,18 @@ class Record(Struct, frozen=True):
     turn: str
     at: datetime
     kept: int = 0
+
+
+class Branch(Struct, frozen=True):
+    """A session that begins with a copy of what is shown of `parent` before its record `before`; 0: of all of it.
+
+    `fresh`: it was made just now.
+    """
+
+    info: "SessionInfo"
+    parent: str
+    before: int
+    fresh: bool = True
 
 
 class SessionInfo(Struct, frozen=True, array_like=True):
@@ -122,6 +137,19 @@ class SessionStore:
     async def resume(self, key: str, session_id: str) -> SessionInfo:
         """Make an existing session the key's current one. `session_id` may be an unambiguous prefix."""
         return await self.database.run(lambda db: _resume(db, key, session_id))
+
+    async def branch(self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "") -> Branch:
+        """A fresh session with a copy of what is shown of `parent`, which becomes current where that was.
+
+        Records that are copied cost nothing again, and belong to no turn. What is asked for twice under the same
+        `request`, as by a message that is read again after a crash, is made once.
+        """
+        made = _branch_id(request) if request else secrets.token_hex(5)
+        return await self.database.run(lambda db: self._branch(db, parent, made, title, before))
+
+    async def branched(self, request: str) -> Branch | None:
+        """The branch that was made for this request."""
+        return await self.database.read(lambda db: self._branched(db, _branch_id(request))) if request else None
 
     async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
         """Add messages at the end, all or none."""
@@ -280,6 +308,36 @@ class SessionStore:
         await _point(db, key, made.id)
         return made
 
+    async def _branched(self, db: Transaction, made: str) -> Branch | None:
+        known = await db.fetch(SessionInfo, f"{_INFO} WHERE id = :session", session=made)
+        query = f"{_RECORD} AND kind = 'intent' AND turn = :turn ORDER BY seq LIMIT 1"
+        for one in await self._records(db, query, session=made, turn=COPIED) if known else ():
+            if isinstance(one.message, ToolMessage):
+                return Branch(known[0], one.message.call_id, one.kept, fresh=False)
+        return None
+
+    async def _branch(self, db: Transaction, parent: SessionInfo, made: str, title: str, before: int) -> Branch:
+        if known := await self._branched(db, made):
+            return known
+        _, records = await self._history(db, parent.id, 0, before or _END)
+        records = tuple(one for one in records if one.message.content)
+        at, count = self._clock(), sum(one.kind == "message" for one in records)
+        info = SessionInfo(made, parent.key, title, count, at, at)
+        insert = (
+            "INSERT INTO session (id, key, title, messages, created_at, updated_at) "
+            "VALUES (:session, :key, :title, :count, :at, :at)"
+        )
+        await db.change(insert, session=made, key=parent.key, title=title, count=count, at=stamp(at))
+        origin = Record(0, "intent", ToolMessage(parent.id, _BRANCH, ()), COPIED, at, before)
+        for seq, one in enumerate((*records, origin), 1):
+            line = encode(_copied(one.message))
+            values: dict[str, str | int] = {"seq": seq, "kind": one.kind, "turn": COPIED, "at": stamp(one.at)}
+            kept = one.kept if one is origin else 0
+            values |= {"role": one.message.role, "size": len(line), "message": line, "kept": kept}
+            await db.change(_APPEND, session=made, **values)
+        await _point(db, parent.key, made)
+        return Branch(info, parent.id, before)
+
     async def _begun(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
         """Both places are found by an index, however long ago it was."""
         for place in (f"role = 'user' AND {self.database.request}", "turn"):
@@ -394,6 +452,17 @@ async def _rename(db: Transaction, session_id: str, title: str) -> None:
 async def _known(db: Transaction, session_id: str) -> None:
     if not await db.fetch(tuple[int], "SELECT 1 FROM session WHERE id = :session", session=session_id):
         raise _unknown(session_id)
+
+
+def _branch_id(request: str) -> str:
+    return hashlib.sha256(f"{_BRANCH} {request}".encode()).hexdigest()[:10]
+
+
+def _copied(message: Message) -> Message:
+    """A message for a second session: it costs nothing again, and the message that it was read from is answered."""
+    if isinstance(message, AssistantMessage):
+        return replace(message, usage=Usage())
+    return replace(message, id="") if isinstance(message, UserMessage) else message
 
 
 def request_of(message: Message) -> str:

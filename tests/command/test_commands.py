@@ -18,13 +18,12 @@ from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.session.store import EVER, SessionInfo, SessionStore
+from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = (
-    "help status new stop approve permissions model sessions resume compact sources undo trust tasks tools mcp".split()
-)
-NAMES += ["schedule", "usage", "people", "invite", "whoami", "privacy", "quit"]
+NAMES = "help status new stop approve permissions model sessions resume compact branch rewind retry btw".split()
+NAMES += "sources undo trust tasks tools mcp".split()
+NAMES += ["schedule", "skills", "usage", "people", "invite", "whoami", "privacy", "quit"]
 
 
 class Kept(SessionStore):
@@ -124,6 +123,22 @@ class Control:
 
     async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
         return f"tasks of {session_key}: {number}{' stopped' * stop}"
+
+    async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
+        self.asked.append(f"branch {parent.id} {title} {before}")
+        return Branch(self.store.known[0], parent.id, before)
+
+    async def check_idle(self, session_key: str) -> None:
+        self.asked.append(f"idle {session_key}")
+
+    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+        return 1
+
+    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        return ()
+
+    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        return ()
 
     async def undo(self, message: InboundMessage) -> str:
         return f"undone for {message.sender.id} in {message.address.key}"

@@ -11,7 +11,7 @@ from nanobot.agent.context import estimate_all
 from nanobot.agent.history import forget_failures, seen_by
 from nanobot.agent.tools.base import Ask
 from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
-from nanobot.session.store import Record, SessionStore
+from nanobot.session.store import COPIED, Record, SessionStore
 from nanobot.utils.text import shorten
 
 #: The share of the model's window beyond which a conversation is summed up, and that which its last turns may keep.
@@ -110,7 +110,8 @@ async def take_back(store: SessionStore, session: str) -> int:
     """
     hiding = await store.hiding(session)
     newest = hiding[-1] if hiding else None
-    if newest is None or newest.kind == "reset" or not newest.message.content:
+    copied = newest is not None and newest.turn == COPIED  # what a branch begins with: there is nothing before it
+    if newest is None or copied or newest.kind == "reset" or not newest.message.content:
         return 0
     since = await store.records(session, after=newest.seq)
     if any(isinstance(one.message, ToolMessage) and one.message.receipt for one in since):

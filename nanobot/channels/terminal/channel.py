@@ -110,7 +110,7 @@ class TerminalChannel:
         self._waiting = False
         self._since = 0.0
         self._tick = 0
-        self._last_interrupt = -AGAIN
+        self._last_interrupt = self._last_escape = -AGAIN
         self._flash = ("", 0.0)
         self.exit_code = 0
 
@@ -190,6 +190,19 @@ class TerminalChannel:
             self._last_interrupt = now
             self._say("press Ctrl-C again to exit", now)
 
+    def escape(self, *, empty: bool) -> None:
+        """Esc: stop what runs; twice on an empty line, go back in the conversation."""
+        now = asyncio.get_running_loop().time()
+        if self._busy or not empty:
+            self._last_escape = -AGAIN
+            self.stop_turn()
+        elif now - self._last_escape < AGAIN:
+            self._last_escape = -AGAIN
+            self.submit("/rewind")
+        else:
+            self._last_escape = now
+            self._say("press Esc again to go back in the conversation", now)
+
     def stop_turn(self) -> None:
         """Stop the running turn. What was sent and not read by then goes back into the line."""
         if not self._busy:
@@ -211,6 +224,20 @@ class TerminalChannel:
         """A key was pressed: the next one counts as an answer after a pause."""
         self._questions.touched()
         self._look_again()
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the arrow keys on the empty line go through the answers of the question that is shown."""
+        return self._questions.chooses
+
+    def move(self, step: int) -> None:
+        """Go up or down among these answers."""
+        self._questions.move(step)
+        self._look_again()
+
+    def pick(self) -> bool:
+        """Enter on the empty line: True where the arrow keys have come to an answer."""
+        return self._give(self._questions.pick())
 
     def answer_key(self, key: str) -> None:
         """A key was pressed on the empty line for the question that is shown."""

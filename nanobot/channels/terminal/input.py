@@ -54,6 +54,8 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
             buffer.newline(copy_margin=False)
         elif channel.answer_line(pastes.expand(buffer.text)):
             buffer.reset()
+        elif not buffer.text and channel.pick():
+            pass
         elif text := buffer.text if buffer.text.strip() else "":
             buffer.append_to_history()
             buffer.reset()
@@ -78,6 +80,11 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
     def answer(event: KeyPressEvent) -> None:
         channel.answer_key(event.data)
 
+    def chooses() -> bool:
+        return channel.chooses and not get_app().current_buffer.text
+
+    keys.add("up", filter=Condition(chooses) & ~is_searching)(lambda _event: channel.move(-1))
+    keys.add("down", filter=Condition(chooses) & ~is_searching)(lambda _event: channel.move(1))
     for key in KEYS:
         keys.add(key, filter=Condition(partial(counts, key)) & ~is_searching)(answer)
 
@@ -90,7 +97,9 @@ def _more_follows(event: KeyPressEvent) -> bool:
 def _leaving(keys: KeyBindings, channel: TerminalChannel) -> None:
     keys.add("c-c", filter=~is_searching)(lambda _event: channel.interrupt())
     keys.add("<sigint>")(lambda _event: channel.interrupt())
-    keys.add("escape", filter=~is_searching & ~has_completions)(lambda _event: channel.stop_turn())
+    keys.add("escape", filter=~is_searching & ~has_completions)(
+        lambda event: channel.escape(empty=not event.current_buffer.text)
+    )
     keys.add("escape", filter=~is_searching & has_completions)(lambda event: event.current_buffer.cancel_completion())
     keys.add("c-z")(lambda event: event.app.suspend_to_background())
 

@@ -17,7 +17,7 @@ from nanobot.utils.text import squeeze, strip_unsafe
 _LINES, _WIDTH = 1_000, 4_000
 #: Seconds without a key after which one counts as an answer.
 PAUSE = 0.5
-Style = Literal["title", "fact", "added", "removed", "shown", "keys"]
+Style = Literal["title", "fact", "chosen", "added", "removed", "shown", "keys"]
 #: The answer that each key gives to a question about a call; a question of the model is answered by number.
 _CHOICES: Mapping[str, str] = {
     **dict.fromkeys("y1", "once"),
@@ -25,7 +25,7 @@ _CHOICES: Mapping[str, str] = {
     **dict.fromkeys("n3", "no"),
     "e": "edit",
 }
-KEYS = (*_CHOICES, "4", "5", "6")
+KEYS = (*_CHOICES, *"456789")
 _TOLD: Mapping[str, str] = {"once": "y once", "always": "a always", "no": "n no", "edit": "e edit"}
 
 
@@ -54,6 +54,7 @@ class TerminalQuestions:
         self._open: list[ApprovalAsked | QuestionAsked] = []
         self._shown_since = self._quiet_since = 0.0
         self.mode: Literal["keys", "reason", "edit"] = "keys"
+        self._chosen = 0  # the answer that the arrow keys have come to, from 1 on
 
     @property
     def current(self) -> ApprovalAsked | QuestionAsked | None:
@@ -69,6 +70,12 @@ class TerminalQuestions:
     def _seen(self) -> bool:
         """Whether the question has been there long enough to be what somebody answers."""
         return bool(self._open) and self._clock() - self._shown_since >= PAUSE
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the arrow keys count: as every key, and at once when they have begun to."""
+        chosen = self._seen and self._chosen > 0
+        return isinstance(self.current, QuestionAsked) and (chosen or self.ready)
 
     def ask(self, event: ApprovalAsked | QuestionAsked) -> bool:
         """Take a question in; True where it is shown at once."""
@@ -99,6 +106,18 @@ class TerminalQuestions:
         if isinstance(question, QuestionAsked):
             return key.isdecimal() and 1 <= int(key) <= len(question.choices)
         return question is not None and _CHOICES.get(key, "") in question.choices
+
+    def move(self, step: int) -> None:
+        """Go up or down among the answers of the question that is shown, if it has any."""
+        question = self.current
+        if not isinstance(question, QuestionAsked) or not self.chooses:
+            return
+        count = len(question.choices)
+        self._chosen = (self._chosen + step - 1) % count + 1 if self._chosen else 1 if step > 0 else count
+
+    def pick(self) -> PersonAnswer | None:
+        """The answer that the arrow keys have come to; None where they were not used."""
+        return self.press(str(self._chosen)) if self._chosen else None
 
     def press(self, key: str) -> PersonAnswer | None:
         """What a key answers; None where a reason or a text is to follow, or where the key means nothing here."""
@@ -147,7 +166,7 @@ class TerminalQuestions:
         return tuple(self._lines(self.current)) if self.current is not None else ()
 
     def _begin(self) -> bool:
-        self.mode = "keys"
+        self.mode, self._chosen = "keys", 0
         self._shown_since = self._clock()
         self.touched()
         return True
@@ -156,7 +175,10 @@ class TerminalQuestions:
         if isinstance(question, QuestionAsked):
             said = [line for text in question.question.splitlines() if (line := _one_line(text))]
             yield from (QuestionLine(line, "title") for line in said)
-            yield from (QuestionLine(f"{n} {_one_line(choice)}") for n, choice in enumerate(question.choices, 1))
+            for number, choice in enumerate(question.choices, 1):
+                style: Style = "chosen" if number == self._chosen else "fact"
+                mark = "❯ " if number == self._chosen else "  " if self._chosen else ""
+                yield QuestionLine(f"{mark}{number} {_one_line(choice)}", style)
         else:
             yield from self._facts(question)
         yield QuestionLine(self._keys(question), "keys")
@@ -185,7 +207,7 @@ class TerminalQuestions:
             return "Change it below; Enter takes it, to be judged anew. Ctrl-C goes back."
         more = f" · {len(self._open) - 1} more wait" if len(self._open) > 1 else ""
         if isinstance(question, QuestionAsked):
-            told = f"1 to {len(question.choices)} answers, or write something else"
+            told = f"1 to {len(question.choices)} or ↑↓ and Enter answers, or write something else"
         else:
             told = " · ".join(_TOLD[one] for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self.ready else f"…{more}"

@@ -51,6 +51,7 @@ _STYLE = Style.from_dict(
         "asked.added": "fg:ansigreen",
         "asked.removed": "fg:ansired",
         "asked.keys": "bold",
+        "asked.chosen": "bold",
         "prompt": "bold",
         "completion-menu": "noinherit",
         "completion-menu.completion": "noinherit",

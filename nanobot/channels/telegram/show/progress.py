@@ -73,9 +73,12 @@ class TelegramProgress:
             case ApprovalClosed() | QuestionClosed():
                 said = "Answered in words." if isinstance(event, QuestionClosed) and event.how == "words" else ""
                 why = event.reason if isinstance(event, ApprovalClosed) else ""
-                for question in self._questions.get(message.turn, ()):
+                open_ones = self._questions.pop(message.turn, [])
+                for question in open_ones:
                     if question.asked.id == event.id:
                         question.close(event.choice or said, why)
+                if left := [one for one in open_ones if one.asked.id != event.id]:
+                    self._questions[message.turn] = left
             case TurnFinished():
                 for question in self._questions.pop(message.turn, ()):
                     question.close(ended=TURN_ENDED)

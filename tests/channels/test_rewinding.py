@@ -1,0 +1,93 @@
+"""Going back in a conversation on both surfaces of the shipped programs: a terminal, and Telegram."""
+
+import json
+from pathlib import Path
+
+from nanobot.providers.scripted import Call
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.test_questions import shown
+from tests.channels.test_terminal_pty import CTRL_D, terminal_of
+from tests.cli.harness import program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
+
+ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
+
+
+def writes(name: str) -> Reply:
+    return Reply(Call("write_file", {"path": name, "content": "new"}))
+
+
+async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_back_talk_and_files(
+    tmp_path: Path,
+) -> None:
+    script = ("Hello.", writes("a.md"), "Wrote a.", writes("b.md"), "Wrote b.")
+    async with LlmServer(*script, after="Starting over.") as server:
+        nanobot = program(tmp_path, server)
+        workspace = nanobot.home / "workspace"
+        workspace.mkdir(parents=True, exist_ok=True)
+        (workspace / "a.md").write_text("old", encoding="utf-8")
+        async with terminal_of(nanobot) as terminal:
+            for said, answer in (("good day", "Hello."), ("write one", "Wrote a."), ("write two", "Wrote b.")):
+                terminal.press(f"{said}\r")
+                await terminal.until(answer)
+                await terminal.until(lambda: "Ctrl-C stops" not in terminal.text())
+            terminal.press(ESC)
+            await terminal.until("press Esc again")
+            terminal.press(ESC)
+            await terminal.until("1 to 4 or ↑↓ and Enter answers")
+            terminal.press(DOWN + DOWN)
+            await terminal.until("❯ 2 ")
+            terminal.press("\r")
+            await terminal.until("2 changes of files were made")
+            await terminal.until("1 to 4 or ↑↓ and Enter answers")
+            terminal.press(UP + UP)
+            await terminal.until("❯ 3 The talk and the files")
+            terminal.press("\r")
+            await terminal.until("You are back before that question")
+            assert (workspace / "a.md").read_text(encoding="utf-8") == "old"
+            assert not (workspace / "b.md").exists()
+            terminal.press("again\r")
+            await terminal.until("Starting over.")
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+        sent = json.dumps(server.requests[-1].body)
+    assert "good day" in sent
+    assert "write one" not in sent
+
+
+async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp_path: Path) -> None:
+    mention = [{"type": "mention", "offset": 0, "length": 14}]
+    script = ("Hello.", "A first try.", "A second try.", "Twelve.", "In the group.")
+    async with TelegramServer() as telegram, LlmServer(*script, after="Back again.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        eve, own = telegram.member("Eve", -55), telegram.member("Ada", -55, user_id=OWNER)
+        async with running(configured(tmp_path, telegram, llm)):
+            ada.say("good day")
+            await shown(telegram, OWNER, "Hello.")
+            ada.say("plan it")
+            await shown(telegram, OWNER, "A first try.")
+            ada.say("/retry")
+            await shown(telegram, OWNER, "A second try.")
+            assert "A first try." not in json.dumps(llm.requests[-1].body)
+            ada.say("/btw how many?")
+            assert "keeps neither" in await shown(telegram, OWNER, "Twelve.")
+            ada.say("/rewind")
+            question = await shown(telegram, OWNER, "Go back to before which question?")
+            assert "how many" not in question
+            button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)
+            ada.press(button)
+            await shown(telegram, OWNER, "You are back before that question")
+            assert not any(message.buttons for message in telegram.chats[OWNER])
+            own.say("/group@nano_test_bot on")
+            await shown(telegram, -55, "I answer in this group now")
+            own.say("@nano_test_bot hello", entities=mention)
+            await shown(telegram, -55, "In the group.")
+            eve.say("/rewind@nano_test_bot")
+            assert "/rewind" in await shown(telegram, -55, "is not available to you here")
+            ada.say("and now?")
+            await shown(telegram, OWNER, "Back again.")
+            sent = json.dumps(llm.requests[-1].body)
+    assert "good day" in sent
+    assert "plan it" not in sent
+    assert "how many" not in sent
