@@ -2,14 +2,14 @@
 
     python -m benchmarks.recall [--held] [--wrong] [--tokens]
 
-Four measures, each against its bar: facts that were said before five compactions and are asked for in other words; the
+Five measures, each against its bar: facts that were said before five compactions and are asked for in other words; the
 first hit for 100 questions over 2,000 documents in four languages, the mean of four draws; the time of a search in
-10,000 messages; and what taking text in costs, in pages (of 3,000 characters) a second of one core, and in bytes of the
-index per byte of text. The documents are made from `data/recall_corpus.json`: names that resemble each other, the same
-topics for each, sentences that name them and tell nothing. A question shares a word with the sentence that answers it,
-besides the name: what is said in other words alone is not found by words. `--held` takes the topics that nobody looked
-at while the index was made. `--tokens` compares the words of `utils.ranking` with FTS5's own tokenizers on the same
-documents.
+10,000 messages; the time in which lines of memory are put beside a question; and what taking text in costs, in pages
+(of 3,000 characters) a second of one core, and in bytes of the index per byte of text. The documents are made from
+`data/recall_corpus.json`: names that resemble each other, the same topics for each, sentences that name them and tell
+nothing. A question shares a word with the sentence that answers it, besides the name: what is said in other words alone
+is not found by words. `--held` takes the topics that nobody looked at while the index was made. `--tokens` compares the
+words of `utils.ranking` with FTS5's own tokenizers on the same documents.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.memory import MemoryFiles
 from nanobot.library.sections import sections
 from nanobot.library.talk import Conversations
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
@@ -199,6 +200,25 @@ def search_times(folder: Path) -> list[float]:
     return times
 
 
+def memory_times(folder: Path) -> list[float]:
+    """Milliseconds of finding the lines that stand beside a question, in 300 notes of five lines."""
+    (folder / "memory").mkdir()
+    lines = iter(chatter(random.Random(5), 1_500))
+    for number in range(300):
+        text = "\n".join(f"- {next(lines)}" for _ in range(5))
+        (folder / "memory" / f"2025-{number // 28 + 1:02}-{number % 28 + 1:02}.md").write_text(text, encoding="utf-8")
+    index = LibraryIndex(folder / "memory.db")
+    memory = MemoryFiles(folder, index, lambda _: frozenset())
+    memory.refresh("")
+    times = []
+    for note in asked(corpus(held=False, seed=2), 2):
+        begin = time.perf_counter()
+        memory.beside(note.question, "", frozenset())
+        times.append((time.perf_counter() - begin) * 1_000)
+    index.close()
+    return times
+
+
 def taken_in(folder: Path, name: str, texts: Sequence[str]) -> tuple[float, float]:
     """Pages a second of one core, and bytes of the index per byte of text."""
     index = LibraryIndex(folder / f"{name}.db")
@@ -268,6 +288,8 @@ def main() -> None:
         times = search_times(folder)
         told = f"search in 10,000 messages: median {statistics.median(times):.1f} ms, longest {max(times):.1f} ms"
         good.append(judged(told, max(times), 30, least=False))
+        beside = statistics.median(memory_times(folder))
+        good.append(judged(f"lines of 300 notes beside a question: median {beside:.1f} ms", beside, 5, least=False))
         pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
         made = [note.text for some in corpus(held=args.held, seed=1).values() for note in some]
         for kind, said in (("the documentation", [one.read_text(encoding="utf-8") for one in pages]), ("notes", made)):

@@ -62,10 +62,13 @@ class ConfigFile:
             self.add(path, [value])
             return
         items = _items(node, path)
-        last = items[-1].end if items else node.start + 1
-        beside = not items or "\n" not in self._text[node.start : items[-1].start]
-        gap = "" if not items else ", " if beside else f",\n{_indent_at(self._text, items[-1].start)}"
-        self._write(f"{self._text[:last]}{gap}{json.dumps(value, ensure_ascii=False)}{self._text[last:]}")
+        text, shown = self._text, json.dumps(value, ensure_ascii=False)
+        if items and "\n" in text[node.start : items[-1].start]:
+            line = f"\n{_indent_at(text, items[-1].start)}{shown}"
+            self._write(_behind(text, items[-1].end, line))
+        else:
+            end = items[-1].end if items else node.start + 1
+            self._write(f"{text[:end]}{', ' if items else ''}{shown}{text[end:]}")
 
     def take(self, path: Sequence[str], value: str) -> None:
         """Take a text out of a list that holds it. Raises `ConfigError` as `remove` does."""
@@ -127,7 +130,11 @@ def _with(text: str, root: Node, path: Sequence[str], value: object) -> str:
     if not members:
         inside = text[node.start + 1 : node.end - 1].rstrip()
         return f"{text[: node.start + 1]}{inside}{line}\n{outer}{text[node.end - 1 :]}"
-    end = members[-1].node.end
+    return _behind(text, members[-1].node.end, line)
+
+
+def _behind(text: str, end: int, line: str) -> str:
+    """`text` with a new line behind the last value of a list or an object, which ends at `end`, and a comma between."""
     comma = _comma_after(text, end)
     last = end if comma is None else comma + 1
     rest = _REST_OF_LINE.match(text, last)

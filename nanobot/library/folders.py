@@ -81,7 +81,9 @@ class LibraryFolders:
         return len(changed)
 
     def _compared(self) -> tuple[list[Document], list[Document]]:
-        """What is to be read, as it is on the disk now, and what is gone."""
+        """What is to be read, as it is on the disk now, and what is gone. What lay in a folder that is not there stays:
+        its disk may not be in."""
+        away = [root.path for root in self._roots.roots if not root.path.is_dir()]
         known = {one.name: one for one in self._index.documents("document", "")}
         there: dict[str, str] = {}
         for root in self._roots.roots:
@@ -92,7 +94,8 @@ class LibraryFolders:
             for name, state in there.items()
             if name not in known or known[name].state != state
         ]
-        return changed, [one for name, one in known.items() if name not in there]
+        gone = [one for name, one in known.items() if name not in there]
+        return changed, [one for one in gone if not any(folder in Path(one.name).parents for folder in away)]
 
     async def _take(self, document: Document, extractor: Extractor) -> None:
         """Read a document; one that gives no text is kept with the reason."""

@@ -195,18 +195,19 @@ class LibraryIndex:
         return self._run(lambda db: int(db.execute(query, (kind,)).fetchone()[0]))
 
     def search(
-        self, query: str, scopes: Iterable[Scope], *, limit: int = 5, whole: bool = False
+        self, query: str, scopes: Iterable[Scope], *, limit: int = 5, whole: bool = False, among: int = _CANDIDATES
     ) -> tuple[FoundPart, ...]:
         """The passages in these scopes that answer `query` best, best first; there is no search without scopes.
 
-        Of a question only the words that tell its subject are looked for, or all of them as a `whole`.
+        Of a question only the words that tell its subject are looked for, or all of them as a `whole`. So many
+        passages with these words are read, `among` which the best are chosen.
         """
         holders = [_scope(*one) for one in scopes]
         subject = "" if whole else " ".join(topic for topic, _ in understand(query).topics)
         asked = terms(subject or query)
         if not holders or not asked:
             return ()
-        return self._run(lambda db: _search(db, asked, holders, limit))
+        return self._run(lambda db: _search(db, asked, holders, limit, among))
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
         """One transaction, once more in a new file where this one is damaged or was deleted."""
@@ -368,7 +369,9 @@ def _unpacked(data: bytes) -> str:
     return (zlib.decompress(data[1:]) if data[:1] == b"\xff" else data).decode()
 
 
-def _search(db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str], limit: int) -> tuple[FoundPart, ...]:
+def _search(
+    db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str], limit: int, among: int
+) -> tuple[FoundPart, ...]:
     words = _weighed(db, asked)
     looked_for = [*_telling(words)]
     if not looked_for:
@@ -377,7 +380,7 @@ def _search(db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str]
     weighed = [(sign, word) for word in looked_for for sign in ("", "^")]
     matches = [f'"{sign}{word.text}"{" *" * word.begins} AND ({mine})' for sign, word in weighed]
     each = " UNION ALL ".join(_WITH.format(word.weight) for _, word in weighed)
-    best = db.execute(_BEST.format(each), (*matches, max(limit, _CANDIDATES))).fetchall()
+    best = db.execute(_BEST.format(each), (*matches, max(limit, among))).fetchall()
     found = [_judged(db, row, words) for (row,) in best]
     return tuple(sorted(found, key=lambda one: -one.score)[:limit])
 

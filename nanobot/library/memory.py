@@ -38,13 +38,15 @@ class MemoryFiles:
         folder = folder_of_owner(self._workspace, owner)
         known = {one.name: one for one in self._index.documents("memory", owner)}
         there: set[str] = set()
-        marked = self._foreign_below(folder.resolve())
-        roots = Roots((Root(folder),))
+        real = folder.resolve()
+        marked = self._foreign_below(real)
+        roots: Roots | None = None
         for name, status in _files(folder):
             there.add(name)
-            foreign = str(roots.workspace / name) in marked
+            foreign = f"{real}/{name}" in marked
             state = f"{status.st_mtime_ns} {status.st_size} {foreign:d}"
             if name not in known or known[name].state != state:
+                roots = roots or Roots((Root(real),))
                 parts = list(_lines(name, _text(roots, name), foreign=foreign))
                 self._index.put(Document("memory", owner, name, state=state), parts)
         self._index.drop(one for name, one in known.items() if name not in there)
@@ -52,7 +54,7 @@ class MemoryFiles:
     def beside(self, question: str, owner: str, shown: frozenset[str]) -> tuple[FoundPart, ...]:
         """The few lines that fit a question well, best first; none from outside, and none of files that are `shown`."""
         self.refresh(owner)
-        found = self._index.search(question, [("memory", owner)], limit=2 * _LINES)
+        found = self._index.search(question, [("memory", owner)], limit=2 * _LINES, among=2 * _LINES)
         fitting = (one for one in found if one.cover >= _FITS and not one.part.outside)
         return tuple(one for one in fitting if one.document.name not in shown)[:_LINES]
 
@@ -80,7 +82,7 @@ def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         names += sorted(f"{_FOLDER}/{one.name}" for one in os.scandir(inner) if one.name.endswith(".md"))[-_FILES:]
     for name in names:
         try:
-            status = (folder / name).lstat()
+            status = os.lstat(f"{folder}/{name}")
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):

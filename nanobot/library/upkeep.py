@@ -22,8 +22,8 @@ _PACKAGE = Path(__file__).parents[2]
 class LibraryUpkeep:
     """Takes in conversations, and has the documents read by a program of its own, which gives way to all others.
 
-    `minutes` lie between two looks; without `documents` there are none to read. `arguments` are for `nanobot library
-    read`, `env` its variables.
+    `minutes` lie between two looks. `arguments` are those of the program, None where there are no documents to read;
+    `env` are its variables.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LibraryUpkeep:
             await asyncio.sleep(self._seconds)
 
     async def _read(self, arguments: Sequence[str]) -> None:
-        command = (sys.executable, "-P", "-m", "nanobot", "library", "read", "--quiet", *arguments)
+        command = (sys.executable, "-P", "-m", "nanobot", *arguments, "library", "read", "--quiet")
         done = await run_program(command, _LONGEST_SECONDS, self._env)
         if done.code:
             said = done.error.decode(errors="replace").strip().rpartition("\n")[2]

@@ -72,3 +72,28 @@ def test_nothing_is_written_that_would_not_load_or_over_what_somebody_else_wrote
     with pytest.raises(UsageError, match="changed by somebody else"):
         file.add(("mcp", "new"), SERVER)
     assert path.read_text(encoding="utf-8") == '{"mcp": {}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}", '{\n  "library": {\n    "folders": [\n      "~/b"\n    ]\n  }\n}'),
+        ('{"library": {"folders": ["~/a"]}} // x', '{"library": {"folders": ["~/a", "~/b"]}} // x'),
+        (
+            '{\n  "library": {"folders": [\n    "~/a", // mine\n  ]}\n}',
+            '{\n  "library": {"folders": [\n    "~/a", // mine\n    "~/b",\n  ]}\n}',
+        ),
+        ('{"library": {"folders": [ /* none */ ]}}', '{"library": {"folders": ["~/b" /* none */ ]}}'),
+    ],
+)
+def test_a_text_is_added_to_a_list_and_taken_out_and_comments_stay(before: str, after: str, tmp_path: Path) -> None:
+    path, place = tmp_path / "config.json", ("library", "folders")
+    path.write_text(before, encoding="utf-8")
+    ConfigFile(path, {}).append(place, "~/b")
+    assert path.read_text(encoding="utf-8") == after
+    assert load(path, env={}).config.library.folders[-1:] == ("~/b",)
+    ConfigFile(path, {}).take(place, "~/b")
+    assert "~/b" not in load(path, env={}).config.library.folders
+    assert path.read_text(encoding="utf-8").count("//") + path.read_text(encoding="utf-8").count("/*") == (
+        before.count("//") + before.count("/*")
+    )

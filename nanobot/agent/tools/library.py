@@ -1,6 +1,7 @@
 """The tools that find text at hand: recall (conversations and memory), library (the owner's documents)."""
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from pathlib import PurePath
@@ -24,6 +25,7 @@ _CATCH_UP_SECONDS = 5.0
 #: Documents whose share of the question is less than this part of the best one's are left out.
 _NEAR = 0.6
 _NAMES: Mapping[str, str] = dict.fromkeys(("question", "q", "search", "text"), "query")
+_PAGE = re.compile(r"Page (\d+)")
 _STILL = "[The index of conversations is still being made; ask again in a minute for what is missing.]"
 
 
@@ -158,11 +160,13 @@ def _of_person(owner: str) -> tuple[Scope, Scope]:
 
 def place_of(found: FoundPart) -> tuple[str, str]:
     """The address and the title of a passage: the file, and its page or heading."""
-    path, place = PurePath(found.document.name), squeeze(found.part.place)
-    last = place.rpartition(" › ")[2]
-    title = found.document.title or path.name
-    named = title if title == path.name else f"{title} ({path.name})"
-    return f"file:{path}#{last.replace(' ', '-')}" if last else f"file:{path}", ", ".join(filter(None, (named, last)))
+    path = PurePath(found.document.name)
+    last = squeeze(found.part.place).rpartition(" › ")[2]
+    title = found.document.title
+    named = f"{title} ({path.name})" if title and title != path.name else path.name
+    page = _PAGE.fullmatch(last)
+    anchor = f"#page={page[1]}" if page else f"#{last.replace(' ', '-')}" if last else ""
+    return f"file:{path}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
 
 
 def _is_now(found: FoundPart, session: str, since: str) -> bool:

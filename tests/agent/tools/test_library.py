@@ -150,6 +150,9 @@ async def test_only_what_has_changed_is_read_again_and_what_is_gone_is_forgotten
         assert await books.read() == 0
         assert books.find("stork") is None
         assert [Path(one.name).name for one in books.index.documents("document", "")] == ["a.md"]
+        books.folder.rename(tmp_path / "unplugged")
+        assert await books.read() == 0
+        assert books.find("heron fish") is not None
 
 
 async def test_a_reading_that_was_broken_off_goes_on_where_it_ended(tmp_path: Path) -> None:
