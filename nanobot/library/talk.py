@@ -23,6 +23,8 @@ _BATCH = 200
 #: How far back is looked again for what another process has kept later than its time stamp says.
 _OVERLAP = timedelta(minutes=10)
 _LOOKED = "conversations"
+#: Where people speak, and where what they have asked for runs.
+_SPOKEN = frozenset({"terminal", "telegram", "schedule"})
 #: The owner of words of which nobody can tell whose they are.
 _NOBODY = "?"
 
@@ -112,9 +114,11 @@ def _after(place: _SessionPlace, key: str, record: Record) -> _SessionPlace:
 def owner_of(key: str, speaker: Role, *, named: bool) -> str:
     """Whose the words are that were said in the session of this `key`; `?` where nobody can tell.
 
-    Words under a name (`named`) were said where others read along.
+    Words under a name (`named`) were said where others read along; what a helper is asked, a model has written.
     """
     channel, _, rest = key.partition(":")
+    if channel not in _SPOKEN:
+        return _NOBODY
     chat = rest.partition(":")[0]
     group = channel == "telegram" and chat.startswith("-")
     if named:

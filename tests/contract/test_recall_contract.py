@@ -46,6 +46,21 @@ async def test_a_compaction_and_a_reset_hide_nothing_from_the_index(ledger: Ledg
     index.close()
 
 
+async def test_what_a_helper_was_asked_is_nobodys_words_and_deleted_talks_are_forgotten(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    index = LibraryIndex(tmp_path / "index.db")
+    talk = Conversations(ledger.sessions, index)
+    helper, own = [await ledger.sessions.start(key) for key in ("helper:7", "terminal:local")]
+    await ledger.sessions.append(helper.id, said("Find the canary of the helper."))
+    await ledger.sessions.append(own.id, said("My own canary sings."))
+    index.follow("x", "", "1", [(Document("talk", "", "gone"), [DocumentPart("The canary that is gone.")])])
+    assert await talk.catch_up(60)
+    await talk.forget_deleted()
+    assert [one.part.text for one in index.search("canary", [("talk", "")])] == ["My own canary sings."]
+    index.close()
+
+
 _WRITER = """
 import sys
 from pathlib import Path

@@ -74,7 +74,10 @@ class RecallTool(Tool[FindArguments]):
             await asyncio.to_thread(self._memory.refresh, "" if context.role == "owner" else context.person)
         found = await asyncio.to_thread(self._index.search, args.query, scopes, limit=3 * _MOST)
         since = records[0].at.isoformat(timespec="seconds") if records else ""
-        told = [one for one in found if not _is_now(one, context.session, since)][:_MOST]
+        earlier = (one for one in found if not _is_now(one, context.session, since))
+        told = [*{(one.part.place, one.part.text): one for one in earlier}.values()][
+            :_MOST
+        ]  # a branch repeats its talk
         notes = [] if whole else [_STILL]
         if not told:
             text = "\n".join([f"Nothing was said or noted about: {args.query}", *notes])

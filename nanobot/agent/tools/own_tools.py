@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from functools import cached_property, partial
@@ -303,6 +304,8 @@ class LibraryTools:
         self._files = files
         self._zone = zone
         self.store: SessionStore | None = None
+        self._lock = threading.Lock()
+        self._index: LibraryIndex | None = None
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
@@ -340,11 +343,15 @@ class LibraryTools:
 
         return LibraryTool(self.index)
 
-    @cached_property
+    @property
     def index(self) -> "LibraryIndex":
+        """The one connection of this process; threads ask for it too."""
         from nanobot.library.index import LibraryIndex
 
-        return LibraryIndex(self._file)
+        with self._lock:
+            if self._index is None:
+                self._index = LibraryIndex(self._file)
+            return self._index
 
     @cached_property
     def _memory(self) -> "MemoryFiles | None":
@@ -386,8 +393,8 @@ class LibraryTools:
         return remembered(self._memory.beside(question, owner, shown))
 
     def close(self) -> None:
-        if "index" in vars(self):
-            self.index.close()
+        if self._index is not None:
+            self._index.close()
 
 
 def _user_of(message: InboundMessage) -> "FileUser":
