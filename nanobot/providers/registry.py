@@ -154,7 +154,7 @@ class _Choice:
         able = capabilities_of(model, window=self._asked.window or seen.window or None, vision=vision)
         able = replace(able, reads_pages=vendor.reads_pages, pdf=vendor.reads_pdf and able.vision)
         able = replace(able, searches=searches_itself(endpoint.extra_body))
-        own = vendor.local or (not vendor.hosted and is_private(endpoint.base_url))
+        own = not vendor.hosted and is_private(endpoint.base_url) and not model.endswith(("-cloud", ":cloud"))
         info = ProviderInfo(vendor.name, model, endpoint.base_url, pick.because, own, able)
         if vendor.wire == "messages":
             from nanobot.providers.anthropic import AnthropicProvider

@@ -54,6 +54,26 @@ async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor
     assert prefixed[:2] == (entry.name, "some/model")
 
 
+@pytest.mark.parametrize(
+    ("vendor", "base", "model", "free"),
+    [
+        ("ollama", "", "qwen3:8b", True),
+        ("ollama", "", "gpt-oss:120b-cloud", False),
+        ("ollama", "https://ollama.example.com/v1", "qwen3:8b", False),
+        ("custom", "http://192.168.1.5:8000/v1", "qwen3", True),
+        ("custom", "https://models.example.com/v1", "qwen3", False),
+        ("anthropic", "http://127.0.0.1:9/v1", "claude-sonnet-5-5", False),
+    ],
+)
+async def test_a_model_costs_nothing_where_a_server_of_the_owners_own_runs_it(
+    vendor: str, base: str, model: str, free: bool
+) -> None:
+    held = Credentials("sk-secret", base or BY_NAME[vendor].base_url)
+    provider = await choose(ChoiceRequest(model, vendor, {vendor: held}, local_roots=NOWHERE))
+    await provider.aclose()
+    assert provider.info.local is free
+
+
 def test_the_table_of_vendors_holds_what_its_types_say() -> None:
     raw = json.loads(Path(vendors.__file__).with_name("vendors.json").read_text(encoding="utf-8"))
     assert msgspec.convert(raw["vendors"], tuple[Vendor, ...]) == VENDORS
