@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from loguru import logger
 
@@ -145,6 +145,8 @@ class Nanobot:
             self.loop.add_status(channel.health_line)
             made.append(channel)
             reports[channel.name] = channel.reports
+        if self._shared.plugins is not None:
+            made += [cast("BaseChannel", one) for _, one in self._shared.plugins.made("nanobot.channels", self)]
         return ChannelManager(self, made, *self._keeping(reports))
 
     def _keeping(self, reports: "Mapping[str, Reports]") -> "tuple[Callable[[], Awaitable[None]], ...]":

@@ -45,6 +45,7 @@ from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import PEOPLE, Paths
 from nanobot.config.schema import ModelPresetConfig, ProviderConfig
+from nanobot.config.schema_tools import HooksConfig
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import ToolCall
@@ -71,8 +72,10 @@ if TYPE_CHECKING:
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
     from nanobot.money.budget import Budget
+    from nanobot.plugins.entry_points import Plugins
     from nanobot.schedule.appointments import Appointments
     from nanobot.schedule.heartbeat import Heartbeat
+
 
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
@@ -108,11 +111,7 @@ class SharedServices(Struct, frozen=True):
     messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
     appointments: "Callable[[], Appointments] | None" = None
     heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
-
-    def _docs_tool(self) -> ToolLike:
-        from nanobot.agent.tools.docs import NanobotDocsTool
-
-        return NanobotDocsTool(index=self.library.index)
+    plugins: "Plugins | None" = None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -138,6 +137,11 @@ class Builder:
         zone = zone_of(self.defaults.timezone, env)
         index = None if launch.ephemeral else paths.home / "index.db"
         self.library = LibraryTools(loaded.config.library, index, self._steering, self.files, zone)
+        self.hooks = self.plugins = None
+        if loaded.config.hooks != HooksConfig() or loaded.config.plugins.enabled:
+            from nanobot.plugins.entry_points import begin
+
+            self.hooks, self.plugins = begin(loaded.config, env, paths.home)
         self.skills = SkillTools(skill_folders(paths, launch.project, env))
         self.external = ExternalTools(
             loaded,
@@ -147,6 +151,8 @@ class Builder:
             ephemeral=launch.ephemeral,
             read_page=self._read_page if self._reads else None,
         )
+        if self.plugins is not None:
+            self.external.engines = self.plugins.engines()
 
     @classmethod
     async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "Builder":
@@ -187,6 +193,8 @@ class Builder:
 
     async def provider(self, model: str = "") -> LLMProvider:
         """The model that answers. Raises `UsageError` where there is none."""
+        if self.plugins is not None and (own := self.plugins.provider(model, self.defaults)) is not None:
+            return watched(own, self.alarms)
         return watched(await choose(self.choice(model)), self.alarms)
 
     def choice(self, model: str = "") -> ChoiceRequest:
@@ -237,14 +245,14 @@ class Builder:
         if name.casefold() == "lookup":
             return self._lookup()
         provider = await self.provider(name)
-        if name and name not in self._loaded.config.model_presets:
+        if name and name not in self._loaded.config.model_presets and not self._added(provider.info):
             info = provider.info
             judge_offer(info.model, await offered(self.choice(name)), info.name)
         return provider
 
     async def offered_models(self, info: ProviderInfo) -> tuple[str, ...]:
         """What the service of a chat's model offers besides it."""
-        if not info.capabilities.language_model:
+        if not info.capabilities.language_model or self._added(info):
             return ()
         return await offered(replace(self.choice(), model=info.model, provider=info.name))
 
@@ -278,7 +286,7 @@ class Builder:
             {"privacy": "tools.web.privacy"} if private else {},
         )
         kept = (self._paths, self._env, ledger, chats, self.files, self.library, self._templates, self.alarms)
-        return SharedServices(*kept, share, self.messengers, self.appointments, self._heartbeat)
+        return SharedServices(*kept, share, self.messengers, self.appointments, self._heartbeat, self.plugins)
 
     def _appointments(self, ledger: Ledger) -> "Appointments":
         from nanobot.schedule.appointments import appointments_of
@@ -370,6 +378,7 @@ class Builder:
             tasks_folder=self._paths.tasks,
             remember=self.library.remembered,
             skills=self.skills.listing,
+            turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
@@ -417,6 +426,10 @@ class Builder:
         loop.runner.approvals.policy = self.policy()
         loop.runner.spawn = self._spawner(loop.runner, services)
         loop.add_status(self.reading_problems)
+        if self.hooks is not None:
+            loop.registry.run = self.hooks.around(loop.registry.run)
+        for line in self.plugins.lines() if self.plugins is not None else ():
+            loop.add_status(partial(str, line))
         loop.add_status(self.commands.sandbox_line)
         return loop
 
@@ -458,6 +471,7 @@ class Builder:
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
+            **(self.plugins.tools() if self.plugins is not None else {}),
             **talk_tools(self.files, self._reached, self._paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", self._docs_tool, DOCS_DESCRIPTION),
             SPAWN: self._spawn,
@@ -519,6 +533,7 @@ class Builder:
             env=self._env,
             privacy=web.privacy,
             ledger=self.external.ledger,
+            readers=self.plugins.readers() if self.plugins is not None else (),
         )
 
     def _docs_tool(self) -> ToolLike:
@@ -526,7 +541,13 @@ class Builder:
 
         return NanobotDocsTool(index=self.library.index)
 
+    def _added(self, info: ProviderInfo) -> bool:
+        """Whether a plug-in answers, whose models nobody lists."""
+        return self.plugins is not None and info.name in self.plugins.providers
+
     async def aclose(self) -> None:
+        if self.hooks is not None:
+            await self.hooks.aclose()
         await self.commands.aclose()
         await self.files.aclose()
         self.library.close()

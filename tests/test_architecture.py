@@ -64,6 +64,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
+    ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.mail"),
     ("nanobot.utils.text", "datetime"),  # of all that import the small functions on text one reads dates
@@ -108,6 +109,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.channels.telegram.send.outbox": 1,
     "nanobot.channels.telegram.show.progress": 1,
     "nanobot.cli.main": 1,
+    "nanobot.plugins.entry_points": 1,  # what others wrote: a broken plug-in costs nothing but itself
     "nanobot.session.sqlite": 2,  # what fails on the store's thread is handed to the one who waits for it
 }
 

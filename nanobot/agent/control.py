@@ -67,7 +67,7 @@ class AgentServices(Struct, frozen=True):
     `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
     them back.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
-    `skills` what the owner's model is told of the skills.
+    `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
     """
 
     bus: MessageBus
@@ -92,6 +92,7 @@ class AgentServices(Struct, frozen=True):
     tasks_folder: Path | None = None
     remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
     skills: Callable[[], Awaitable[str]] | None = None
+    turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

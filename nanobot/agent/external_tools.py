@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
     from nanobot.agent.tools.web.search import PageReader, WebSearchTool
     from nanobot.utils.searchusage import SearchUsageInfo
+    from nanobot.web.search.base import SearchBackend
     from nanobot.web.usage import UsageLedger
 
 #: Seconds that the start of the agent waits for all MCP servers together.
@@ -57,6 +58,8 @@ class ExternalTools:
         self._env = env
         self._templates = templates
         self._read_page = read_page
+        #: Search engines of plug-ins by `plugin:<name>`.
+        self.engines: Mapping[str, Callable[[], SearchBackend]] = {}
         self._usage_file = None if ephemeral else paths.home / "usage.db"
         self._kept = not ephemeral
         self._paths = paths
@@ -178,6 +181,7 @@ class ExternalTools:
             mcp=self._servers.search if self._servers else None,
             fetch=self._loaded.config.tools.web.fetch,
             reread=self._reread,
+            plugins=self.engines,
         )
 
     async def _reread(self) -> WebSearchConfig:

@@ -400,6 +400,8 @@ class AgentLoop(ChatControl):
         if problem:
             logger.error("the end of turn {} could not be kept: {}", turn.id, problem)
         await turn.publish(finished)
+        if self._services.turn_ended is not None:
+            self._services.turn_ended(turn.message, turn.session, finished)
         for entry in chat.taken:
             entry.finish(finished)
 

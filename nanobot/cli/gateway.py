@@ -29,7 +29,7 @@ _ALONE = (
 def run_gateway(args: argparse.Namespace) -> int:
     """Serve until a signal; the exit code."""
     setup = set_up(args, os.environ)
-    if not setup.loaded.config.channels.telegram.enabled:
+    if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
         raise UsageError(no_channel(setup.loaded, setup.paths))
     role = _role(args.role, setup)
     # Of many gateways on one database several may have one home; each session is still one worker's at a time.

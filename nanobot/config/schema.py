@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Meta, field
 
-from nanobot.config.schema_tools import ToolsConfig
+from nanobot.config.schema_tools import HooksConfig, PluginsConfig, ToolsConfig
 from nanobot.config.section import (
     ApiKey,
     Hidden,
@@ -275,3 +275,5 @@ class Config(Section, frozen=True):
     gateway: GatewayConfig = GatewayConfig()
     library: LibraryConfig = LibraryConfig()
     schedule: ScheduleConfig = ScheduleConfig()
+    hooks: HooksConfig = HooksConfig()
+    plugins: PluginsConfig = PluginsConfig()

@@ -200,6 +200,44 @@ class ExecConfig(Section, frozen=True):
     ] = ()
 
 
+def check_hook_tool(value: str) -> str:
+    """A pattern of names of tools."""
+    return value.strip() or "*"
+
+
+class HookConfig(Section, frozen=True):
+    """A command of yours that is told of something as JSON on its standard input."""
+
+    strict: ClassVar[bool] = True
+
+    command: Annotated[tuple[str, ...], "The program and its arguments, run without a shell."] = ()
+    tool: Annotated[str, Kind(check_hook_tool), "Name of a tool; `*` and `?` stand for any signs."] = "*"
+    timeout: Annotated[Seconds, "Seconds it may take."] = 10
+
+    def __post_init__(self) -> None:
+        if not self.command or not self.command[0]:
+            raise ValueError('a hook needs a "command", such as {"command": ["/home/me/bin/check-call"]}')
+
+
+class HooksConfig(Section, frozen=True):
+    """Commands of yours around calls and turns; docs/writing-a-plugin.md tells what they are given."""
+
+    before_tool: Annotated[
+        tuple[HookConfig, ...], "Before a call that was allowed; exit code 0 lets it run, all others do not."
+    ] = ()
+    after_tool: Annotated[tuple[HookConfig, ...], "After a call."] = ()
+    turn_end: Annotated[tuple[HookConfig, ...], "At the end of a turn."] = ()
+
+
+class PluginsConfig(Section, frozen=True):
+    """Packages that add to nanobot and are installed beside it."""
+
+    enabled: Annotated[tuple[str, ...], "Names of packages; no other is loaded."] = ()
+    settings: Annotated[
+        dict[str, dict[str, object]], Kind(private="hidden"), "Settings of each package, by its name."
+    ] = field(default_factory=dict)
+
+
 class ToolsConfig(Section, frozen=True):
     """What the agent can do."""
 

@@ -31,19 +31,22 @@ def is_alive(process: int) -> bool:
     return True
 
 
-async def run_program(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> ProgramOutput:
-    """Run a program without a shell and without input; `env` are all of its variables, None: those of this process.
+async def run_program(
+    command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None, *, given: bytes | None = None
+) -> ProgramOutput:
+    """Run a program without a shell. `given` is its input, None: it has none; `env` are all of its variables, None:
+    those of this process.
 
     Raises `TimeoutError` where it takes longer than `seconds`, and `OSError` or `ValueError` where it cannot start.
     Whatever it started is killed when it takes too long or is cancelled.
     """
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=nothing, stdout=pipe, stderr=pipe, env=env, start_new_session=True
+        *command, stdin=nothing if given is None else pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True
     )
     try:
         async with asyncio.timeout(seconds):
-            out, error = await process.communicate()
+            out, error = await process.communicate(given)
     except (TimeoutError, asyncio.CancelledError):
         await _end_session(process)
         raise

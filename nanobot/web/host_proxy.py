@@ -53,17 +53,18 @@ class HostProxy:
     """Judges and carries the connections of one command. `refused` are the hosts that it asked for in vain.
 
     `hosts` are names, `.example.org` for every name below it, addresses and nets; with `:port` for another port than
-    those of the web. One that is none of these raises `ValueError`. `find_proxy` gives the proxy for an address, None
-    for none, and raises `UnusableProxy`.
+    those of the web. One that is none of these raises `ValueError`; None stands for every host that the guard lets
+    through. `find_proxy` gives the proxy for an address, None for none, and raises `UnusableProxy`.
     """
 
     def __init__(
-        self, guard: Guard, hosts: Iterable[str], find_proxy: Callable[[str], str | None] = lambda _: None
+        self, guard: Guard, hosts: Iterable[str] | None, find_proxy: Callable[[str], str | None] = lambda _: None
     ) -> None:
         self.refused: list[str] = []
         self._guard = guard
         self._find_proxy = find_proxy
-        self._hosts = tuple(hosts)
+        self._hosts = tuple(hosts or ())
+        self._all = hosts is None
         self._granted = tuple(map(_grant, self._hosts))
         self._work: set[asyncio.Task[None]] = set()
 
@@ -80,6 +81,18 @@ class HostProxy:
                 task.cancel()
             await asyncio.gather(*self._work, return_exceptions=True)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    @contextlib.asynccontextmanager
+    async def listen(self) -> AsyncIterator[str]:
+        """The address on loopback, for programs that know no sockets of Unix, until the end of the block."""
+        server = await asyncio.start_server(self._handle, "127.0.0.1", 0, limit=_HEAD_BYTES)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+            for task in self._work:
+                task.cancel()
+            await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -149,6 +162,8 @@ class HostProxy:
 
     def _judge(self, target: Target) -> None:
         """Raises `FetchError` where the host was not granted."""
+        if self._all:
+            return
         named = target.host if target.port in _WEB_PORTS else f"{target.host}:{target.port}"
         for names, ports in self._granted:
             literal = target.address is not None and names.covers_ip(target.address)

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Protocol, runtime_checkable
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct, field
@@ -69,6 +70,17 @@ class PageRequest(Struct, frozen=True):
     def address(self) -> str:
         """The address that is really read: of a file that a code host shows, the file."""
         return self.url if self.format == "html" else raw_file(self.url)
+
+
+@runtime_checkable
+class PluginReader(Protocol):
+    """A reader of a plug-in: it is asked for a page that shows nothing, or too little, without its scripts."""
+
+    name: str
+
+    async def read(self, url: str, *, proxy: str, timeout: float) -> str:
+        """The page as HTML. `proxy` is the address of an HTTP proxy, the only way out: it judges every address.
+        `timeout` is in seconds. Raises `FetchError`, and nothing else."""
 
 
 class PageImage(Reticent, frozen=True):

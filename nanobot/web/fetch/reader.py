@@ -18,13 +18,13 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
-from nanobot.utils.text import sendable
+from nanobot.utils.text import sendable, strip_unsafe
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
-from nanobot.web.extract.page import Keep
+from nanobot.web.extract.page import Job, Keep
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.download import Limits
-from nanobot.web.fetch.local import read_here
-from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
+from nanobot.web.fetch.local import doubts, read_here, wall
+from nanobot.web.fetch.page import Page, PageRequest, PluginReader, PrivateHost, keeps_home
 from nanobot.web.fetch.remote import ConfiguredService, FirecrawlReader, JinaReader, RemoteReader, Step
 from nanobot.web.service import ServiceAccess, call_id_header
 
@@ -59,7 +59,7 @@ class _Pinned(Struct, frozen=True):
 class PageReader:
     """Reads pages as the configuration says. Clients and workers start with the first page; call `aclose` at the end.
 
-    `env` is asked for keys and proxies at every call.
+    `env` is asked for keys and proxies at every call. `plugins` are asked after this machine.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class PageReader:
         whitelist: Sequence[str] = (),
         network: Network | None = None,
         env: Mapping[str, str] | None = None,
+        plugins: Sequence[PluginReader] = (),
     ) -> None:
         hosts = Hosts.parse(config.allow, config.deny)
         exceptions = replace(Exceptions.parse(whitelist), invented=config.fake_ip, hosts=hosts)
@@ -80,6 +81,7 @@ class PageReader:
         self._guard = Guard(self._exceptions, network or SystemNetwork())
         self._client: httpx.AsyncClient | None = None
         self._extractor = Extractor()
+        self.plugins = tuple(plugins)
         self.remote = self._make_remote()
 
     def _make_remote(self) -> dict[Step, RemoteReader]:
@@ -112,13 +114,14 @@ class PageReader:
         """The readers in the order in which they are asked."""
         service: list[Step] = [name for name in self.remote if name == "service"]
         reader: list[Step] = [name for name in self.remote if name != "service"]
+        here: tuple[Step, ...] = ("local", "plugin") if self.plugins else ("local",)
         match self._config.order:
             case "service-first":
-                return (*service, "local")
+                return (*service, *here)
             case "reader-first":
-                return (*reader, *service, "local")
+                return (*reader, *service, *here)
             case _:
-                return (*service, "local", *reader)
+                return (*service, *here, *reader)
 
     async def aclose(self) -> None:
         """End the worker processes and connections."""
@@ -142,6 +145,35 @@ class PageReader:
         if self._client is None:
             self._client = guarded_client(self._guard, proxies=self._proxies)
         return await self._read_here(request, timeout, self._client, self._exceptions)
+
+    async def by_plugin(self, request: PageRequest, timeout: float) -> Page:
+        """The page as the first plug-in shows it that can, through a proxy that judges every address as for any page.
+
+        `timeout` is in seconds. Raises `FetchError` that names every failure.
+        """
+        from nanobot.web.host_proxy import HostProxy
+
+        url, failures = judge_url(request.url, self._exceptions).url, list[str]()
+        proxy = HostProxy(self._guard, None, self._proxies.of)
+        async with proxy.listen() as address:
+            for one in self.plugins:
+                try:
+                    html = await one.read(url, proxy=address, timeout=timeout)
+                    return await self._shown(request, html, one.name)
+                except FetchError as error:
+                    failures.append(f"{one.name}: {error}")
+        raise FetchError("no_content", " ".join(failures))
+
+    async def _shown(self, request: PageRequest, html: str, by: str) -> Page:
+        body, wanted = html.encode("utf-8", "replace"), self._config.extract
+        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
+        content = await self._extractor.extract(Job(body, request.url, "html", request.format, "utf-8", keep=keep))
+        content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
+        if not content.text.strip() or (front := wall(content.title, content.text)) is not None:
+            why = front.sentence if content.text.strip() and front is not None else "It showed nothing."
+            raise FetchError("no_content", why, phase="extract")
+        page = Page(request.url, request.url, 200, "html", replace(content, extractor=by), len(body))
+        return replace(page, doubts=doubts(content, html))
 
     async def _read_here(
         self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
@@ -264,6 +296,9 @@ class _Reading:
             if step == "local":
                 page = await self._reader.local(self._request, max(_LEAST_SECONDS, left))
                 outcome = "; ".join(page.doubts) or "ok"
+            elif step == "plugin":
+                page = await self._reader.by_plugin(self._request, max(_LEAST_SECONDS, left if last else left * _SHARE))
+                outcome = "; ".join(page.doubts) or "ok"
             elif reason := await self._why_not(step, left):
                 page, outcome = None, f"not asked: {reason}"
             else:
@@ -307,7 +342,8 @@ class _Reading:
         """The page with who was asked, in words too where it was not simply read here."""
         asked = [one for one in self._attempts if not str(one["outcome"]).startswith("not asked")]
         by = page.content.extractor
-        last = f"read by {by}" if by in self._reader.remote else "read locally"
+        others = {*self._reader.remote, *(one.name for one in self._reader.plugins)}
+        last = f"read by {by}" if by in others else "read locally"
         before = [f"{one['step']} failed: {one['outcome']}" for one in asked if one["outcome"] != "ok"]
         way = "; ".join([*before, last]) if before or last != "read locally" else ""
         return replace(page, attempts=tuple(self._attempts), way=way)

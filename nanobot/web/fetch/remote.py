@@ -19,7 +19,7 @@ from nanobot.web.fetch.content import content_type, first_heading
 from nanobot.web.service import Ask, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
 from nanobot.web.urls import host_of
 
-Step = Literal["service", "local", "jina", "firecrawl"]
+Step = Literal["service", "local", "plugin", "jina", "firecrawl"]
 
 MAX_BYTES = 10_485_760
 RETRY_WAIT = 0.4

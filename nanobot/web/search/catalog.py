@@ -3,9 +3,9 @@
 No engine is imported before it is asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
@@ -64,7 +64,8 @@ _KEY_MARKS = {"tvly-": "tavily", "jina_": "jina", "pplx-": "perplexity", "fc-": 
 class Catalog(Reticent, frozen=True):
     """The back ends as this configuration and this environment reach them.
 
-    `clients` and `ddgs` are the seams to the network, the second one to a search of the ddgs library.
+    `clients` and `ddgs` are the seams to the network, the second one to a search of the ddgs library. `plugins` make
+    engines of plug-ins, `plugin:<name>`, which are asked before all others.
     """
 
     unprinted = ("env", "proxy")
@@ -75,6 +76,7 @@ class Catalog(Reticent, frozen=True):
     clients: ClientFactory = trusted_client
     ddgs: LibraryCall | None = None
     mcp: McpCall | None = None
+    plugins: Mapping[str, Callable[[], SearchBackend]] = field(default_factory=dict)
 
     def first(self) -> str:
         """The back end to ask first. Raises `SkipTool` where no usable back end remains.
@@ -97,7 +99,7 @@ class Catalog(Reticent, frozen=True):
 
     def order(self) -> tuple[str, ...]:
         """Every back end to ask, in order, each once. Raises `SkipTool` like `first`."""
-        return tuple(dict.fromkeys((self.first(), *self._fallback())))
+        return tuple(dict.fromkeys((*self.plugins, self.first(), *self._fallback())))
 
     def _fallback(self) -> tuple[str, ...]:
         given = self.settings.fallback
@@ -153,6 +155,8 @@ class Catalog(Reticent, frozen=True):
         """The back end of that name with its own deadline, pace and budget."""
         if name.startswith("mcp:"):
             return ChainLink(name, lambda: self._make(name, ServiceAccess()))
+        if name in self.plugins:
+            return ChainLink(name, self.plugins[name])
         entry, own, access = CATALOG[name], self._own(name), self.access(name)
         free = entry.keyless and not access.api_key and not access.base_url
         days = [most for most in (own.budget_per_day, entry.keyless_per_day if free else None) if most is not None]

@@ -39,7 +39,7 @@ from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shares, squeeze
 from nanobot.web.client import Network
-from nanobot.web.fetch.page import Page, PageImage, PageRequest
+from nanobot.web.fetch.page import Page, PageImage, PageRequest, PluginReader
 from nanobot.web.fetch.parts import PagePart, places_of, section_of, window_of
 from nanobot.web.fetch.reader import PageReader
 from nanobot.web.urls import extract_urls
@@ -115,7 +115,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
 
     `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
     `env` holds keys and proxies that the configuration does not name; `privacy` is privacy mode for every chat.
-    `clock` gives the seconds by which a kept page grows old; `ledger` counts what is read. Call `aclose` at the end.
+    `clock` gives the seconds by which a kept page grows old; `ledger` counts what is
+    read; `readers` are those of plug-ins. Call `aclose` at the end.
     """
 
     name: ClassVar[str] = TOOL
@@ -147,6 +148,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
         privacy: bool = False,
         clock: Callable[[], float] = time.monotonic,
         ledger: UsageLedger | None = None,
+        readers: Sequence[PluginReader] = (),
     ) -> None:
         self.description = fetch_description(config, templates or PromptTemplates())
         self._config = config
@@ -159,6 +161,7 @@ class WebFetchTool(Tool[WebFetchArguments]):
             whitelist=whitelist,
             network=network,
             env=env,
+            plugins=readers,
         )
         self._pages = WebPages(self._reader, config.concurrency, ledger or UsageLedger(), clock)
 

@@ -23,7 +23,16 @@ from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold, strip_unsafe
 from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
-from nanobot.web.search.base import LibraryCall, McpCall, NumberedHit, SearchHit, SearchQuery, hits_text, parse_span
+from nanobot.web.search.base import (
+    LibraryCall,
+    McpCall,
+    NumberedHit,
+    SearchBackend,
+    SearchHit,
+    SearchQuery,
+    hits_text,
+    parse_span,
+)
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainReply, SearchChain
 from nanobot.web.service import ClientFactory
@@ -57,7 +66,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
     `read_page` reads the pages whose text an engine does not deliver, None where `web_fetch` is off; `mcp` calls the
     tools that `fallback` names; `fetch` names the hosts whose page text may be shown;
-    `reread` tells at each search whether the settings have changed.
+    `reread` tells at each search whether the settings have changed; `plugins` make the engines of plug-ins.
     """
 
     name: ClassVar[str] = "web_search"
@@ -91,9 +100,10 @@ class WebSearchTool(Tool[WebSearchArguments]):
         mcp: McpCall | None = None,
         fetch: WebFetchConfig | None = None,
         reread: SettingsReader | None = None,
+        plugins: Mapping[str, Callable[[], SearchBackend]] | None = None,
     ) -> None:
         self._config = config
-        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, mcp)
+        self._catalog = Catalog(config, env or {}, proxy, clients, ddgs, mcp, plugins or {})
         self._read_page = read_page
         self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
