@@ -182,9 +182,8 @@ class Nanobot:
         shared = self._shared
         if shared.appointments is None:
             raise UsageError("Nothing is kept here, so nothing can be scheduled.")
-        return ScheduleServices(
-            shared.appointments().jobs, shared.ledger, self.bus, self.loop.process, shared.templates
-        )
+        jobs, process = shared.appointments().jobs, self.loop.process
+        return ScheduleServices(jobs, shared.ledger, self.bus, process, shared.templates, stop=self.loop.cancel)
 
     @asynccontextmanager
     async def keeping_appointments(self) -> AsyncIterator[None]:

@@ -105,8 +105,14 @@ class JobFile(Protocol):
 #: What does the jobs of a kind that need no turn: the job and its due time → what its chat is told, empty for nothing.
 #: Raises `NanobotError`.
 JobWork = Callable[[ScheduledJob, datetime], Awaitable[str]]
+#: Stops the turn of a conversation, by its key.
+Stop = Callable[[str], Awaitable[object]]
 #: (message, settle) → the end of its turn.
 Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
+
+
+async def _leave(_key: str) -> None:
+    """Nothing is stopped."""
 
 
 class ScheduleServices(Struct, frozen=True):
@@ -118,6 +124,7 @@ class ScheduleServices(Struct, frozen=True):
     process: Process
     templates: PromptTemplates
     works: Mapping[str, JobWork] = field(default_factory=dict)
+    stop: Stop = _leave
 
     @property
     def sessions(self) -> SessionStore:
@@ -235,16 +242,35 @@ class Scheduler:
         busy = set(self._running.values())
         for job in await jobs.due(surface.channel, at):
             if job.id not in busy:  # else it is late when its last run has ended
-                await self._serve(surface, job, at)
+                await self._contained_serve(surface, job, at)
         self._begin(surface, await self._services.ledger.open_rows(surface.inbox))
+        await self._end_unwanted()
         if surface.lent and not self._runs:
             await self._give_back(surface)
         return await self._next(surface, at)
+
+    async def _end_unwanted(self) -> None:
+        """Stop what runs of jobs that were taken away or paused meanwhile."""
+        for number in set(self._running.values()):
+            job = await self._services.jobs.get(number)
+            if job is None or job.paused:
+                await self._services.stop(f"{CHANNEL}:{number}")
 
     async def _next(self, surface: JobSurface, at: datetime) -> datetime:
         """When the next job is due. What is due and not done waits: for its last run, or for who has the surface."""
         due = await self._services.jobs.next_time(surface.channel)
         return due if due > at else at + timedelta(seconds=LOOK_SECONDS)
+
+    async def _contained_serve(self, surface: JobSurface, job: ScheduledJob, at: datetime) -> None:
+        """Serve what is due of a job; one that cannot be is paused, and the others go on."""
+        try:
+            await self._serve(surface, job, at)
+        except StoreError:
+            raise
+        except NanobotError as error:  # such as a zone that this machine does not know
+            logger.error("job {} is paused: {}", job.id, error)
+            said = shorten(f"paused: {error}", _RESULT)
+            await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True, result=said))
 
     async def _serve(self, surface: JobSurface, job: ScheduledJob, at: datetime) -> None:
         """Serve what is due of a job."""

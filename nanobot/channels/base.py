@@ -155,6 +155,8 @@ class ChannelManager:
             for work in (*beside, serving):  # what runs beside gives its turns back before the agent ends
                 work.cancel()
                 await asyncio.wait({work})
+                if not work.cancelled() and (error := work.exception()) is not None:
+                    logger.opt(exception=error).error("what ran beside the channels had broken off")
         problems = [problem for problem in ends if problem is not None]
         if len(problems) == len(self._channels):
             raise problems[0]

@@ -158,6 +158,8 @@ class Appointments:
         note = (
             f" A line of {', '.join(sorted(files))} comes back unless it is ticked or taken out there." if files else ""
         )
+        if not done:
+            return f"There is nothing to {action}."
         lines = [f"**{said}**", "", *(_line(job, short=action in ("remove", "run")) for job in done)]
         return "\n".join(lines) + (f"\n\n{note}" if files and action == "remove" else "")
 
@@ -205,7 +207,8 @@ class Appointments:
         own = await self.jobs.all(await self._persons(who))
         numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
         if wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume")):
-            return [job for job in own if job.due < NEVER or job.paused]
+            open_ones = [job for job in own if job.due < NEVER or job.paused]
+            return [job for job in open_ones if action == "remove" or job.paused == (action == "resume")]
         found = [job for job in own if job.id in numbers]
         if not numbers or len(found) < len(set(numbers)):
             missing = ", ".join(str(one) for one in numbers if one not in {job.id for job in found})

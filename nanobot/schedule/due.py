@@ -40,7 +40,7 @@ def judge(job: ScheduledJob) -> None:
     if any(later - earlier < shortest for earlier, later in pairwise(dues)):
         minutes = int(shortest.total_seconds() // 60)
         what = "A reminder" if job.kind == "remind" else "What asks a model or reads a page"
-        raise UsageError(f"{what} runs every {minutes} minute{'s' * (minutes > 1)} at most.")
+        raise UsageError(f"{what} comes at most once in {minutes} minute{'s' * (minutes > 1)}.")
 
 
 #: Any day: how often something runs is judged from it on.

@@ -100,8 +100,11 @@ class ScheduledJob(Struct, frozen=True, kw_only=True):
         return zone_named(self.zone)
 
     def local(self, at: datetime) -> datetime:
-        """A time as the person of the job reads it."""
-        return at.astimezone(self.place)
+        """A time as the person of the job reads it; in UTC where this machine does not know the zone."""
+        try:
+            return at.astimezone(self.place)
+        except UsageError:
+            return at.astimezone(UTC)
 
 
 def zone_named(name: str) -> tzinfo:

@@ -80,6 +80,8 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
     local = now.astimezone(zone)
     problem = ""
     for run in (*_beginnings(words), *_ends(words)):
+        if all(word.kind in ("number", *_NOT_TEXT) for word in run):
+            continue  # "buy 2" tells no time
         try:
             when = _meaning(run, local, zone)
         except UsageError as error:

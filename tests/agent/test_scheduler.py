@@ -5,9 +5,20 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from nanobot.agent.control import Settle
 from nanobot.agent.scheduler import MOST_FAILURES, JobSurface, Scheduler, ScheduleServices
-from nanobot.bus.events import InboundMessage, MessageBus, Outcome, Sender, TurnFinished
+from nanobot.bus.events import (
+    Address,
+    InboundMessage,
+    MessageBus,
+    MessageSent,
+    OutboundMessage,
+    Outcome,
+    Sender,
+    TurnFinished,
+)
 from nanobot.errors import NanobotError
 from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.due import cron
@@ -35,11 +46,13 @@ class Office:
         self.ledger = Ledger(MemoryDatabase(), clock=lambda: self.at)
         self.jobs = JobStore(self.ledger)
         self.reports = PlainReports(ADA, BOB, "terminal:local")
+        self.bus = MessageBus()
         self.asked: list[InboundMessage] = []
         self.ends: list[End] = []  # outcome, text, error
         self.worked: list[ScheduledJob] = []
+        self.stopped: list[str] = []
         services = ScheduleServices(
-            self.jobs, self.ledger, MessageBus(), self._turn, PromptTemplates(), {"watch": self._watch}
+            self.jobs, self.ledger, self.bus, self._turn, PromptTemplates(), {"watch": self._watch}
         )
         self.file = Heartbeat(self.jobs, workspace, "UTC", 60, clock=lambda: self.at) if workspace else file
         surfaces = [JobSurface(name, self.reports) for name in ("telegram", "terminal")]
@@ -51,6 +64,9 @@ class Office:
         finished = TurnFinished(outcome, text, error=error)
         await settle(message, finished, None)
         return finished
+
+    async def _stop(self, key: str) -> None:
+        self.stopped.append(key)
 
     async def _watch(self, job: ScheduledJob, _due: datetime) -> str:
         self.worked.append(job)
@@ -149,20 +165,39 @@ async def test_a_job_that_is_still_running_when_it_is_due_again_runs_once_more_a
         await gate.wait()
         return await plain(message, settle)
 
-    services = ScheduleServices(office.jobs, office.ledger, MessageBus(), slow, PromptTemplates())
+    services = ScheduleServices(office.jobs, office.ledger, MessageBus(), slow, PromptTemplates(), stop=office._stop)
     scheduler = Scheduler(services, [JobSurface("telegram", office.reports)], clock=lambda: office.at)
-    await office.add("ask", Every(3_600, BEGIN))
+    job = await office.add("ask", Every(3_600, BEGIN))
     for _ in range(4):
         office.at += timedelta(hours=1)
         await scheduler.serve_due()
         await asyncio.sleep(0)
     assert turns == 1
+    await office.jobs.change((job.id,), lambda one: replace(one, paused=True))
+    await scheduler.serve_due()
+    assert office.stopped == [f"schedule:{job.id}"], "what is paused is stopped"
+    await office.jobs.change((job.id,), lambda one: replace(one, paused=False))
     gate.set()
     await scheduler.idle()
     await scheduler.serve_due()
     await scheduler.idle()
     assert turns == 2
     assert "missed 2" in office.asked[-1].content
+
+
+async def test_an_entry_in_a_zone_that_is_not_known_here_is_paused_and_the_others_go_on() -> None:
+    office = Office()
+    lost = await office.add("remind", cron("0 * * * *"))
+    await office.add("remind", cron("0 * * * *"), "well")
+    await office.jobs.change((lost.id,), lambda one: replace(one, zone="Atlantis/Center"))
+    await office.passes(hours=1)
+    assert await office.said() == ["⏰ well"]
+    now = await office.jobs.get(lost.id)
+    assert now is not None
+    assert (now.paused, "no time zone" in now.result) == (True, True)
+    appointments = Appointments(office.jobs, office.ledger, "UTC", clock=lambda: office.at)
+    assert "paused; last" not in (shown := await appointments.listed(Who(ADA, ADA, "owner")))
+    assert "`1` “x”" in shown
 
 
 async def test_a_clock_that_was_a_year_ahead_and_is_put_right_silences_nothing() -> None:
@@ -237,3 +272,17 @@ async def test_a_heartbeat_file_from_outside_does_not_count(tmp_path: Path) -> N
     assert not await office.jobs.all()
     await Heartbeat(office.jobs, tmp_path, "UTC", 60).read()
     assert len(await office.jobs.all()) == 1
+
+
+async def test_what_a_task_sends_beside_its_answer_reaches_its_chat() -> None:
+    office = Office()
+    job = await office.add("ask", cron("0 8 1 1 *"))
+    running = asyncio.create_task(office.scheduler.run())
+    sent = OutboundMessage(Address("schedule", str(job.id)), MessageSent("look at this"), "in-1", 3)
+    async with asyncio.timeout(60):
+        while not await office.said():
+            await office.bus.publish_outbound(sent)  # the same one again is the same message
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait({running})
+    assert await office.said() == ["look at this"]

@@ -70,6 +70,11 @@ def test_a_line_is_its_time_and_what_is_to_be_done(line: str) -> None:
     assert (shown(when), text) == LINES[line]
 
 
+def test_a_number_alone_is_no_time() -> None:
+    with pytest.raises(UsageError, match="I found no time"):
+        split("paus 2", NOW, ZONE)
+
+
 def test_what_is_not_understood_is_answered_with_what_was_and_how_to_write_it() -> None:
     with pytest.raises(
         UsageError, match=r'understood "every", and not "blue", "moon".*Write it such as "every weekday'
