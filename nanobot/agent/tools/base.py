@@ -370,6 +370,10 @@ class Tool(ToolLike, Generic[Args]):
             raise ValueError(f"{place.rstrip('`')}: {words}{known_ones} (got {given.get(name)!r:.100})") from None
 
 
+#: What each argument would say and no model needs.
+_UNTOLD = frozenset({"title", "minLength", "maxLength", "additionalProperties"})
+
+
 def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = None) -> dict[str, object]:
     """The JSON Schema of a call, with these defaults of arguments; it points nowhere, for not every service follows."""
     _, parts = msgspec.json.schema_components([arguments])
@@ -381,11 +385,12 @@ def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = N
 
 
 def _written_out(schema: Mapping[str, object], parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-    """A schema with its parts in their places, and without titles and empty lists."""
+    """A schema with its parts in their places, and without what tells a model nothing: the Struct judges a call."""
     if isinstance(where := schema.get("$ref"), str):
         return _written_out(parts[where.rpartition("/")[2]], parts)
     return {
         key: _written_out(value, parts) if isinstance(value, Mapping) else value
         for key, value in schema.items()
-        if key != "title" and value != []
+        if isinstance(value, Mapping)
+        or not (key in _UNTOLD or value == [] or (key == "default" and value in ("", None)))
     }

@@ -757,7 +757,7 @@ def test_S24_the_parameters_stay() -> None:
     assert {*fetch.argument_aliases} >= {"extractMode", "maxChars", "link", "start_index"}
     properties = schema["properties"]
     assert isinstance(properties, dict)
-    defaults = [properties[name]["default"] for name in ("limit", "include_content", "freshness", "fresh")]
+    defaults = [properties[name].get("default", "") for name in ("limit", "include_content", "freshness", "fresh")]
     assert defaults == [5, False, "", False]
     assert {*WebSearchTool.argument_aliases} >= {"count", "numResults", "max_results", "search_term", "includeDomains"}
 
