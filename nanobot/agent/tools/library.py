@@ -25,6 +25,7 @@ _CATCH_UP_SECONDS = 5.0
 #: Documents whose share of the question is less than this part of the best one's are left out.
 _NEAR = 0.6
 _NAMES: Mapping[str, str] = dict.fromkeys(("question", "q", "search", "text"), "query")
+_UNREAD = "The documents have not been read yet: `nanobot library read` does it, and so does a gateway that runs."
 _PAGE = re.compile(r"Page (\d+)")
 _STILL = "[The index of conversations is still being made; ask again in a minute for what is missing.]"
 
@@ -132,7 +133,9 @@ class LibraryTool(Tool[FindArguments]):
         found = await asyncio.to_thread(self._index.search, args.query, [("document", "")], limit=_MOST)
         found = tuple(one for one in found if one.cover >= found[0].cover * _NEAR)
         if not found:
-            return ToolResult(f"No document of the library speaks of: {args.query}", "nothing found in the library")
+            unread = not await asyncio.to_thread(self._index.count, "document")
+            text = _UNREAD if unread else f"No document of the library speaks of: {args.query}"
+            return ToolResult(text, "nothing found in the library")
         blocks, sources = [f"Documents for: {args.query}"], list[Source]()
         for one in found:
             url, title = place_of(one)

@@ -217,6 +217,9 @@ async def test_an_answer_from_the_library_cites_the_file_and_only_the_owner_alon
         wrong = await room.say("Again?", call, "The deposit is 9,999 euros [1].")
         assert "9,999" in wrong.citations[0].claim
         assert wrong.citations[0].missing
+        for one in room.home.glob("index.db*"):
+            one.unlink()
+        assert "`nanobot library read`" in await room.find("library", "deposit")
         bo, group = Sender("2", "Bo", "user"), Address("telegram", "-100")
         await room.say("Deposit?", call, at=Address("telegram", "2"), by=bo)
         assert "1,850" not in room.told

@@ -301,8 +301,10 @@ def test_a_long_block_of_code_comes_as_a_file_as_well() -> None:
 def test_the_sources_of_an_answer_are_titles_that_lead_to_their_pages() -> None:
     page = Source(1, "https://a.example/x_(y)", "A *new* [title]", read=True)
     sly = Source(2, "https://evil.example/x", "The page of [bank.example](https://bank.example)", read=True)
-    (outgoing,) = answer_messages(TurnFinished("completed", "So it is [1] [2].", sources=(page, sly)))
+    own = Source(3, "file:/home/ann/my_lease.pdf#page=2", "Lease, Page 2", read=True)
+    (outgoing,) = answer_messages(TurnFinished("completed", "So it is [1] [2] [3].", sources=(page, sly, own)))
     shown = "• [1] A *new* [title]\n• [2] The page of [bank.example](https://bank.example) (https://evil.example/x)"
+    shown += "\n• [3] Lease, Page 2: /home/ann/my_lease.pdf#page=2"
     assert outgoing.screen.text.endswith(f"Sources\n\n{shown}")
     assert [one.url for one in outgoing.screen.entities if one.type == "text_link"] == ["https://a.example/x_(y)"]
 

@@ -133,5 +133,7 @@ def _plain(text: str) -> str:
 
 def _source(source: Source) -> str:
     title = _plain(source.title) or "Untitled"
+    if source.url.startswith("file:"):  # a document on the machine of nanobot, to which no link leads
+        return f"- \\[{source.number}\\] {title}: {_plain(source.url.removeprefix('file:'))}"
     url = squeeze(strip_unsafe(source.url)).replace("<", "%3C").replace(">", "%3E")
     return f"- \\[{source.number}\\] [{title}](<{url}>)" if url else f"- \\[{source.number}\\] {title}"
