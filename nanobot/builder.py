@@ -372,6 +372,7 @@ class Builder:
             trust=self.files.trust,
             changes_since=self.files.changes_since,
             undo_since=self.files.undo_since,
+            keep_result=None if self._launch.ephemeral else self.files.keep_result,
             permissions=Permissions(shared.ledger),
             budget=budget,
             tasks=self.commands.tasks,

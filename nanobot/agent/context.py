@@ -42,13 +42,15 @@ _TEMPLATES = 1_000
 _FILE_LIMIT = 20_000
 
 IMAGE_TOKENS = 1_500
+#: Bytes of a PDF that a model reads by itself for which another such picture is counted.
+_PAGE_BYTES = 50_000
 #: What a token of text is taken for everywhere; errs on the high side for English.
 BYTES_PER_TOKEN = 3
 _OVERHEAD = 8
 #: How far each rung of the ladder cuts old tool results, and then those of the running turn, in characters.
 _OLD_RESULT = 400
 _RUNNING_RESULTS = (8_000, 2_000, 500)
-_LONG_TEXT = 20_000
+_LONG_TEXT, _LEAST_TEXT = 20_000, 100
 
 
 class ContextFile(Struct, frozen=True):
@@ -263,7 +265,7 @@ def estimate(message: Message) -> int:
     total = _OVERHEAD
     for part in message.content:
         if isinstance(part, Media):
-            total += IMAGE_TOKENS
+            total += IMAGE_TOKENS * (1 + part.size // _PAGE_BYTES if part.inline else 1)
         elif part.type == "tool_call":
             total += estimate_text(part.name) + estimate_text(part.arguments) + _OVERHEAD
         else:
@@ -288,10 +290,13 @@ def window_of(history: Sequence[Message], limit: int) -> tuple[Message, ...]:
 def trim(history: Sequence[Message], turn: Sequence[Message], limit: int) -> tuple[tuple[Message, ...], list[Message]]:
     """`history` and the running `turn` made smaller, rung by rung, until both are within `limit` tokens.
 
-    First old tool results shrink, then the oldest turns go, then the results and at last the texts of the running turn.
+    First old tool results shrink and old pictures go, then the oldest turns, then the results, the pictures and at last
+    the texts of the running turn.
     """
     running = list(turn)
     kept = tuple(_cut(message, _OLD_RESULT) if isinstance(message, ToolMessage) else message for message in history)
+    if estimate_all([*kept, *running]) > limit:
+        kept = without_pictures(kept)
     if estimate_all([*kept, *running]) > limit:
         kept = window_of(kept, max(0, limit - estimate_all(running)))
         kept = kept if estimate_all([*kept, *running]) <= limit else ()
@@ -299,16 +304,43 @@ def trim(history: Sequence[Message], turn: Sequence[Message], limit: int) -> tup
         if estimate_all([*kept, *running]) > limit:
             running = [_cut(message, width) if isinstance(message, ToolMessage) else message for message in running]
     if estimate_all([*kept, *running]) > limit:
-        width = max(200, min(_LONG_TEXT, limit * 2 // max(1, len(running))))
-        running = [message if isinstance(message, AssistantMessage) else _cut(message, width) for message in running]
+        last = max((place for place, one in enumerate(running) if _has_media(one)), default=0)
+        running = [*without_pictures(running[:last]), *running[last:]]
+    width, whole = _LONG_TEXT, running
+    while estimate_all([*kept, *running]) > limit and width >= _LEAST_TEXT:
+        running = [message if isinstance(message, AssistantMessage) else _cut(message, width) for message in whole]
+        width //= 2
+    if estimate_all([*kept, *running]) > limit:
+        running = list(without_pictures(running))
     return kept, running
 
 
-def cut_result_text(text: str, limit: int) -> str:
-    """A tool's text with at most `limit` characters and a note about what is missing."""
+def _has_media(message: Message) -> bool:
+    return any(isinstance(part, Media) for part in message.content)
+
+
+def cut_result_text(text: str, limit: int, kept: str = "") -> str:
+    """A tool's text with at most `limit` characters and a note about what is missing, which is in the file `kept`."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n\n[Cut: the first {limit} of {len(text)} characters are shown. Ask for less at a time.]"
+    advice = f"read_file pages through the whole: {kept}" if kept else "Ask for less at a time."
+    return f"{text[:limit]}\n\n[Cut: the first {limit} of {len(text)} characters are shown. {advice}]"
+
+
+def without_pictures(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same messages with a note in the place of every picture and document."""
+    made: list[Message] = []
+    for message in messages:
+        if not isinstance(message, AssistantMessage) and any(isinstance(part, Media) for part in message.content):
+            parts = (Text(_gone(part)) if isinstance(part, Media) else part for part in message.content)
+            message = replace(message, content=tuple(parts))  # noqa: PLW2901
+        made.append(message)
+    return tuple(made)
+
+
+def _gone(media: Media) -> str:
+    name = strip_unsafe(media.name) or media.mime
+    return f"[{name} was here. It is not shown any more, because the conversation has no room for it.]"
 
 
 def _cut(message: Message, width: int) -> Message:

@@ -18,7 +18,7 @@ from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import BudgetOf, Publisher, Turn
+from nanobot.agent.turn import BudgetOf, KeepResult, Publisher, Turn
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
@@ -65,7 +65,7 @@ class AgentServices(Struct, frozen=True):
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
-    them back.
+    them back. `keep_result` keeps a result that is too long for a request where the model can page through it.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
     """
@@ -85,6 +85,7 @@ class AgentServices(Struct, frozen=True):
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     changes_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
+    keep_result: KeepResult | None = None
     undo_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
     permissions: Permissions | None = None
     budget: BudgetOf = lambda _: None

@@ -10,7 +10,7 @@ from loguru import logger
 from msgspec.structs import replace
 
 from nanobot.agent.answer_text import AnswerText
-from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, trim
+from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, estimate_text, trim
 from nanobot.agent.history import Past, flatten, normalize, unique_ids
 from nanobot.agent.memory.compaction import FULL, LEAST_SAVED, TAIL, Compacted, shown_of, sum_up, words_for
 from nanobot.agent.turn import Turn
@@ -70,12 +70,18 @@ class Conversation:
             temperature=settings.temperature,
             reasoning_effort=settings.reasoning_effort,
         )
-        self._fixed = estimate_all((), turn.prompt.system, tools)
+        self._fixed = self._unchanging
         self._history: tuple[Message, ...] = ()
         self._history_size = 0
         self._trimmed: list[Message] = []
         self._trimmed_count = 0
         turn.model = turn.model or info.model
+
+    @property
+    def _unchanging(self) -> int:
+        """Tokens of what stands in every request besides the conversation."""
+        prompt = self.turn.prompt
+        return estimate_all((), prompt.system, self._tools) + estimate_text(prompt.tail)
 
     @property
     def _reserve(self) -> int:
@@ -195,7 +201,7 @@ class Conversation:
             return
         left_out = ", ".join(tool.name for tool in self._tools if tool not in kept)
         self._tools = tuple(tool for tool in self._tools if tool in kept)
-        self._fixed = estimate_all((), self.turn.prompt.system, self._tools)
+        self._fixed = self._unchanging
         await self.turn.emit(Notice(f"Left out for want of room in the model's context: {left_out}.", "warning"))
 
     async def _stream(self, request: Request) -> AssistantMessage:

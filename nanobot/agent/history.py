@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from nanobot.agent.context import estimate_all
+from nanobot.agent.context import estimate_all, without_pictures
 from nanobot.agent.tools.offers import TODO
 from nanobot.messages import (
     ROLES,
@@ -128,7 +128,10 @@ class Past:
         return summary
 
     def fit(self, room: int) -> None:
-        """Let the oldest turns go until the others take at most `room` tokens; the newest stays."""
+        """Let old pictures go, then the oldest turns, until the rest is within `room` tokens; the newest stays."""
+        for place, turn in enumerate(self._turns[:-1] if self.tokens > room else ()):
+            self._turns[place] = without_pictures(turn)
+            self._tokens[place] = estimate_all(self._turns[place])
         first = first_kept(self._tokens, room - (self.tokens - sum(self._tokens)))
         del self._turns[:first], self._tokens[:first]
 

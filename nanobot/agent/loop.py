@@ -73,6 +73,7 @@ class AgentLoop(ChatControl):
     ) -> None:
         super().__init__(services)
         self.runner = AgentRunner(self.registry, self.questions)
+        self.runner.keep_result = services.keep_result
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
         self.command_seconds = COMMAND_SECONDS

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from loguru import logger
 from msgspec.structs import replace
 
 from nanobot.agent import explanations
@@ -19,9 +20,9 @@ from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_rec
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.offers import SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.turn import Spent, Turn
+from nanobot.agent.turn import KeepResult, Spent, Turn
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
+from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
     AssistantMessage,
     Finish,
@@ -60,6 +61,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _OWN_SEARCH = ("search of the model's service",)
 #: Seconds that must be left for another request to such a model.
 _LAST_SECONDS = 5.0
+#: The tool that pages through a long file.
+_PAGING = "read_file"
 #: Seconds for the last request of a turn that ran out of its budget.
 SUMMARY_SECONDS = 30.0
 #: Answers that ended like this may hold calls whose arguments were cut.
@@ -79,6 +82,7 @@ class AgentRunner:
         self.tools = tools
         self.questions = questions
         self.approvals = Approvals(channels=questions.channels)
+        self.keep_result: KeepResult | None = None
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
 
@@ -212,7 +216,7 @@ class AgentRunner:
                 turn.failures[f"{call.name} {call.arguments} {result.text}"] += 1
             turn.answered.add(call.id)
             try:
-                await turn.add(self._message(turn, call, result))
+                await turn.add(await self._message(turn, call, result))
             except StoreError:
                 if not (result.is_error or self._idempotent(call)):
                     turn.notes.append(explanations.done_before_the_end(_hint(turn, call)))
@@ -400,10 +404,12 @@ class AgentRunner:
             direct=turn.message.direct,
         )
 
-    def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
+    async def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""
         tool = self.tools.get(call.name)
-        text = cut_result_text(result.text, turn.limits.max_tool_result_chars) or "(no output)"
+        limit = turn.limits.max_tool_result_chars
+        kept = await self._kept(turn, call, result) if len(result.text) > limit else ""
+        text = cut_result_text(result.text, limit, kept) or "(no output)"
         if result.untrusted:
             text = wrap(strip_unsafe(text), tool.name if tool else call.name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
@@ -412,6 +418,20 @@ class AgentRunner:
         return ToolMessage(
             call.id, call.name, content, error, result.untrusted, result.sources, receipt=receipt, did=did
         )
+
+    async def _kept(self, turn: Turn, call: ToolCall, result: ToolResult) -> str:
+        """Where the whole of a result is that is too long; empty where it is nowhere, or a page of something."""
+        tool = self.tools.get(call.name)
+        name = tool.name if tool else call.name
+        pages = any(spec.name == _PAGING for spec in self.offered(turn))
+        if self.keep_result is None or name == _PAGING or not pages:
+            return ""
+        labels = (f"result of {name}",) if result.untrusted else ()
+        try:
+            return await self.keep_result(turn.message, result.text, labels)
+        except (NanobotError, OSError) as error:
+            logger.warning("a long result of {} could not be kept: {}", name, error)
+            return ""
 
     # Ends
 

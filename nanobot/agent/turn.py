@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from loguru import logger
@@ -50,6 +50,9 @@ Spent = Literal["steps", "seconds", "tokens", "budget"]
 EndedBy = Literal["stop", "failure", "restart", "budget"]
 #: What may be spent, and what is counted; None for a model that costs nothing. Without a model: on any of them.
 BudgetOf = Callable[[ProviderInfo | None], "Budget | None"]
+
+#: Keeps a result of a tool that is too long, with labels of the content from outside in it; where it is, perhaps empty.
+KeepResult = Callable[[InboundMessage, str, tuple[str, ...]], Awaitable[str]]
 
 _MARKS: dict[EndedBy, str] = {
     "stop": "[Stopped by the user]",

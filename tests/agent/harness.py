@@ -15,7 +15,7 @@ from nanobot.agent.control import AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.turn import TurnLimits
+from nanobot.agent.turn import KeepResult, TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
@@ -175,6 +175,7 @@ async def agent(
     concurrency: int = 32,
     chats: ChatSettings | None = None,
     caps: BudgetLimits | None = None,
+    keep_result: KeepResult | None = None,
 ) -> AsyncIterator[Box]:
     """With `caps` a million tokens of the scripted model cost 1 USD."""
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
@@ -193,6 +194,7 @@ async def agent(
         search_usage,
         chats=chats,
         budget=lambda _: budget,
+        keep_result=keep_result,
     )
     box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]

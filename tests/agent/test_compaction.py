@@ -1,19 +1,25 @@
 """Long conversations: what was said first is summed up, and nothing is lost."""
 
+import asyncio
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.history import Past
-from nanobot.bus.events import ContextCompacted, Notice
+from nanobot.agent.memory.compaction import shown_of
+from nanobot.bus.events import ContextCompacted, InboundMessage, Notice, TurnFinished
 from nanobot.errors import ProviderError
 from nanobot.messages import Message, Role, Text, UserMessage
 from nanobot.providers.base import Capabilities, Request
-from nanobot.providers.scripted import Call, Fail, ScriptedProvider, StepSource
+from nanobot.providers.scripted import Action, Call, Fail, Say, ScriptedProvider, StepSource, Wait
 from nanobot.results import ToolResult
+from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import Record
-from tests.agent.harness import HERE, Box, FakeTool, agent
+from tests.agent.harness import HERE, Box, FakeTool, agent, message
 from tests.agent.legal import assert_legal
 
 WINDOW = 8_000
@@ -129,6 +135,50 @@ async def test_U22_a_summary_of_content_from_outside_taints_what_follows() -> No
         await box.ask("/compact")
         history = await box.history()
     assert [one.untrusted for one in history if isinstance(one, UserMessage) and one.kind == "notice"] == [True]
+
+
+async def test_U22_a_message_is_answered_once_after_a_summary_that_the_process_did_not_outlive(tmp_path: Path) -> None:
+    store = Ledger(SqliteDatabase(tmp_path / "nanobot.db")).sessions
+    gate = asyncio.Event()
+    reached = asyncio.Event()
+
+    def hangs(request: Request) -> str | tuple[Action, ...]:
+        if sums_up(request):
+            return "- The boat is Ida."
+        if "The question" in request.messages[-1].text:
+            reached.set()
+            return (Wait(gate), Say("late"))
+        return "Fine."
+
+    async def settle(message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
+        if closing is not None:
+            await store.append(closing.session, closing.messages, turn=closing.turn)
+
+    asked = replace(message(f"The question. {LONG * 4}"), id="telegram:9")
+    async with agent(model(after=hangs), store=store) as box:
+        await talk(box, 5)
+        session = (await store.current(HERE.key)).id
+        work = asyncio.create_task(box.loop.process(asked, settle))
+        await reached.wait()
+        hiding = len(await store.hiding(session))
+        work.cancel()
+        await asyncio.wait({work})
+    provider = model(after="Answered.")
+    store = Ledger(SqliteDatabase(tmp_path / "nanobot.db")).sessions
+    async with agent(provider, store=store) as box:
+        assert (await box.loop.process(asked, settle)).text == "Answered."
+        kept = await records(box)
+    (request,) = provider.requests
+    assert "- The boat is Ida." in request.messages[0].text
+    assert sum("The question." in one.message.text for one in kept) == 1
+    assert [one.kind for one in kept].count("compaction") == hiding == 1
+
+
+def test_U22_a_summary_of_the_owners_words_is_no_part_of_a_new_one_for_others() -> None:
+    secret = UserMessage((Text("Summary: the canary is 4711."),), kind="notice", speaker="owner")
+    kept = (Record(9, "compaction", secret, "", datetime.now(UTC), 5),)
+    assert shown_of(kept, "user", "s").summary is None
+    assert shown_of(kept, "owner", "s").summary == secret
 
 
 @pytest.mark.parametrize("role", ["guest", "user"])

@@ -74,6 +74,28 @@ async def compacted(store: SessionStore, session_id: str, summary: Message) -> N
     await store.database.run(lambda db: store.add(db, session_id, "compaction", (summary,), "t2"))
 
 
+async def test_U65_a_branch_copies_what_is_shown_up_to_a_record_once_for_a_request_and_costs_nothing(
+    store: SessionStore,
+) -> None:
+    parent = await store.start("terminal:me", "boats")
+    paid = AssistantMessage((Text("Noted."),), usage=Usage(input=10, output=5, cost=1.0, requests=1))
+    for number in range(3):
+        await store.append(
+            parent.id, (UserMessage((Text(f"Fact {number}"),), id=f"m{number}"), paid), turn=f"t{number}"
+        )
+    spent, (first, *_) = await store.spent(), await store.transcript(parent.id)
+    made = await store.branch(parent, "winter", before=5, request="telegram:5")
+    again = await store.branch(made.info, "other", request="telegram:5")
+    assert [one.text for one in await store.history(made.info.id)] == ["Fact 0", "Noted.", "Fact 1", "Noted."]
+    assert (again.info.id, again.parent, again.before, again.fresh) == (made.info.id, parent.id, 5, False)
+    assert (await store.current("terminal:me")).id == made.info.id
+    assert (await store.current("terminal:me")).messages == 4
+    assert await store.spent() == spent
+    assert (await store.transcript(made.info.id))[0].at == first.at
+    assert (await store.begun("t0"))[0] == (await store.begun("m0"))[0] == parent.id, "a turn is found where it was"
+    assert len(await store.history(parent.id)) == 6
+
+
 async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: SessionStore) -> None:
     session = await store.current("a")
     await store.append(session.id, CONVERSATION)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from nanobot.agent.context import estimate_all
 from nanobot.agent.history import forget_failures, seen_by
 from nanobot.agent.tools.base import Ask
-from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
+from nanobot.messages import ROLES, AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
 from nanobot.session.store import COPIED, Record, SessionStore
 from nanobot.utils.text import shorten
 
@@ -73,7 +73,8 @@ def shown_of(records: Sequence[Record], role: Role, session: str) -> Shown:
             turns.append((record.seq, []))
         turns[-1][1].append(message)
     shown = ((seq, forget_failures(seen_by(role, turn, session, shared=False))) for seq, turn in turns)
-    return Shown(first if isinstance(first, UserMessage) else None, tuple((seq, turn) for seq, turn in shown if turn))
+    summary = first if isinstance(first, UserMessage) and ROLES.index(first.speaker) <= ROLES.index(role) else None
+    return Shown(summary, tuple((seq, turn) for seq, turn in shown if turn))
 
 
 def words_for(window: int) -> int:
@@ -93,8 +94,8 @@ async def sum_up(shown: Shown, ask: Ask, task: str, *, room: int, tail: int, foc
         return None
     said = [line for _, turn in old for line in _told(turn)]
     before = shown.summary.text if shown.summary is not None else ""
-    for part in _parts(said, room // 2):
-        before = await ask(task, _request(before, part, focus))
+    for part in _parts([_within(line, room // 2) for line in said], room // 2):
+        before = await ask(task, _request(_within(before, room // 3), part, focus))
     untrusted = bool(shown.summary and shown.summary.untrusted) or any(map(_is_foreign, (m for _, t in old for m in t)))
     text = f"{_EARLIER}{before.removeprefix(_EARLIER.strip()).strip()}"
     summary = UserMessage((Text(text),), kind="notice", untrusted=untrusted)
@@ -146,6 +147,12 @@ def _told(turn: Sequence[Message]) -> Iterator[str]:
         said = " ".join([*media, shorten(message.text, _SAID)]).strip()
         if said:
             yield f"{who}: {said}"
+
+
+def _within(text: str, size: int) -> str:
+    """The text with at most so many bytes: its beginning and a mark where it was cut."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= size else f"{data[: size - 4].decode('utf-8', 'ignore')} …"
 
 
 def _parts(lines: Sequence[str], room: int) -> list[str]:

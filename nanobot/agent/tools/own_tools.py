@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import os
 import sqlite3
 import threading
@@ -179,6 +180,18 @@ class FileTools:
         """Count a file as the person's own, who has read it, or list those that are not. Raises `NanobotError`."""
         spaces, user = self.spaces, _user_of(message)
         return await asyncio.to_thread(lambda: spaces.of(user).origins.trust(name))
+
+    async def keep_result(self, message: InboundMessage, text: str, labels: tuple[str, ...]) -> str:
+        """Keep a result that is too long for a request where `read_file` pages through it; its path, empty where the
+        person has no files. Raises `NanobotError` and `OSError`."""
+        from nanobot.files.outputs import keep_output
+        from nanobot.files.versions import MAX_OUTPUT
+
+        user = _user_of(message)
+        if self._config.profile == "web" or not self.spaces.may(user):
+            return ""
+        whole, spaces = io.BytesIO(text.encode("utf-8", "replace")[:MAX_OUTPUT]), self.spaces
+        return await asyncio.to_thread(lambda: keep_output(spaces.of(user), whole, labels))
 
     async def receive(self, message: InboundMessage, file: Path, name: str) -> str:
         """Put a file that came with a message where the tools of its sender reach it; its path there, empty where they

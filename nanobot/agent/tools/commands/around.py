@@ -2,24 +2,17 @@
 
 import contextlib
 import os
-import secrets
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import NanobotError
-from nanobot.files.origins import FROM_COMMAND
 from nanobot.files.snapshots import ChangedBy, Snapshot, Tally
 from nanobot.files.store import FileStore
-from nanobot.files.versions import OUTPUT_FOLDER
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import WORKSPACE_CONTROL
-
-#: How many whole outputs are kept.
-OUTPUTS_KEPT = 20
 
 
 class FilesAround:
@@ -129,30 +122,6 @@ class FilesAround:
                     if not os.path.islink(os.path.join(at, name)):  # noqa: PTH114, PTH118 - fast
                         os.chmod(os.path.join(at, name), 0o700)  # noqa: PTH101, PTH118
         shutil.rmtree(self.home, ignore_errors=True)
-
-    def keep(self, output: IO[bytes], *, foreign: bool) -> str:
-        """Copy a long output to where `read_file` pages through it; its path. The oldest such files go.
-
-        Raises `OSError` and `PathError` where it cannot stand there, and leaves no part of it.
-        """
-        roots = self.store.roots
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
-        place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
-        with roots.parent(place, create=True) as (folder, inner):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
-                    shutil.copyfileobj(output, file)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(inner, dir_fd=folder)
-                raise
-            for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
-                with contextlib.suppress(OSError):
-                    os.unlink(old, dir_fd=folder)
-        if foreign:
-            self.store.origins.mark((place.path,), FROM_COMMAND)
-        return place.shown
 
 
 def first_line(note: str) -> str:

@@ -25,6 +25,8 @@ from nanobot.agent.tools.files.common import to_its_end
 from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
 from nanobot.config.schema_tools import ExecConfig
 from nanobot.errors import NanobotError, PathError, UsageError
+from nanobot.files.origins import FROM_COMMAND
+from nanobot.files.outputs import keep_output
 from nanobot.files.snapshots import ChangedBy
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
@@ -328,7 +330,8 @@ class ExecTool(Tool[ExecArguments]):
             return readable(command.read(0, size)).strip("\n")
         half = most // 2
         try:
-            kept = f"read_file pages through the whole: {around.keep(command.output(), foreign=foreign)}"
+            place = keep_output(around.store, command.output(), FROM_COMMAND if foreign else ())
+            kept = f"read_file pages through the whole: {place}"
         except (PathError, OSError) as error:  # a command may have put anything in the place of the folder
             kept = f"The whole could not be kept: {error}"
         left = f"[… {size - 2 * half:,} bytes are left out here. {kept}]"
