@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from nanobot.bus.events import Address, InboundMessage, Sender  # noqa: E402 - found by the line above
 from nanobot.messages import AssistantMessage, Usage  # noqa: E402
-from nanobot.money.budget import Budget, BudgetLimits, Caps  # noqa: E402
+from nanobot.money.budget import Budget  # noqa: E402
+from nanobot.money.caps import BudgetLimits, Caps  # noqa: E402
 from nanobot.money.prices import Prices  # noqa: E402
 from nanobot.providers.base import ProviderInfo  # noqa: E402
 from nanobot.session.ledger import Ledger  # noqa: E402

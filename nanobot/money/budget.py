@@ -9,15 +9,16 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.config.schema import BudgetConfig, PriceConfig
 from nanobot.errors import UsageError
-from nanobot.messages import Cause, Role, Usage
+from nanobot.messages import Usage
+from nanobot.money.caps import TODAY, BudgetLimits, Cap, Caps, Payer, Used, hears_figures, money_caps
 from nanobot.money.prices import Price, Prices, estimate
 
 #: Seconds after which what others spent is read again.
@@ -29,23 +30,6 @@ BY_ITSELF = 0.9
 #: Tokens that `/usage raise` allows besides, for each USD, to models whose price is not known.
 TOKENS_PER_USD = 1_000_000
 _NOTES = "budget:"
-
-
-class Caps(Struct, frozen=True):
-    """Most USD in a day and in a month; None: no cap."""
-
-    per_day: float | None = None
-    per_month: float | None = None
-
-
-class BudgetLimits(Struct, frozen=True):
-    """`everybody` holds for all together, `person` for each one who is not the owner. At the share `warn_at` of a cap
-    people are told. `tokens_per_day` is for models whose price is not known; None: no cap."""
-
-    everybody: Caps = field(default_factory=Caps)
-    person: Caps = field(default_factory=Caps)
-    warn_at: float = 0.8
-    tokens_per_day: int | None = None
 
 
 class BudgetVerdict(Struct, frozen=True):
@@ -60,26 +44,6 @@ class BudgetVerdict(Struct, frozen=True):
 
 
 OK = BudgetVerdict()
-
-
-class Speaker(Protocol):
-    @property
-    def role(self) -> Role: ...
-
-
-class Payer(Protocol):
-    """For whom a model is asked. Met by a message: `person` is such as telegram:42, `direct` tells that nobody else
-    reads what they are told, `cause` why it is asked. The owner is bound by the caps of all together alone, and is told
-    figures."""
-
-    @property
-    def person(self) -> str: ...
-    @property
-    def direct(self) -> bool: ...
-    @property
-    def cause(self) -> Cause: ...
-    @property
-    def sender(self) -> Speaker: ...
 
 
 class AskedModel(Protocol):
@@ -108,34 +72,6 @@ class NoteStore(Protocol):
     async def note(self, key: str) -> str | None: ...
     async def notes(self, prefix: str) -> Mapping[str, str]: ...
     async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
-
-
-class Used(Struct):
-    """What somebody has used up: USD of today and of the month, and tokens of unknown price of today."""
-
-    day: float = 0.0
-    month: float = 0.0
-    tokens: int = 0
-
-
-class _Cap(Struct, frozen=True):
-    """One cap: what it is of, in words and as a key of the configuration, and how much of it is used."""
-
-    what: str
-    key: str
-    used: float
-    cap: float
-    month: bool = False
-    own: bool = False
-    tokens: bool = False
-
-    @property
-    def share(self) -> float:
-        return self.used / self.cap if self.cap else 1.0
-
-    @property
-    def figures(self) -> str:
-        return f"{self.used:,.0f} of {self.cap:,.0f} tokens" if self.tokens else _of(self.used, self.cap)
 
 
 #: Told when others than the owner are stopped at a cap of all: why, and what to do; both empty when requests are made.
@@ -215,10 +151,10 @@ class Budget:
             bound = BY_ITSELF if payer.cause in ("schedule", "watch") else WIND_UP if begun else 1.0
             full = next((one for one in lines if one.share >= bound), None)
             if full is not None:
-                if not (full.own or (payer.sender.role == "owner" and payer.direct)):
-                    self._report(f"{self._used_up(full)} {self._again(full)}", _HOW.format(key=full.key))
+                if not (full.own or hears_figures(payer)):
+                    self._report(full.told_owner(self._day), full.advice)
                 told = not await self._first("stopped", payer.person)
-                return BudgetVerdict("stop", self._stopped(full, payer), told)
+                return BudgetVerdict("stop", full.stopped(payer, self._day), told)
             if not self._crowded(payer, lines, turn, about):
                 break
             await self._room.wait()
@@ -227,15 +163,15 @@ class Budget:
             self._held[turn] = payer.person, about
         near = max((one for one in lines), key=lambda one: one.share, default=None)
         if near is not None and near.share >= self.limits.warn_at and await self._first("warned", payer.person):
-            return BudgetVerdict("warn", self._warning(near, payer))
+            return BudgetVerdict("warn", near.warning(payer))
         return OK
 
-    def _crowded(self, payer: Payer, lines: list[_Cap], turn: str, about: float) -> bool:
+    def _crowded(self, payer: Payer, lines: list[Cap], turn: str, about: float) -> bool:
         """Whether requests of other turns are under way that may use up what is left."""
         others = [(person, usd) for name, (person, usd) in self._held.items() if name != turn]
         own, every = sum(usd for person, usd in others if person == payer.person), sum(usd for _, usd in others)
         under_way = ((one, own if one.own else every) for one in lines if not one.tokens)
-        return any(held and one.used + held + about > one.cap for one, held in under_way)
+        return any(held and one.used + held + about > one.most for one, held in under_way)
 
     def release(self, turn: str) -> None:
         """The request of a turn has ended, or will not be made."""
@@ -321,12 +257,12 @@ class Budget:
     async def overview(self) -> str:
         """What of the caps of all together is used."""
         await self.refresh()
-        return "; ".join(f"{one.what} {one.figures}" for one in self._common(priced=True)) or "no cap is set"
+        return "; ".join(f"{one.period} {one.figures}" for one in self._common(priced=True)) or "no cap is set"
 
     async def of_person(self, person: str) -> str:
         """The caps of one person, and what of them is used; empty where there is none."""
         await self.refresh()
-        told = ", ".join(f"{one.what} {one.figures}" for one in self._personal(person))
+        told = ", ".join(f"{one.period} {one.figures}" for one in self._personal(person))
         return f"cap{' of their own' * (person in self._own)}: {told}" if told else ""
 
     async def estimate(self, payer: Payer, asked: AskedModel, *, pages: int = 0, requests: int = 0) -> str:
@@ -334,7 +270,7 @@ class Budget:
         before such work is begun."""
         await self.refresh()
         told = estimate(self._price(asked), pages, requests)
-        used = next((f"; {one.what} {one.figures} are used" for one in self._shown(payer)), "")
+        used = next((f"; {one.period} {one.figures} are used" for one in self._shown(payer)), "")
         return f"{told}{used}"
 
     # Lines
@@ -349,24 +285,23 @@ class Budget:
     def _caps(self, person: str) -> Caps:
         return self._own.get(person, self.limits.person)
 
-    def _lines(self, payer: Payer, *, priced: bool) -> list[_Cap]:
+    def _lines(self, payer: Payer, *, priced: bool) -> list[Cap]:
         """Every cap that binds a person, with what is used of it."""
         return self._common(priced=priced) + ([] if payer.sender.role == "owner" else self._personal(payer.person))
 
-    def _common(self, *, priced: bool) -> list[_Cap]:
+    def _common(self, *, priced: bool) -> list[Cap]:
         used, caps = self._used.get("", Used()), self.limits.everybody
-        lines = _money_lines(used, caps, self._more, "budget", own=False)
+        lines = [*money_caps(used, caps, self._more, "budget", own=False)]
         if not priced and self.limits.tokens_per_day is not None:
             cap = self.limits.tokens_per_day + self._more[0] * TOKENS_PER_USD
-            lines.append(_Cap("today", "budget.tokensPerDay", used.tokens, cap, tokens=True))
+            lines.append(Cap(TODAY, "budget.tokensPerDay", used.tokens, cap, tokens=True))
         return lines
 
-    def _personal(self, person: str) -> list[_Cap]:
-        return _money_lines(
-            self._used.get(person, Used()), self._caps(person), self._more, "budget.perPerson", own=True
-        )
+    def _personal(self, person: str) -> list[Cap]:
+        used = self._used.get(person, Used())
+        return [*money_caps(used, self._caps(person), self._more, "budget.perPerson", own=True)]
 
-    def _shown(self, payer: Payer) -> list[_Cap]:
+    def _shown(self, payer: Payer) -> list[Cap]:
         """The caps whose figures somebody is told here."""
         if payer.sender.role != "owner":
             return self._personal(payer.person)
@@ -376,37 +311,6 @@ class Budget:
     def _more(self) -> tuple[float, float]:
         """What was allowed besides: today, and in this month."""
         return self._raised.get(self._day.date().isoformat(), 0.0), sum(self._raised.values())
-
-    def _warning(self, line: _Cap, payer: Payer) -> str:
-        period = "this month" if line.month else "today"
-        if line.own:
-            return f"{line.share:.0%} of your budget for {period} are used: {line.figures}."
-        if payer.sender.role == "owner" and payer.direct:
-            return f"{line.share:.0%} of the budget for {period} are used: {line.figures}. {_HOW.format(key=line.key)}"
-        return f"The budget of this nanobot for {period} is nearly used up."
-
-    def _stopped(self, line: _Cap, payer: Payer) -> str:
-        """Three sentences: what is used up, when it goes on, how to go on now."""
-        period = "this month" if line.month else "today"
-        up = "used up" if line.share >= 1 else "all but used up"
-        if line.own:
-            return f"Your budget for {period} is {up}: {line.figures}. {self._again(line)} {_BY_OWNER}"
-        if not (payer.sender.role == "owner" and payer.direct):
-            return f"The budget of this nanobot for {period} is {up}. {self._again(line)} {_BY_OWNER}"
-        return f"{self._used_up(line)} {self._again(line)} {_HOW.format(key=line.key)}"
-
-    def _used_up(self, line: _Cap) -> str:
-        """What is used up, with its figures."""
-        period = "this month" if line.month else "today"
-        up = "used up" if line.share >= 1 else "all but used up"
-        return f"The budget{' for models of unknown price' * line.tokens} for {period} is {up}: {line.figures}."
-
-    def _again(self, line: _Cap) -> str:
-        next_day = self._day + timedelta(days=1)
-        if line.month:
-            next_day = (self._day.replace(day=28) + timedelta(days=4)).replace(day=1)
-            return f"It goes on from {next_day.day} {next_day:%B}, 00:00 ({next_day.tzinfo})."
-        return f"It goes on tomorrow at 00:00 ({next_day.tzinfo})."
 
     async def _first(self, what: str, person: str) -> bool:
         """True once a day for a person, in all processes together."""
@@ -418,20 +322,3 @@ class Budget:
             return False
         await self._notes.set_notes({key: today})
         return True
-
-
-_HOW = "To go on now, `/usage raise 5` allows 5 USD more today; {key} in the configuration is the cap."
-_BY_OWNER = "Its owner can allow more."
-
-
-def _money_lines(used: Used, caps: Caps, more: tuple[float, float], key: str, *, own: bool) -> list[_Cap]:
-    lines = []
-    if caps.per_day is not None:
-        lines.append(_Cap("today", f"{key}.perDay", used.day, caps.per_day + more[0], own=own))
-    if caps.per_month is not None:
-        lines.append(_Cap("this month", f"{key}.perMonth", used.month, caps.per_month + more[1], month=True, own=own))
-    return lines
-
-
-def _of(used: float, cap: float) -> str:
-    return f"{used:,.2f} of {cap:,.2f} USD"

@@ -20,7 +20,8 @@ from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, Outbo
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.messages import Message
-from nanobot.money.budget import Budget, BudgetLimits
+from nanobot.money.budget import Budget
+from nanobot.money.caps import BudgetLimits
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult

@@ -11,7 +11,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, TextDelta, ToolMessage, Usage
-from nanobot.money.budget import BudgetLimits, Caps
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.scripted import Call, End, Fail, Pause, Say, ScriptedProvider, Wait
 from nanobot.results import ToolResult
 from nanobot.schedule.due import cron

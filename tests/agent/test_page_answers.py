@@ -19,7 +19,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
-from nanobot.money.budget import BudgetLimits, Caps
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import Source

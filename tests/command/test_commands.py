@@ -12,7 +12,8 @@ from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Citation, Usage
-from nanobot.money.budget import Budget, BudgetLimits, Caps
+from nanobot.money.budget import Budget
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger

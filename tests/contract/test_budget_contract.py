@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.messages import AssistantMessage, Text, Usage
-from nanobot.money.budget import Budget, BudgetLimits, Caps
+from nanobot.money.budget import Budget
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.config.schema import Config
 from nanobot.messages import AssistantMessage, Cause, Role, Text, Usage
-from nanobot.money.budget import Budget, BudgetLimits, BudgetVerdict, Caps
+from nanobot.money.budget import Budget, BudgetVerdict
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger

@@ -13,7 +13,7 @@ from nanobot.agent.work.subagents import SubagentLimits, SubagentManager
 from nanobot.bus.events import InboundMessage, Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.channels.view import TurnView, fold_hints, hint_text
 from nanobot.messages import AssistantMessage, Role, ToolMessage, UserMessage
-from nanobot.money.budget import BudgetLimits, Caps
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Action, Call, ScriptedProvider, Step
 from nanobot.results import ToolResult

@@ -13,7 +13,8 @@ from nanobot.channels.telegram.access.people import INVITE_VALID, MOST_INVITED, 
 from nanobot.channels.telegram.access.rights import Rights
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
-from nanobot.money.budget import Budget, BudgetLimits, Caps
+from nanobot.money.budget import Budget
+from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
 from nanobot.schedule.store import JobStore
 from tests.channels.telegram.gateway import OWNER, configured, running

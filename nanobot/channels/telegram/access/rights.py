@@ -15,7 +15,8 @@ from nanobot.channels.telegram.access.people import INVITE_VALID, Access, Person
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.config.schema import Config
 from nanobot.errors import UsageError
-from nanobot.money.budget import Budget, Caps
+from nanobot.money.budget import Budget
+from nanobot.money.caps import Caps
 from nanobot.schedule.job import NEVER
 from nanobot.schedule.store import JobStore
 from nanobot.security.policy import GRANTS

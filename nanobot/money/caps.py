@@ -1,0 +1,133 @@
+"""Caps of the budget: whom they bind, what of them is used, and what people read of that."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from nanobot.messages import Cause, Role
+
+TODAY = "today"
+_HOW = "To go on now, `/usage raise 5` allows 5 USD more today; {key} in the configuration is the cap."
+_BY_OWNER = "Its owner can allow more."
+
+
+class Caps(Struct, frozen=True):
+    """Most USD in a day and in a month; None: no cap."""
+
+    per_day: float | None = None
+    per_month: float | None = None
+
+
+class BudgetLimits(Struct, frozen=True):
+    """`everybody` holds for all together, `person` for each one who is not the owner. At the share `warn_at` of a cap
+    people are told. `tokens_per_day` is for models whose price is not known; None: no cap."""
+
+    everybody: Caps = field(default_factory=Caps)
+    person: Caps = field(default_factory=Caps)
+    warn_at: float = 0.8
+    tokens_per_day: int | None = None
+
+
+class Speaker(Protocol):
+    @property
+    def role(self) -> Role: ...
+
+
+class Payer(Protocol):
+    """For whom a model is asked. Met by a message: `person` is such as telegram:42, `direct` tells that nobody else
+    reads what they are told, `cause` why it is asked. The owner is bound by the caps of all together alone, and is told
+    figures."""
+
+    @property
+    def person(self) -> str: ...
+    @property
+    def direct(self) -> bool: ...
+    @property
+    def cause(self) -> Cause: ...
+    @property
+    def sender(self) -> Speaker: ...
+
+
+class Used(Struct):
+    """What somebody has used up: USD of today and of the month, and tokens of unknown price of today."""
+
+    day: float = 0.0
+    month: float = 0.0
+    tokens: int = 0
+
+
+class Cap(Struct, frozen=True):
+    """One cap: the period that it is of, in words, its key in the configuration, and how much of it is used.
+
+    One that is not a person's `own` is that of all together. `tokens`: it is of models whose price is not known.
+    """
+
+    period: str
+    key: str
+    used: float
+    most: float
+    own: bool = False
+    tokens: bool = False
+
+    @property
+    def share(self) -> float:
+        return self.used / self.most if self.most else 1.0
+
+    @property
+    def figures(self) -> str:
+        if self.tokens:
+            return f"{self.used:,.0f} of {self.most:,.0f} tokens"
+        return f"{self.used:,.2f} of {self.most:,.2f} USD"
+
+    @property
+    def used_up(self) -> str:
+        """How much of it is left, in a part of a sentence."""
+        return f"for {self.period} is {'used up' if self.share >= 1 else 'all but used up'}"
+
+    @property
+    def advice(self) -> str:
+        """How the owner goes on."""
+        return _HOW.format(key=self.key)
+
+    def again(self, day: datetime) -> str:
+        """When it goes on; `day` is the midnight with which today began."""
+        if self.period == TODAY:
+            return f"It goes on tomorrow at 00:00 ({day.tzinfo})."
+        month = (day.replace(day=28) + timedelta(days=4)).replace(day=1)
+        return f"It goes on from {month.day} {month:%B}, 00:00 ({month.tzinfo})."
+
+    def told_owner(self, day: datetime) -> str:
+        """What is used up, with its figures, and when it goes on."""
+        what = "The budget for models of unknown price" if self.tokens else "The budget"
+        return f"{what} {self.used_up}: {self.figures}. {self.again(day)}"
+
+    def stopped(self, payer: Payer, day: datetime) -> str:
+        """Three sentences for whom it stops: what is used up, when it goes on, how to go on now."""
+        if self.own:
+            return f"Your budget {self.used_up}: {self.figures}. {self.again(day)} {_BY_OWNER}"
+        if not hears_figures(payer):
+            return f"The budget of this nanobot {self.used_up}. {self.again(day)} {_BY_OWNER}"
+        return f"{self.told_owner(day)} {self.advice}"
+
+    def warning(self, payer: Payer) -> str:
+        """What is said before it stops anybody."""
+        if self.own:
+            return f"{self.share:.0%} of your budget for {self.period} are used: {self.figures}."
+        if hears_figures(payer):
+            return f"{self.share:.0%} of the budget for {self.period} are used: {self.figures}. {self.advice}"
+        return f"The budget of this nanobot for {self.period} is nearly used up."
+
+
+def hears_figures(payer: Payer) -> bool:
+    """Whether somebody is told what all together spend: the owner, where nobody reads along."""
+    return payer.sender.role == "owner" and payer.direct
+
+
+def money_caps(used: Used, caps: Caps, more: tuple[float, float], key: str, *, own: bool) -> Iterator[Cap]:
+    """The caps of money below a `key` of the configuration; `more` was allowed besides, today and this month."""
+    if caps.per_day is not None:
+        yield Cap(TODAY, f"{key}.perDay", used.day, caps.per_day + more[0], own=own)
+    if caps.per_month is not None:
+        yield Cap("this month", f"{key}.perMonth", used.month, caps.per_month + more[1], own=own)
