@@ -17,7 +17,7 @@ from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedDatabase, watched
 from nanobot.agent.runner import AgentRunner, Spawner
-from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.base import HelperTask, ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import (
     DOCS_DESCRIPTION,
@@ -36,7 +36,7 @@ from nanobot.agent.tools.own_tools import (
     talk_tools,
 )
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import BudgetOf, ModelSettings, Turn, TurnLimits
+from nanobot.agent.turn import BudgetOf, ModelSettings, SubagentLimits, Turn, TurnLimits
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
@@ -67,6 +67,7 @@ from nanobot.utils.text import nearest
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web.fetch import WebFetchTool
+    from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.agent.work.subagents import SubagentManager
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.send.messages import TelegramMessages
@@ -132,6 +133,7 @@ class Builder:
         self._ledger: Ledger | None = None
         #: The schedule; None where nothing is kept.
         self.appointments: Callable[[], Appointments] | None = None
+        self._helpers: BackgroundHelpers | None = None  # where the schedule is looked after
         self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         zone = zone_of(self.defaults.timezone, env)
@@ -289,9 +291,12 @@ class Builder:
         return SharedServices(*kept, share, self.messengers, self.appointments, self._heartbeat, self.plugins)
 
     def _appointments(self, ledger: Ledger) -> "Appointments":
+        from nanobot.agent.work.background import BackgroundHelpers
         from nanobot.schedule.appointments import appointments_of
 
-        return appointments_of(ledger, self._paths.home, self.defaults.timezone, self._env)
+        made = appointments_of(ledger, self._paths.home, self.defaults.timezone, self._env)
+        self._helpers = BackgroundHelpers(made.jobs, ledger.sessions)
+        return made
 
     def _heartbeat(self) -> "Heartbeat | None":
         """The file of the workspace whose lines are tasks; that of no other folder is one."""
@@ -378,6 +383,7 @@ class Builder:
             tasks=self.commands.tasks,
             tasks_folder=self._paths.tasks,
             remember=self.library.remembered,
+            helpers=lambda: self._helpers,
             skills=self.skills.listing,
             turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
         )
@@ -437,15 +443,15 @@ class Builder:
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:
         """What runs helpers, imported for the first of them."""
         section = self._loaded.config.agents.subagents
+        runner.bound(SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens))
         made: list[SubagentManager] = []
 
-        async def spawn(parent: Turn, call: ToolCall, task: str, tools: tuple[str, ...]) -> ToolResult:
+        async def spawn(parent: Turn, call: ToolCall, task: HelperTask) -> ToolResult:
             if not made:
-                from nanobot.agent.work.subagents import SubagentLimits, SubagentManager
+                from nanobot.agent.work.subagents import SubagentManager
 
-                limits = SubagentLimits(section.max, section.max_steps, section.max_seconds, section.max_tokens)
-                made.append(SubagentManager(runner, services.store, services.context, limits))
-            return await made[0].run(parent, call, task, tools)
+                made.append(SubagentManager(runner, services.store, services.context, services.helpers))
+            return await made[0].run(parent, call, task)
 
         return spawn if section.max else None
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from nanobot.utils.text import duration
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
+    from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.money.budget import Budget
 
 #: Seconds for the slow parts of /status.
@@ -66,6 +68,7 @@ class AgentServices(Struct, frozen=True):
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
     them back. `keep_result` keeps a result that is too long for a request where the model can page through it.
+    `helpers` are those in the background, None where nothing of the kind is looked after.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
     """
@@ -91,6 +94,7 @@ class AgentServices(Struct, frozen=True):
     budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None
     tasks_folder: Path | None = None
+    helpers: "Callable[[], BackgroundHelpers | None]" = lambda: None
     remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
     skills: Callable[[], Awaitable[str]] | None = None
     turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
@@ -291,11 +295,31 @@ class ChatControl:
 
             await BackgroundTasks(folder).announce_lost(channel, say)
 
-    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
-        if self._services.tasks is None:
+    async def tasks(self, session_key: str, wanted: str = "", *, stop: bool = False) -> str:
+        helpers, commands = self._services.helpers(), self._services.tasks
+        if wanted.startswith("h") and helpers is not None:
+            return await helpers.shown(session_key, int(wanted[1:]), self._end if stop else None)
+        if wanted and commands is not None:
+            return await commands.shown(session_key, int(wanted), stop=stop)
+        if commands is None and (helpers is None or wanted):
             raise UsageError("No commands are offered here, so none runs in the background. /tools says why.")
-        tasks = self._services.tasks
-        return await tasks.shown(session_key, number, stop=stop) if number else tasks.listed(session_key)
+        lines = [
+            *(await helpers.listed(session_key) if helpers else ()),
+            *(commands.lines(session_key) if commands else ()),
+        ]
+        closing = "`/tasks <name>` shows one, `/tasks <name> stop` stops it. Commands end with nanobot, helpers go on."
+        return "\n".join(["**In the background**", "", *lines, "", closing]) if lines else "Nothing runs here."
+
+    async def _end(self, session_key: str) -> str:
+        """End the turn of a helper in the background."""
+        chat = self._chat(session_key)
+        if not chat.busy:
+            return "it does not run in this process, so that it cannot be stopped here."
+        chat.stop.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_SECONDS):
+                await chat.idle.wait()
+        return "stopped."
 
     # What was said and what goes on
 

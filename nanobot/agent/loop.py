@@ -183,6 +183,8 @@ class AgentLoop(ChatControl):
         async with AsyncExitStack() as taken:
             for _ in range(self._concurrency if entry.alone else 1):
                 await taken.enter_async_context(self._slots)
+            if entry.message.errand is not None:
+                await taken.enter_async_context(self.runner.helper_slots)
             yield
 
     def amend(self, message: InboundMessage) -> bool:
@@ -306,7 +308,7 @@ class AgentLoop(ChatControl):
             message,
             chat.provider,
             Publisher(self._services.bus, message.shown_at, turn_id),
-            self._limits,
+            self._limits if message.errand is None else self.runner.helpers.of(self._limits),
             self._settings,
             durable,
             lambda: self._steering(chat),

@@ -6,13 +6,13 @@ from loguru import logger
 
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.context import folder_of
+from nanobot.agent.context import ContextBuilder, folder_of
 from nanobot.agent.control import AgentServices, Chat
 from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
-from nanobot.bus.events import InboundMessage, Notice, TodoChanged, TurnFinished
-from nanobot.messages import ToolMessage
+from nanobot.bus.events import Errand, InboundMessage, Notice, TodoChanged, TurnFinished
+from nanobot.messages import Text, ToolMessage, UserMessage
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -23,6 +23,8 @@ STORED_BYTES_PER_TOKEN = 8
 #: Tokens of earlier turns, of all chats together, that stay in memory.
 PAST_TOKENS = 3_000_000
 _TITLE_WIDTH = 60
+#: Tools for files, without which a helper need not know where they are.
+_FILES = frozenset({"read_file", "write_file", "list_dir", "exec"})
 
 
 class Opening:
@@ -48,6 +50,11 @@ class Opening:
                 await self._store.rename(current.id, _title(message))
         if not await self._hold(turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
+        if message.errand is not None:
+            turn.prompt = helper_prompt(context, turn, message.errand)
+            turn.addresses = KnownAddresses(turn.session)
+            turn.addresses.hear("\n".join(message.errand.known))
+            return None
         turn.hear(*speakers(turn.messages))
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
@@ -55,7 +62,7 @@ class Opening:
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
         system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder, skills=skills)
         turn.prompt = Prompt(
-            (context.user_message(message),),
+            (*await self._answers(turn), context.user_message(message)),
             past,
             system,
             await self._tail(turn, window),
@@ -67,6 +74,11 @@ class Opening:
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
         return None
+
+    async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
+        """What helpers in the background have answered for this chat since its last turn."""
+        helpers = self._services.helpers() if turn.message.cause == "chat" else None
+        return await helpers.take_answers(turn.message) if helpers is not None else ()
 
     async def _tail(self, turn: Turn, window: int) -> str:
         """What changes between requests, with what fits of the person's memory besides the files of the prompt."""
@@ -136,6 +148,15 @@ class Opening:
         finally:
             turn.held = not await taking
         return taking.result()
+
+
+def helper_prompt(context: ContextBuilder, turn: Turn, errand: Errand) -> Prompt:
+    """What a helper begins with: its task, which is the model's words and not a person's, and nothing that was said."""
+    turn.tools = frozenset(errand.tools)
+    turn.meet(errand.foreign)
+    asked = UserMessage((Text(errand.task),), "notice", speaker=turn.authority, untrusted=bool(errand.foreign))
+    system = context.helper(workspace=not turn.tools.isdisjoint(_FILES))
+    return Prompt((asked,), system=system, tail=context.tail(turn.message.address), privacy=errand.privacy)
 
 
 def take_up(turn: Turn, records: tuple[Record, ...]) -> None:

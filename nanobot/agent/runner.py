@@ -17,10 +17,10 @@ from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
 from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_receipt
-from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.turn import KeepResult, Spent, Turn
+from nanobot.agent.turn import KeepResult, Spent, SubagentLimits, Turn
 from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
@@ -67,15 +67,15 @@ _PAGING = "read_file"
 SUMMARY_SECONDS = 30.0
 #: Answers that ended like this may hold calls whose arguments were cut.
 _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated", "overflow"})
-#: (turn, call, task, names of tools) → what the helper of this call brings back.
-Spawner = Callable[[Turn, ToolCall, str, tuple[str, ...]], Awaitable[ToolResult]]
+#: (turn, call, task) → what the helper of this call brings back.
+Spawner = Callable[[Turn, ToolCall, HelperTask], Awaitable[ToolResult]]
 
 
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
 
     `questions` are those of models to people; `sleep` waits that many seconds for a model that is away; `spawn` runs
-    helpers, and is None where there are none.
+    helpers, and is None where there are none, `helpers` bounds them, and `helper_slots` has a place for each that runs.
     """
 
     def __init__(self, tools: ToolRegistry, questions: Questions) -> None:
@@ -85,6 +85,12 @@ class AgentRunner:
         self.keep_result: KeepResult | None = None
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
+        self.helpers = SubagentLimits()
+        self.helper_slots = asyncio.Semaphore(self.helpers.at_once)
+
+    def bound(self, helpers: SubagentLimits) -> None:
+        """Let helpers have these limits; before the first of them."""
+        self.helpers, self.helper_slots = helpers, asyncio.Semaphore(helpers.at_once)
 
     async def run(self, turn: Turn) -> TurnFinished:
         """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.

@@ -16,6 +16,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from nanobot.agent.control import Settle
+from nanobot.agent.work.background import KEY as BACKGROUND_KEY
 from nanobot.bus.events import Address, InboundMessage, MessageBus, MessageSent, OutboundMessage, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError
 from nanobot.schedule.due import LATE, Missed, missed
@@ -368,6 +369,8 @@ class Scheduler:
         try:
             if job.kind == "ask":
                 await self._ask(run, sender)
+            elif job.kind == "helper":
+                await self._help(run, sender)
             else:
                 await run.work(services.works.get(job.kind))
         except asyncio.CancelledError:
@@ -393,6 +396,27 @@ class Scheduler:
             direct=job.direct,
             cause="schedule",
             conversation=conversation,
+        )
+        await services.process(message, run.settle)
+        await run.note()
+
+    async def _help(self, run: "_JobRun", sender: Sender) -> None:
+        """The turn of a helper in the background."""
+        job, services = run.job, self._services
+        conversation = BACKGROUND_KEY.format(job.id)
+        session = await services.sessions.current(conversation)
+        if not session.title:
+            await services.sessions.rename(session.id, _title(job))
+        message = InboundMessage(
+            Address.of(job.chat),
+            sender,
+            job.errand.task,
+            id=run.row.turn,
+            direct=job.direct,
+            revisable=True,
+            cause="helper",
+            conversation=conversation,
+            errand=job.errand,
         )
         await services.process(message, run.settle)
         await run.note()
@@ -448,7 +472,7 @@ class _JobRun:
             if failed and not self.job.failures:
                 items = await self._failed(finished.error)
             elif not (failed or stopped or silent):
-                items = await self._reports.answer(message, _without_silence(finished))
+                items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
             said = "stopped" if stopped else "had nothing to say" if silent else "answered"
             self._result = (f"failed: {finished.error}" if failed else said, failed)
         await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing))
@@ -495,8 +519,15 @@ def _without_silence(finished: TurnFinished) -> TurnFinished:
     return replace(finished, text="Done.") if finished.text.strip() == SILENT else finished
 
 
+def _headed(job: ScheduledJob, finished: TurnFinished) -> TurnFinished:
+    """What a helper answers, under what it was asked."""
+    if job.kind != "helper":
+        return finished
+    return replace(finished, text=f"**Helper h{job.id}**: {_title(job)}\n\n{finished.text}")
+
+
 def _title(job: ScheduledJob) -> str:
-    return shorten(squeeze(job.text), _TITLE)
+    return shorten(squeeze(job.title), _TITLE)
 
 
 def _when(job: ScheduledJob, due: datetime) -> str:

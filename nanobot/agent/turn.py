@@ -112,6 +112,20 @@ class TurnLimits(Struct, frozen=True):
     lookup_repeats: int = 2
 
 
+class SubagentLimits(Struct, frozen=True):
+    """How many helpers run at the same time, and what each may use up: model requests, seconds, tokens."""
+
+    at_once: int = 4
+    max_steps: int = 20
+    max_seconds: float = 300.0
+    max_tokens: int = 400_000
+
+    def of(self, limits: TurnLimits) -> TurnLimits:
+        """The budget of a helper, which has those of a turn otherwise."""
+        most = {"max_steps": self.max_steps, "max_seconds": self.max_seconds, "max_tokens": self.max_tokens}
+        return replace(limits, **most)
+
+
 class ModelSettings(Struct, frozen=True):
     """How every request of the agent is asked: `max_tokens` limits one answer, None leaves it to the provider."""
 

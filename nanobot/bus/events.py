@@ -49,6 +49,21 @@ class Sender(Struct, frozen=True):
     granted: tuple[str, ...] = ()
 
 
+class Errand(Struct, frozen=True):
+    """What a helper is to do in the background; `name` makes it this one and no other.
+
+    It has these `tools` alone. `known` are the addresses in its task that somebody has named, `foreign` labels the
+    content from outside that stood where it was asked for.
+    """
+
+    name: str
+    task: str
+    tools: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    privacy: bool = False
+
+
 class InboundMessage(Struct, frozen=True):
     """What a person said. `id` is the channel's own id of the message, unique per channel.
 
@@ -59,6 +74,7 @@ class InboundMessage(Struct, frozen=True):
     than that of its address, such as `schedule:3`; what happens in its turn is shown there and not at its address.
     `aside`: a question beside the conversation, of which that keeps nothing. `note` is what the person is told with
     the answer.
+    A helper in the background has an `errand`.
     """
 
     address: Address
@@ -73,6 +89,7 @@ class InboundMessage(Struct, frozen=True):
     conversation: str = ""
     aside: bool = False
     note: str = ""
+    errand: Errand | None = None
 
     @property
     def key(self) -> str:

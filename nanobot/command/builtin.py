@@ -300,11 +300,11 @@ async def _trust(ctx: CommandContext) -> None:
 async def _tasks(ctx: CommandContext) -> None:
     number, _, word = ctx.args.strip().partition(" ")
     word = word.strip().casefold()
-    if (number and not number.isdecimal()) or word not in ("", "stop"):
-        raise UsageError("Name a task by its number: `/tasks 1` shows it, `/tasks 1 stop` stops it.")
+    if (number and not number.removeprefix("h").isdecimal()) or word not in ("", "stop"):
+        raise UsageError("Name a task by its number: `/tasks 1`, or `/tasks h1` of a helper, shows it; `stop` ends it.")
     if word:
         ctx.change_what_all_share()
-    await ctx.reply(await ctx.control.tasks(ctx.key, int(number or 0), stop=bool(word)))
+    await ctx.reply(await ctx.control.tasks(ctx.key, number, stop=bool(word)))
 
 
 async def _tools(ctx: CommandContext) -> None:

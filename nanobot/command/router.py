@@ -81,10 +81,10 @@ class TurnControl(Protocol):
     async def recap(self, session_id: str, role: Role = "owner") -> str:
         """The last exchanges of a session as Markdown, as far as somebody of this role may read them; perhaps none."""
 
-    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
-        """The commands that run in the background of this chat, or one of them, which is perhaps stopped.
+    async def tasks(self, session_key: str, wanted: str = "", *, stop: bool = False) -> str:
+        """The helpers and commands that run in the background of this chat, or one of them, which is perhaps stopped.
 
-        Raises `UsageError` where there is none of this number.
+        Raises `UsageError` where there is none that is called so.
         """
 
     async def undo(self, message: InboundMessage) -> str:

@@ -127,7 +127,7 @@ class Appointments:
 
     async def listed(self, who: Who) -> str:
         """The jobs of a person, with their next runs and how the last ones went."""
-        found = await self.jobs.all(await self._persons(who))
+        found = await self._all(*await self._persons(who))
         open_ones = [job for job in found if job.due < NEVER or job.paused]
         over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
         if not found:
@@ -165,7 +165,7 @@ class Appointments:
 
     async def count(self, person: str) -> int:
         """How many jobs somebody has that are still to come."""
-        return sum(job.due < NEVER for job in await self.jobs.all((person,)))
+        return sum(job.due < NEVER for job in await self._all(person))
 
     # Within
 
@@ -175,7 +175,7 @@ class Appointments:
             raise UsageError("Say what is to be done, too: `/schedule tomorrow at 9 call mum`.")
         if len(text) > MOST_TEXT:
             raise UsageError(f"A text has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
-        known = await self.jobs.all((who.person,))
+        known = await self._all(who.person)
         same = [one for one in known if (one.kind, one.text, written(one.when)) == (kind, text, written(when))]
         if same and same[0].due < NEVER:
             return Added(same[0], f"scheduled already as {same[0].id}: {_next(same[0])}")
@@ -194,6 +194,10 @@ class Appointments:
         line = f"scheduled {made.id}: {_title(made)}, {told(made)}; {_next(made)}"
         return Added(made, line, self._absent(made.chat.partition(":")[0]))
 
+    async def _all(self, *persons: str) -> tuple[ScheduledJob, ...]:
+        """What these people have scheduled; their helpers in the background are no appointments."""
+        return tuple(job for job in await self.jobs.all(persons) if job.kind != "helper")
+
     async def _persons(self, who: Who) -> tuple[str, ...]:
         """Whose jobs are somebody's: the owner is one person at the terminal and on Telegram."""
         if who.role != "owner":
@@ -204,7 +208,7 @@ class Appointments:
 
     async def _named(self, wanted: str, who: Who, action: str) -> Sequence[ScheduledJob]:
         """The jobs that are meant, which are this person's own."""
-        own = await self.jobs.all(await self._persons(who))
+        own = await self._all(*await self._persons(who))
         numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
         if wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume")):
             open_ones = [job for job in own if job.due < NEVER or job.paused]
@@ -231,7 +235,7 @@ class Appointments:
             due, when_done = planned(replace(job, quiet=quiet), at)
             return replace(job, quiet=quiet, due=due, at=when_done)
 
-        own = [job.id for job in await self.jobs.all((who.person,)) if job.due < NEVER]
+        own = [job.id for job in await self._all(who.person) if job.due < NEVER]
         await self.jobs.change(own, changed)
         if not quiet:
             return "There are no quiet hours now."
@@ -294,7 +298,7 @@ def _next(job: ScheduledJob) -> str:
 
 def _line(job: ScheduledJob, *, short: bool = False) -> str:
     """A job in a list."""
-    kind = {"remind": "", "ask": "task: ", "watch": "watch: "}[job.kind]
+    kind = {"remind": "", "ask": "task: ", "watch": "watch: "}.get(job.kind, "")
     origin = f" (from {job.origin.split()[0]})" if job.origin else ""
     if short:
         return f"- `{job.id}` {kind}{_title(job)}{origin}"

@@ -9,11 +9,12 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
-from msgspec.json import encode
+from msgspec.json import decode, encode
 
+from nanobot.bus.events import Errand
 from nanobot.errors import UsageError
 
-JobKind = Literal["remind", "ask", "watch"]
+JobKind = Literal["remind", "ask", "watch", "helper"]
 MissedPolicy = Literal["once", "skip"]
 
 #: The due time of a job that is never due again, and the time of what has not happened.
@@ -68,9 +69,10 @@ class Quiet(Struct, frozen=True):
 class ScheduledJob(Struct, frozen=True, kw_only=True):
     """Something to be done at set times.
 
-    `kind`: a reminder, whose `text` is said as it is; a prompt for the agent; or a watch, whose `text` is what
-    `nanobot.watch` keeps of it. `zone` is the IANA name of the zone of its times. `person` is who made it
-    (`telegram:42`), `chat` the key of the chat that hears of it, which nobody else reads where it is `direct`. `origin`
+    `kind`: a reminder, whose `text` is said as it is; a prompt for the agent; a watch, whose `text` is what
+    `nanobot.watch` keeps of it; or a helper in the background, whose `text` is its errand. `zone` is the IANA name of
+    the zone of its times. `person` is who made it (`telegram:42`), `chat` the key of the chat that hears of it, which
+    nobody else reads where it is `direct`. `origin`
     names the file that it is a line of, and the line, if any; `quiet` is empty or hours such as `22:00-07:00`.
 
     `due` is its next due time, and `at` when that is done: a little later for what is spread. `last` is when it ran,
@@ -94,6 +96,15 @@ class ScheduledJob(Struct, frozen=True, kw_only=True):
     last: datetime = EVER
     result: str = ""
     failures: int = 0
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return self.errand.task if self.kind == "helper" else self.text
+
+    @property
+    def errand(self) -> Errand:
+        return decode(self.text, type=Errand)
 
     @property
     def place(self) -> tzinfo:

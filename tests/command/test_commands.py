@@ -122,8 +122,8 @@ class Control:
         self.asked.append(f"model {name}")
         return ProviderInfo("vendor", name or "gpt-x")
 
-    async def tasks(self, session_key: str, number: int = 0, *, stop: bool = False) -> str:
-        return f"tasks of {session_key}: {number}{' stopped' * stop}"
+    async def tasks(self, session_key: str, wanted: str = "", *, stop: bool = False) -> str:
+        return f"tasks of {session_key}: {wanted or 0}{' stopped' * stop}"
 
     async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
         self.asked.append(f"branch {parent.id} {title} {before}")

@@ -32,8 +32,16 @@ Ask = Callable[[str, str], Awaitable[str]]
 ReadPages = Callable[[str, str, tuple[tuple[int, str], ...]], Awaitable[tuple[str, tuple[str, ...]]]]
 
 
-#: (task, names of tools) → what a helper answers, or why there is none.
-Spawn = Callable[[str, tuple[str, ...]], Awaitable[ToolResult]]
+class HelperTask(Struct, frozen=True):
+    """What a helper is to do, with which tools (empty: all that it may have), and whether its caller goes on."""
+
+    task: str
+    tools: tuple[str, ...] = ()
+    background: bool = False
+
+
+#: What a helper answers, that it works in the background, or why there is none.
+Spawn = Callable[[HelperTask], Awaitable[ToolResult]]
 
 
 def in_question(text: str, width: int = 500) -> str:

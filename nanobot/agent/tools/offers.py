@@ -169,6 +169,7 @@ class ScheduleArguments(Struct, frozen=True, forbid_unknown_fields=True):
 class SpawnArguments(Struct, frozen=True, forbid_unknown_fields=True):
     task: Annotated[str, Meta(min_length=1, max_length=20_000, description="All it has to know: it sees nothing else.")]
     tools: Annotated[tuple[str, ...], Meta(description="Only these of your tools.")] = ()
+    background: Annotated[bool, Meta(description="Go on meanwhile; its answer comes later.")] = False
 
 
 class Offer(Struct, frozen=True):

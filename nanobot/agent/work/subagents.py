@@ -1,22 +1,27 @@
 """Helpers: a part of a turn's work, done by a turn with a context of its own."""
 
-import asyncio
 import hashlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from loguru import logger
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.opening import take_up
+from nanobot.agent.opening import helper_prompt, take_up
 from nanobot.agent.runner import AgentRunner
+from nanobot.agent.tools.base import HelperTask
 from nanobot.agent.tools.offers import SPAWN
-from nanobot.agent.turn import Prompt, Publisher, Turn, TurnLimits
-from nanobot.bus.events import Event, Notice, ToolProgress, ToolStarted, TurnFinished
-from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
+from nanobot.agent.turn import Publisher, Turn, TurnLimits
+from nanobot.bus.events import Errand, Event, Notice, ToolProgress, ToolStarted, TurnFinished
+from nanobot.messages import AssistantMessage, ToolCall
 from nanobot.results import ToolResult, error_result
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.web.urls import extract_urls
+
+if TYPE_CHECKING:
+    from nanobot.agent.work.background import BackgroundHelpers
 
 #: The key of a helper's session.
 KEY = "helper:{}"
@@ -29,19 +34,8 @@ _TITLE = 60
 #: What a helper always has where its caller has it, and what one does on average, to say beforehand what it costs.
 _WEB = frozenset({"web_search", "web_fetch"})
 _PAGES, _REQUESTS = 3, 4
-#: Tools for files, without which a helper need not know where they are.
-_FILES = frozenset({"read_file", "write_file", "list_dir", "exec"})
 #: What a helper never has besides what asks or tells people something: helpers of its own.
 _NEVER = frozenset({SPAWN, "message", "ask", "todo", "schedule", "task", "remember", "watch"})
-
-
-class SubagentLimits(Struct, frozen=True):
-    """How many helpers run at the same time, and what each may use up: model requests, seconds, tokens."""
-
-    at_once: int = 4
-    max_steps: int = 20
-    max_seconds: float = 300.0
-    max_tokens: int = 400_000
 
 
 class HelperEvents(Publisher):
@@ -71,33 +65,47 @@ class SubagentManager:
     """
 
     def __init__(
-        self, runner: AgentRunner, store: SessionStore, context: ContextBuilder, limits: SubagentLimits
+        self,
+        runner: AgentRunner,
+        store: SessionStore,
+        context: ContextBuilder,
+        background: "Callable[[], BackgroundHelpers | None]" = lambda: None,
     ) -> None:
         self._runner = runner
         self._store = store
         self._context = context
-        self._limits = limits
-        self._slots = asyncio.Semaphore(limits.at_once)
+        self._background = background
 
-    async def run(self, parent: Turn, call: ToolCall, task: str, wanted: tuple[str, ...]) -> ToolResult:
-        """Let a helper do a task and give back what it answers. A call that is made again after the end of its process
-        goes on where that has left the helper."""
+    async def run(self, parent: Turn, call: ToolCall, wanted: HelperTask) -> ToolResult:
+        """Let a helper do a task and give back what it answers, or that it works in the background. A call that is made
+        again after the end of its process goes on where that has left the helper."""
         own = {spec.name for spec in self._runner.offered(parent)} - _NEVER
-        names = {tool.name if (tool := self._runner.tools.get(name)) else name for name in wanted}
+        names = {tool.name if (tool := self._runner.tools.get(name)) else name for name in wanted.tools}
         if lacking := names - own:
             known = ", ".join(sorted(own)) or "none"
             return error_result(
                 "invalid_input", f"A helper cannot have {', '.join(sorted(lacking))}. It can have: {known}."
             )
         await self._announce(parent, call)
-        if self._slots.locked():
+        errand = _errand(parent, call, wanted.task, own & (names | _WEB) if names else own)
+        if wanted.background:
+            return await self._in_background(parent, errand)
+        if self._runner.helper_slots.locked():
             await parent.emit(ToolProgress(call.id, "waits until another has ended"))
-        async with self._slots:
-            turn = await self._begin(parent, call, task, frozenset(own & (names | _WEB) if names else own))
+        async with self._runner.helper_slots:
+            turn = await self._begin(parent, call, errand)
             with logger.contextualize(turn=turn.id):
                 finished = await self._finish(turn)
         parent.usage += finished.usage
         return _result(turn, finished)
+
+    async def _in_background(self, parent: Turn, errand: Errand) -> ToolResult:
+        helpers = self._background()
+        if helpers is None:
+            reason = "Nobody would be here for its answer: there is no open terminal and no gateway in this process."
+            return error_result("denied", f"{reason} Run it without background.")
+        sender = replace(parent.message.sender, role=parent.authority)
+        return await helpers.start(replace(parent.message, sender=sender), errand)
 
     async def _announce(self, parent: Turn, call: ToolCall) -> None:
         """Say before many helpers begin what they may cost."""
@@ -109,16 +117,16 @@ class SubagentManager:
         if (budget := parent.budget(info)) is not None:
             told = await budget.estimate(parent.message, info, pages=_PAGES * count, requests=_REQUESTS * count)
             about = f"; {told}"
-        most = min(count, self._limits.at_once)
+        most = min(count, self._runner.helpers.at_once)
         await parent.emit(Notice(f"{count} helpers, {most} at a time{about}. /stop ends them."))
 
     def _is_spawn(self, call: ToolCall) -> bool:
         tool = self._runner.tools.get(call.name)
         return tool is not None and tool.name == SPAWN
 
-    async def _begin(self, parent: Turn, call: ToolCall, task: str, tools: frozenset[str]) -> Turn:
+    async def _begin(self, parent: Turn, call: ToolCall, errand: Errand) -> Turn:
         """The turn of a helper, as far as an earlier process has brought it."""
-        name = hashlib.sha256(f"{parent.id} {call.id} {task}".encode()).hexdigest()[:12]
+        name, task = errand.name, errand.task
         events = HelperEvents(parent, call)
         sender = replace(parent.message.sender, role=parent.authority, granted=tuple(parent.granted))
         turn = events.turn = Turn(
@@ -146,17 +154,9 @@ class SubagentManager:
             sources=parent.sources,
             lookups=parent.lookups,
             found=parent.found,
-            tools=tools,
             grants=parent.grants or parent.session,
         )
-        asked = UserMessage((Text(task),), "notice", speaker=parent.authority, untrusted=bool(parent.taint))
-        turn.prompt = Prompt(
-            (asked,),
-            system=self._context.helper(workspace=not tools.isdisjoint(_FILES)),
-            tail=self._context.tail(parent.message.address),
-            privacy=parent.prompt.privacy,
-        )
-        turn.meet(parent.taint)
+        turn.prompt = helper_prompt(self._context, turn, errand)
         turn.session, records = await self._store.begun(name)
         if records:
             take_up(turn, records)
@@ -167,12 +167,11 @@ class SubagentManager:
 
     def _within(self, parent: Turn) -> TurnLimits:
         """What a helper may use up, which is no more than is left of the turn for which it works."""
-        used, limits = parent.usage.input + parent.usage.output, self._limits
+        used, own = parent.usage.input + parent.usage.output, self._runner.helpers.of(parent.limits)
         return replace(
-            parent.limits,
-            max_steps=limits.max_steps,
-            max_seconds=min(limits.max_seconds, max(1.0, parent.remaining - SPARE_SECONDS)),
-            max_tokens=min(limits.max_tokens, max(1, parent.limits.max_tokens - used)),
+            own,
+            max_seconds=min(own.max_seconds, max(1.0, parent.remaining - SPARE_SECONDS)),
+            max_tokens=min(own.max_tokens, max(1, parent.limits.max_tokens - used)),
         )
 
     async def _finish(self, turn: Turn) -> TurnFinished:
@@ -185,6 +184,13 @@ class SubagentManager:
         if left := turn.unsaved():
             await self._store.append(turn.session, left, turn=turn.id)
         return finished
+
+
+def _errand(parent: Turn, call: ToolCall, task: str, tools: Iterable[str]) -> Errand:
+    """What a helper is to do, with a name that the same call has in every process."""
+    name = hashlib.sha256(f"{parent.id} {call.id} {task}".encode()).hexdigest()[:12]
+    known = tuple(url for url in extract_urls(task).urls if url in parent.addresses)
+    return Errand(name, task, tuple(sorted(tools)), known, parent.taint, parent.prompt.privacy)
 
 
 def _result(turn: Turn, finished: TurnFinished) -> ToolResult:

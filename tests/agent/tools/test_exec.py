@@ -413,7 +413,7 @@ async def test_work_in_the_background_is_listed_read_and_stopped_across_turns(tm
         assert "(nothing new)" in (await made.call("task", task_id=1)).text
         assert "ready" in (await made.call("task", id=1, offset=0)).text
         assert f"`1` echo ready; sleep {mark}: running since" in (await made.call("task")).text
-        assert "running since" in made.tasks.listed(HERE.key)
+        assert "running since" in "".join(made.tasks.lines(HERE.key))
         assert "has no task 1" in (await made.call("task", made.context(address=Address("terminal", "b")), id=1)).text
         short = await made.call(command="echo over; exit 4", background=True)
         assert "Task 2" in short.text

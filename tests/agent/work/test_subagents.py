@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.work.spawn import SpawnTool
-from nanobot.agent.turn import TurnLimits
-from nanobot.agent.work.subagents import SubagentLimits, SubagentManager
+from nanobot.agent.turn import SubagentLimits, TurnLimits
+from nanobot.agent.work.subagents import SubagentManager
 from nanobot.bus.events import InboundMessage, Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.channels.view import TurnView, fold_hints, hint_text
 from nanobot.messages import AssistantMessage, Role, ToolMessage, UserMessage
@@ -39,7 +39,8 @@ async def helped(
     """An agent with helpers, whose every request `brain` answers."""
     provider = ScriptedProvider(after=brain)
     async with agent(provider, SpawnTool(), *tools, store=store, limits=turn, caps=caps) as box:
-        manager = SubagentManager(box.loop.runner, box.store, ContextBuilder(), limits or SubagentLimits())
+        manager = SubagentManager(box.loop.runner, box.store, ContextBuilder())
+        box.loop.runner.bound(limits or SubagentLimits())
         box.loop.runner.spawn = manager.run
         yield box, provider
 

@@ -18,7 +18,7 @@ from tests.fakes.telegram_server import Json, TelegramServer, User
 GROUPS = (-100, -200, -300)  # each has a pace of its own
 ANONYMOUS: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
 TOOLS = (ServedTool("look", reads=True), ServedTool("send"))
-COMMON = {"web_search", "web_fetch", "nanobot_docs"}
+COMMON = {"web_search", "web_fetch", "nanobot_docs", "spawn"}
 FILES = {"USER.md": "canary-user", "memory/MEMORY.md": "canary-memory", "SOUL.md": "canary-soul"}
 PERSONAL = ("canary-user", "canary-memory")
 

@@ -160,11 +160,9 @@ class BackgroundTasks:
                 found.append((path, msgspec.json.decode(file.read(), type=TaskNote)))
         return found
 
-    def listed(self, key: str) -> str:
-        """Those of one chat for a person, as Markdown."""
-        lines = [f"- {one.told()}" for one in self.of(key)]
-        closing = "`/tasks <number>` shows one, `/tasks <number> stop` stops it. All of them end with nanobot."
-        return "\n".join(["**In the background**", "", *lines, "", closing]) if lines else "Nothing runs here."
+    def lines(self, key: str) -> list[str]:
+        """Those of one chat for a person, a line each."""
+        return [f"- {one.told()}" for one in self.of(key)]
 
     async def shown(self, key: str, number: int, *, stop: bool) -> str:
         """One of them with the end of its output, as Markdown. Raises `UsageError`."""

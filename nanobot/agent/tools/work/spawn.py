@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import HelperTask, Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, SPAWN, SPAWN_DESCRIPTION, SpawnArguments
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access
@@ -34,4 +34,4 @@ class SpawnTool(Tool[SpawnArguments]):
     async def run(self, args: SpawnArguments, context: ToolContext) -> ToolResult:
         if context.spawn is None:
             return error_result("denied", "There are no helpers here. Do it yourself.")
-        return await context.spawn(args.task, args.tools)
+        return await context.spawn(HelperTask(args.task, args.tools, args.background))
