@@ -155,20 +155,16 @@ def _amount(facts: _Facts, words: Sequence[Token], place: int) -> int:
     """Read a number with its unit, such as `20 minutes`; how many words that were."""
     here = words[place]
     if here.kind == "amount":
-        return _kept_amount(facts, words, place, 1, (int(str(here.value[0])), "second"))
+        return _kept_amount(facts, words, place, 1, (here.number, "second"))
     if here.kind not in ("number", "unit"):
         return 0
-    number, length = (int(str(here.value[0])), 1) if here.kind == "number" else (1, 0)
-    while (
-        place + length < len(words)
-        and words[place + length].value == (True,)
-        and words[place + length].kind == "filler"
-    ):
+    number, length = (here.number, 1) if here.kind == "number" else (1, 0)
+    while place + length < len(words) and words[place + length].kind == "filler":
         length += 1
     unit = words[place + length] if place + length < len(words) else None
     if unit is None or unit.kind != "unit":
         return 0
-    return _kept_amount(facts, words, place, length + 1, (number, str(unit.value[0])))
+    return _kept_amount(facts, words, place, length + 1, (number, unit.name))
 
 
 def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int, amount: tuple[int, str]) -> int:
@@ -205,25 +201,24 @@ def _weekdays(facts: _Facts, words: Sequence[Token], place: int) -> int:
     spanish = kinds == ["weekday", "number", "weekday"] and between[1].end - between[1].begin == 1  # de lunes a viernes
     if kinds != ["weekday", "to", "weekday"] and not spanish:
         return 0
-    first, last = (int(str(word.value[0])) for word in (between[0], between[2]))
+    first, last = (between[0].number, between[2].number)
     facts.known_days = f"{first}-{last}" if first < last else f"{first}-6,0" + (f"-{last}" if last else "")
     return 3
 
 
 def _take(facts: _Facts, word: Token, before: Token | None) -> None:
     """Read one word by itself."""
-    value = word.value[0] if word.value else None
     after_every = before is not None and before.kind == "every"
     match word.kind:
         case "every":
-            facts.every, facts.other = True, value == 2
+            facts.every, facts.other = True, word.number == 2
         case "rate":
-            facts.every, facts.interval = True, (1, str(value))
+            facts.every, facts.interval = True, (1, word.name)
         case "time" | "number":
             _take_time(facts, word, before)
         case "part":
-            facts.part = str(value)
-        case "day" if value == 1 and after_every:
+            facts.part = word.name
+        case "day" if word.number == 1 and after_every:
             facts.part = "morning"  # "jeden Morgen"
         case "later" | "each":
             raise UsageError(f"Say how much later. {_HOW}")
@@ -234,35 +229,36 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
 def _take_time(facts: _Facts, word: Token, before: Token | None) -> None:
     if word.kind == "time":
         hour, minute, sure = word.value
-        facts.times.append((int(str(hour)), int(str(minute)), bool(sure)))
+        facts.times.append((int(hour), int(minute), bool(sure)))
         return
     if facts.times and (before is None or before.kind != "and"):
         raise UsageError(f"A second number says nothing by itself. {_HOW}")
-    number = int(str(word.value[0]))
-    facts.times.append((number, 0, number > 12))
+    facts.times.append((word.number, 0, word.number > 12))
 
 
 def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:
     """Read a word that tells the day."""
-    value = word.value[0] if word.value else None
     match word.kind:
         case "day":
-            facts.day = int(str(value))
+            facts.day = word.number
         case "day part":
-            facts.day, facts.part = int(str(value)), str(word.value[1])
+            facts.day, facts.part = word.number, str(word.value[1])
+        case "weekday part":
+            facts.weekdays.append(word.number)
+            facts.part = str(word.value[1])
         case "weekday" | "weekday of next week":
-            facts.weekdays.append(int(str(value)))
+            facts.weekdays.append(word.number)
             facts.next_week = facts.next_week or word.kind != "weekday"
             facts.coming = facts.coming or (before is not None and before.kind == "next")
         case "weekdays":
-            facts.known_days = ",".join(filter(None, (facts.known_days, str(value))))
+            facts.known_days = ",".join(filter(None, (facts.known_days, word.name)))
         case "weekend":
             facts.weekend = True
         case "date":
-            year, month, day = (int(str(one)) for one in word.value)
+            year, month, day = map(int, word.value)
             facts.date = (year, month, day)
         case "day of month":
-            facts.day_of_month = int(str(value))
+            facts.day_of_month = word.number
         case "last day":
             facts.last_day = True
         case _:
@@ -373,7 +369,7 @@ def _yearly(facts: _Facts) -> Cron:
 
 def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
     if facts.offset and not (facts.times or facts.part):
-        return Once((now + timedelta()).astimezone(UTC) + timedelta(seconds=facts.offset))
+        return Once(now.astimezone(UTC) + timedelta(seconds=facts.offset))
     at = _one_clock(facts)
     day = _day(facts, now, at)
     if day is not None:

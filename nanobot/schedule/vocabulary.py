@@ -6,6 +6,8 @@ from functools import cache
 
 from msgspec import Struct
 
+#: What a word tells: a number, or a name such as that of a unit.
+Value = int | str
 Part = str
 #: The hour that a part of the day stands for by itself.
 PART_HOURS: Mapping[Part, int] = {
@@ -24,9 +26,19 @@ class Token(Struct, frozen=True):
     """A word or a few with one meaning: `kind` says which, `value` how much, from `begin` to `end` of the text."""
 
     kind: str
-    value: tuple[object, ...] = ()
+    value: tuple[Value, ...] = ()
     begin: int = 0
     end: int = 0
+
+    @property
+    def number(self) -> int:
+        """What it counts."""
+        return int(self.value[0])
+
+    @property
+    def name(self) -> str:
+        """What it names."""
+        return str(self.value[0])
 
 
 _LETTERS = "a-zà-öø-ÿ"
@@ -84,6 +96,8 @@ _WEEKDAYS = (
 )
 _WEEKDAY_NUMBERS = {word: number for number, words in enumerate(_WEEKDAYS) for word in words.split()}
 _WEEKDAY = "|".join(re.escape(word) for word in sorted(_WEEKDAY_NUMBERS, key=len, reverse=True))
+_GERMAN_PARTS = {"morgen": "morning", "vormittag": "forenoon", "mittag": "noon", "nachmittag": "afternoon"}
+_GERMAN_PARTS |= {"abend": "evening"}
 _CHINESE_DAYS = {"日": 0, "天": 0, "一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6}
 _JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金土")}
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
@@ -91,7 +105,7 @@ _AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
 _QUARTERS = {"past": 15, "after": 15, "to": -15, "before": -15, "nach": 15, "vor": -15}
 
 #: kind → value → words. The longest word at a place wins.
-_WORDS: Mapping[str, Mapping[object, str]] = {
+_WORDS: Mapping[str, Mapping[Value | tuple[Value, ...], str]] = {
     "every": {
         True: "every|each|jede[nrsm]?|alle|todos los|todas las|cada|chaque|tous les|toutes les",
         2: "every other|every second|jede[nrsm]? zweite[nrsm]?|un jour sur deux",
@@ -149,7 +163,7 @@ _WORDS: Mapping[str, Mapping[object, str]] = {
     },
 }
 #: The same for languages without blanks between words.
-_SIGNS: Mapping[str, Mapping[object, str]] = {
+_SIGNS: Mapping[str, Mapping[Value | tuple[Value, ...], str]] = {
     "every": {True: "每隔|每|毎"},
     "each": {True: "ごと|おき|毎に"},
     "unit": {
@@ -162,7 +176,7 @@ _SIGNS: Mapping[str, Mapping[object, str]] = {
         "year": "年",
     },
     "later": {True: "以后|之后|以後|之後|后|後"},
-    "day": {0: "今天|今日", 1: "明天|明日", 2: "后天|後天|明後日"},
+    "day": {0: "今天|今日", 1: "明天|明日", 2: "后天|後天|明後日", 3: "大后天|大後天"},
     "day part": {
         (0, "evening"): "今晚|今夜|今晩",
         (1, "evening"): "明晚|明晩",
@@ -200,7 +214,7 @@ def number_of(text: str) -> int:
     return int("".join(str(_CHINESE[sign]) for sign in text))
 
 
-def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> tuple[object, ...]:
+def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> tuple[Value, ...]:
     """A time of day: hour, minute, and whether its half of the day is known. 24 and more are told of by who asked."""
     known = (half or "").replace(".", "")
     number = number_of(hour)
@@ -209,28 +223,28 @@ def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> t
     return (number, minute, bool(known) or sure or number > 12 or number == 0)
 
 
-Make = Callable[["re.Match[str]"], tuple[object, ...]]
+Make = Callable[["re.Match[str]"], tuple[Value, ...]]
 
 
-def _shifted(match: "re.Match[str]") -> tuple[object, ...]:
+def _shifted(match: "re.Match[str]") -> tuple[Value, ...]:
     """Half or a quarter past or to an hour."""
     before, which, hour, half = match[1], match[2], match[3], match[4]
     minutes = 30 if before.startswith("half") else _QUARTERS[which or "past"]
     number, _, sure = _clock(hour, 0, half)
-    whole = int(str(number)) * 60 + minutes
+    whole = int(number) * 60 + minutes
     return (whole // 60 % 24, whole % 60, sure)
 
 
-def _halved(match: "re.Match[str]") -> tuple[object, ...]:
+def _halved(match: "re.Match[str]") -> tuple[Value, ...]:
     return ((number_of(match[1]) - 1) % 24, 30, False)
 
 
-def _signs_clock(match: "re.Match[str]") -> tuple[object, ...]:
+def _signs_clock(match: "re.Match[str]") -> tuple[Value, ...]:
     minute = 30 if match[2] else number_of(match[3]) * 15 if match[3] else number_of(match[4]) if match[4] else 0
     return _clock(match[1], minute, None)
 
 
-def _slashed(match: "re.Match[str]") -> tuple[object, ...]:
+def _slashed(match: "re.Match[str]") -> tuple[Value, ...]:
     """A date with slashes: day and month, or month and day, where only one of them can be meant."""
     first, second = int(match[1]), int(match[2])
     year = int(match[3] or 0)
@@ -242,7 +256,7 @@ def _slashed(match: "re.Match[str]") -> tuple[object, ...]:
 def _date(year: int, month: int, day: int) -> Make:
     """The groups of a pattern that hold the parts of a date."""
 
-    def make(match: "re.Match[str]") -> tuple[object, ...]:
+    def make(match: "re.Match[str]") -> tuple[Value, ...]:
         named = match[month]
         number = _MONTH_NUMBERS.get(named) or number_of(named)
         return (int(match[year]) if match[year] else 0, number, number_of(match[day]))
@@ -278,6 +292,12 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
     ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
     ("amount", r"半[个個]?(?:小时|小時|钟头|時間)", lambda _: (1_800,)),
+    ("amount", r"an?\s+hour\s+and\s+a\s+half(?![a-z])|anderthalb\s+stunden", lambda _: (5_400,)),
+    (
+        "weekday part",
+        r"(sonntag|montag|dienstag|mittwoch|donnerstag|freitag|samstag)(?:s)?(morgen|vormittag|mittag|nachmittag|abend)",
+        lambda m: (_WEEKDAY_NUMBERS[m[1]], _GERMAN_PARTS[m[2]]),
+    ),
     ("weekday", rf"(?<![{_LETTERS}])({_WEEKDAY})(?![{_LETTERS}])", lambda m: (_WEEKDAY_NUMBERS[m[1]],)),
     ("weekdays", rf"(?<![{_LETTERS}])({_WEEKDAY})s(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
     ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])", lambda m: (_CHINESE_DAYS[m[1]],)),
@@ -291,9 +311,10 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
 )
 
 
-def _fixed(kind: str, value: object) -> tuple[str, Make]:
+def _fixed(value: Value | tuple[Value, ...]) -> Make:
+    """What a word of a table tells, wherever it stands."""
     values = value if isinstance(value, tuple) else (value,)
-    return kind, lambda _: values
+    return lambda _: values
 
 
 @cache
@@ -302,9 +323,9 @@ def _rules() -> tuple[tuple[str, "re.Pattern[str]", Make], ...]:
     for kind, values in _WORDS.items():
         for value, words in values.items():
             pattern = words.replace(" ", r"\s+")
-            made.append((kind, re.compile(rf"(?<![{_LETTERS}])(?:{pattern})(?![{_LETTERS}])"), _fixed(kind, value)[1]))
+            made.append((kind, re.compile(rf"(?<![{_LETTERS}])(?:{pattern})(?![{_LETTERS}])"), _fixed(value)))
     for kind, values in _SIGNS.items():
-        made += [(kind, re.compile(words), _fixed(kind, value)[1]) for value, words in values.items()]
+        made += [(kind, re.compile(words), _fixed(value)) for value, words in values.items()]
     return tuple(made)
 
 

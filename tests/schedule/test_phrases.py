@@ -15,7 +15,7 @@ from nanobot.schedule.phrases import split, understand
 ZONE = ZoneInfo("Europe/Berlin")
 #: A Sunday.
 NOW = datetime(2026, 11, 22, 15, 0, tzinfo=ZONE)
-#: A third of them was set aside before the words were tuned (`kept_back`); docs/schedule.md tells how that went.
+#: Those `kept_back` were written after the words were tuned, or set aside before; docs/schedule.md tells how that went.
 PHRASES = [
     json.loads(line) for line in (Path(__file__).parent / "phrases.jsonl").read_text(encoding="utf-8").splitlines()
 ]
@@ -60,8 +60,8 @@ def test_U65_a_phrase_means_what_its_writer_means(row: Mapping[str, str]) -> Non
     assert understood(row["phrase"]) == row["means"]
 
 
-def test_a_third_of_the_phrases_was_kept_back() -> None:
-    assert (len(PHRASES), sum(bool(row["kept_back"]) for row in PHRASES)) == (219, 72)
+def test_more_than_a_third_of_the_phrases_was_kept_back() -> None:
+    assert (len(PHRASES), sum(bool(row["kept_back"]) for row in PHRASES)) == (267, 120)
 
 
 @pytest.mark.parametrize("line", LINES)
