@@ -144,7 +144,7 @@ class Builder:
             from nanobot.plugins.entry_points import begin
 
             self.hooks, self.plugins = begin(loaded.config, env, paths.home)
-        self.skills = SkillTools(skill_folders(paths, launch.project, env))
+        self.skills = SkillTools(skill_folders(paths, launch.project, env), self.files)
         self.external = ExternalTools(
             loaded,
             paths,

@@ -90,7 +90,7 @@ def builtin_router(
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
         _schedule_command(appointments),
-        _skills_command(skills),
+        *_skills_commands(skills),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
@@ -131,7 +131,14 @@ def _schedule_command(appointments: "Callable[[], Appointments] | None") -> Comm
     return Command("schedule", summary, schedule, _SCHEDULE, aliases=("remind", "cron"))
 
 
-def _skills_command(skills: "Callable[[], SkillShelf] | None") -> Command:
+def _skills_commands(skills: "Callable[[], SkillShelf] | None") -> tuple[Command, ...]:
+    async def keep(ctx: CommandContext) -> None:
+        if skills is None:
+            raise UsageError("There are no skills here.")
+        from nanobot.command.skills import learn
+
+        await learn(ctx, skills())
+
     async def show(ctx: CommandContext) -> None:
         if skills is None:
             raise UsageError("There are no skills here.")
@@ -140,7 +147,10 @@ def _skills_command(skills: "Callable[[], SkillShelf] | None") -> Command:
         await show_skills(ctx, skills())
 
     summary = "Show what I have read how to do, or let such a text count"
-    return Command("skills", summary, show, "[<name> | trust <name>]", aliases=("skill",))
+    return (
+        Command("skills", summary, show, "[<name> | trust <name>]", aliases=("skill",)),
+        Command("learn", "Keep what worked in this conversation as a skill", keep, "[what]", roles=_OWNER),
+    )
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.skills.shelf import FoundSkill, SkillShelf
@@ -11,6 +13,14 @@ from nanobot.utils.text import shorten, strip_unsafe
 #: Most characters of what is shown in a chat before it counts; more is for a terminal.
 _CHAT_WIDTH = 12_000
 _WIDTH = 160
+#: What the model is asked for; the first sentence is what people see of it.
+_LEARN = (
+    "Keep what worked in this conversation as a skill, with the tool learn.{about} If one of the skills below is about "
+    "the same, read it and change that one, under its name. Else choose a short name. The description says what it "
+    "does and when it is of use. The text is for somebody who knows nothing of this talk: the steps with the tools and "
+    "arguments that worked, what to leave out because it failed, how one sees that the result is right. Write what is "
+    "always so; what belonged to this one time is an example at most. No keys, no names of people."
+)
 _WHERE: dict[Place, str] = {
     "workspace": "of the workspace",
     "folder": "of this folder",
@@ -31,6 +41,17 @@ async def show_skills(ctx: CommandContext, shelf: SkillShelf) -> None:
         raise UsageError("/skills alone lists them; besides there is `/skills [<name> | trust <name>]`.")
     else:
         await ctx.reply(listed(await shelf.all(), await shelf.broken()))
+
+
+async def learn(ctx: CommandContext, shelf: SkillShelf) -> None:
+    """Run `/learn WORDS`: the agent writes down what worked, and the owner sees it before it is kept."""
+    if not ctx.for_owner_alone:
+        raise UsageError("Only the owner lets me learn a skill, in a chat of their own.")
+    known = [f"- {one.skill.name}: {one.skill.description}" for one in await shelf.all() if one.counts]
+    about = f" It is about: {ctx.args}." if ctx.args else ""
+    ctx.hand_on(
+        replace(ctx.message, content="\n".join([_LEARN.format(about=about), "", "Skills that there are:", *known]))
+    )
 
 
 def listed(found: Sequence[FoundSkill], broken: Sequence[str]) -> str:

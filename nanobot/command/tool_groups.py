@@ -18,7 +18,10 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "Commands": ("runs commands in a sandbox", ("exec", "task")),
     "Talking": ("asks you, shows its steps, sends messages and files", ("ask", "todo", "message")),
     "Memory": ("notes facts, finds what was said and noted, and your documents", ("remember", "recall", "library")),
-    "Skills": ("reads how something is done before it does it; `/skills` lists them", ("skill",)),
+    "Skills": (
+        "reads how something is done before it does it, keeps what worked; `/skills` lists them",
+        ("skill", "learn"),
+    ),
     "Documentation": ("looks things up in the documentation of nanobot", ("nanobot_docs",)),
 }
 

@@ -16,6 +16,7 @@ from nanobot.errors import StoreError, UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.skills.skill import FILE, NAME, Place, Skill, read_skill
+from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
 
 #: The kind under which a yes stands among the permissions.
@@ -23,6 +24,8 @@ KIND = "skill"
 #: Folders that are looked at in one place, and characters of a description and of the whole list for a model.
 _MOST, _WIDTH, _LIST = 200, 200, 2_400
 _USED = "skill-used:"
+#: The share of the words of the shorter of two descriptions that makes them alike.
+_ALIKE = 0.5
 Folders = Sequence[tuple[Place, Path]]
 
 
@@ -158,6 +161,18 @@ class SkillShelf:
     async def _uses(self) -> dict[str, int]:
         kept = await self._ledger.notes(_USED) if self._ledger is not None else {}
         return {key.removeprefix(_USED): int(value) for key, value in kept.items() if value.isdigit()}
+
+
+def similar(name: str, description: str, known: Iterable[FoundSkill]) -> tuple[FoundSkill, ...]:
+    """Those of these skills that have the name, or a description of mostly the same words."""
+    wanted = set(terms(description))
+
+    def near(one: FoundSkill) -> bool:
+        said = set(terms(one.skill.description))
+        fewer = min(len(wanted), len(said))
+        return one.skill.name == name or (fewer > 0 and len(wanted & said) >= _ALIKE * fewer)
+
+    return tuple(one for one in known if near(one))
 
 
 def agreement(skill: Skill) -> Permission:

@@ -5,6 +5,7 @@ The head is a few lines of the public format (`name`, `description`); what else 
 """
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -142,6 +143,12 @@ def new_text(name: str, description: str) -> str:
         raise UsageError("The name of a skill is made of small letters, digits and hyphens, such as weekly-report.")
     said = squeeze(description) or "What it does, and when it is of use."
     return _NEW.format(name=name, description=said, title=name.replace("-", " ").capitalize())
+
+
+def skill_text(name: str, description: str, text: str) -> str:
+    """A whole SKILL.md; a head that `text` begins with is replaced."""
+    said = json.dumps(squeeze(strip_unsafe(description)), ensure_ascii=False)
+    return f"---\nname: {name}\ndescription: {said}\n---\n\n{front_matter(text)[1].strip()}\n"
 
 
 def read_beside(skill: Skill, name: str) -> str:

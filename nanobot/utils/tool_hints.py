@@ -15,6 +15,7 @@ _FORMATS: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "web_search": (("query", "search_term", "q"), 'search "{}"', False),
     "web_fetch": (("url", "URL", "uri", "link", "href", "urls", "prompt"), "fetch {}", True),
     "nanobot_docs": (("query",), 'docs "{}"', False),
+    "learn": (("name",), "learn the skill {}", False),
     "skill": (("name",), "read the skill {}", False),
     "recall": (("query",), 'recall "{}"', False),
     "library": (("query",), 'library "{}"', False),

@@ -4,7 +4,7 @@ import asyncio
 import re
 from pathlib import Path
 
-from nanobot.bus.events import ApprovalAsked, InboundMessage, Sender
+from nanobot.bus.events import ApprovalAsked, InboundMessage, Sender, TurnFinished
 from nanobot.providers.scripted import Call
 from tests.agent.test_files import CHAT, OWNER, TERMINAL, Home, home, write
 from tests.cli.harness import program
@@ -86,6 +86,68 @@ async def test_the_owner_is_asked_once_when_a_skill_is_read_with_its_text_before
         assert (await box.ask("report", read("report"), write("AGENTS.md", "again"))).receipts
         assert asked == ["Let the skill report count?\nCanary text."]
         answering.cancel()
+
+
+def learn(text: str = "Call list_dir and count: {answer}.", **more: str) -> Call:
+    return Call("learn", {"name": "count-files", "description": "Counts the files.", "text": text, **more})
+
+
+async def learned(tmp_path: Path, choice: str, again: str) -> tuple[TurnFinished, list[ApprovalAsked], str, Home]:
+    """A task that worked, then /learn: what came of it, what was asked, and what the model was told."""
+    tmp_path.mkdir(exist_ok=True)
+    asked: list[ApprovalAsked] = []
+    async with home(tmp_path) as box:
+        approvals = box.bot.loop.runner.approvals
+        approvals.channels.add("terminal")
+
+        async def answer() -> None:
+            async for one in box.bot.bus.subscribe("terminal"):
+                if isinstance(one.event, ApprovalAsked):
+                    asked.append(one.event)
+                    approvals.answer(TERMINAL.key, one.event.id, choice)
+
+        answering = asyncio.create_task(answer())
+        await asyncio.sleep(0)
+        box.model.replies.extend([Reply(Call("list_dir", {})), Reply("There are 4 files in the workspace.")])
+        await box.bot.loop.process(InboundMessage(TERMINAL, OWNER, "how many files?", direct=True))
+        box.model.replies.extend([Reply(learn()), *([Reply(again)] if choice != "no" else []), Reply("Kept it.")])
+        done = await box.bot.loop.process(InboundMessage(TERMINAL, OWNER, "/learn counting", direct=True))
+        result, listed = box.results(), (await box.ask("/skills")).text
+        if choice != "no":
+            undone = await box.ask("/undo")
+            assert undone.text == "skills/count-files/SKILL.md is gone again: it was new."
+        answering.cancel()
+        return done, asked, f"{result}\n{listed}", box
+
+
+async def test_U31_what_worked_is_kept_as_a_skill_after_a_yes_to_the_change_and_tried_once_on_what_was_recorded(
+    tmp_path: Path,
+) -> None:
+    done, asked, told, box = await learned(tmp_path, "once", "The workspace has 4 files.")
+    (question,) = asked
+    assert question.title == "Keep the skill count-files?"
+    assert '+description: "Counts the files."' in question.shown
+    assert question.diff
+    assert done.receipts == ("created skills/count-files/SKILL.md (+6 −0)",)
+    assert "the same result came again" in told
+    assert "`count-files` (of the workspace): Counts the files." in told, "it counts at once"
+    replayed = str(box.model.requests[-2].body)
+    assert "You follow a skill" in replayed
+    assert "SOUL.md" in replayed, "what list_dir answered"
+
+
+async def test_a_skill_is_not_kept_after_a_no_and_one_that_brings_another_result_is_told(tmp_path: Path) -> None:
+    done, _, told, _ = await learned(tmp_path / "no", "no", "")
+    assert done.receipts == ()
+    assert "count-files" not in told.partition("**Skills**")[2]
+    _, _, told, _ = await learned(tmp_path / "yes", "once", "There are 17 folders somewhere.")
+    assert "did not come again" in told
+
+
+async def test_a_skill_that_is_alike_stands_in_the_question(tmp_path: Path) -> None:
+    put(tmp_path / ".nanobot/workspace/skills/tally", "Counts the files of a folder.")
+    _, (question,), _, _ = await learned(tmp_path, "once", "4 files")
+    assert "Similar: tally: Counts the files of a folder." in question.detail
 
 
 async def test_guests_groups_and_users_without_files_have_no_skills(tmp_path: Path) -> None:

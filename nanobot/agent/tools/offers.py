@@ -43,6 +43,12 @@ class SkillArguments(Struct, frozen=True, forbid_unknown_fields=True):
     file: Annotated[str, Meta(description="A file beside it.")] = ""
 
 
+class LearnArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    description: str
+    text: str
+
+
 class WebFetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")] = (
         ""
@@ -197,6 +203,7 @@ OFFERS: Mapping[str, Offer] = {
     "recall": Offer(FindArguments, ("memory_search", "search_memory", "conversation_search"), "talks"),
     "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
     "remember": Offer(RememberArguments, ("save_memory", "memory", "update_memory"), "changes", "files"),
+    "learn": Offer(LearnArguments, ("save_skill", "create_skill"), "changes", "files", interactive=True),
     "skill": Offer(SkillArguments, ("Skill", "load_skill", "use_skill", "activate_skill"), "reads", "files"),
     SPAWN: Offer(SpawnArguments, ("Task", "Agent", "delegate", "subagent")),
     TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
@@ -239,6 +246,7 @@ RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is n
 REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for all conversations to come."
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
 SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
+LEARN_DESCRIPTION = "Keep how something is done as a skill, when the person wants that."
 SKILL_DESCRIPTION = "Read how something is done, before you do it."
 SPAWN_DESCRIPTION = (
     "Let a helper do a part of the work that needs many lookups or much reading, and get its answer. "

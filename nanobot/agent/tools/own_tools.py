@@ -19,6 +19,7 @@ from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import (
     ASK_DESCRIPTION,
     FILE_DESCRIPTIONS,
+    LEARN_DESCRIPTION,
     LIBRARY_DESCRIPTION,
     MESSAGE_DESCRIPTION,
     RECALL_DESCRIPTION,
@@ -263,15 +264,29 @@ def talk_tools(
 
 
 class SkillTools:
-    """The skills in these folders, and the tool that reads them. Without a ledger nothing is kept of them."""
+    """The skills in these folders, and the tools that read and write them; `files` says who has files. Without a ledger
+    nothing is kept of them."""
 
-    def __init__(self, folders: "tuple[tuple[Place, Path], ...]") -> None:
+    def __init__(self, folders: "tuple[tuple[Place, Path], ...]", files: FileTools) -> None:
         self._folders = folders
+        self._files = files
         self.ledger: Ledger | None = None
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
-        """A factory for the tool."""
-        return {"skill": lambda: DeferredTool("skill", self._tool, SKILL_DESCRIPTION)}
+        """A factory for each tool; it raises `SkipTool` where nothing can be written."""
+        return {"skill": lambda: DeferredTool("skill", self._tool, SKILL_DESCRIPTION), "learn": self._offer_learn}
+
+    def _offer_learn(self) -> ToolLike:
+        if not self._files.offered or self._folders[0][0] != "workspace":
+            raise SkipTool("no skill can be written here, for there are no files or the workspace is not trusted")
+        return DeferredTool("learn", self._learn, LEARN_DESCRIPTION)
+
+    def _learn(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.learn import LearnTool
+
+        if self.ledger is None:
+            raise SkipTool("nothing is kept here")
+        return LearnTool(self._files.spaces, self.shelf, self.ledger.sessions)
 
     def _tool(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.skill import SkillTool
