@@ -71,11 +71,15 @@ class ConfigFile:
             self._write(f"{text[:end]}{', ' if items else ''}{shown}{text[end:]}")
 
     def take(self, path: Sequence[str], value: str) -> None:
-        """Take a text out of a list that holds it. Raises `ConfigError` as `remove` does."""
+        """Take a text out of a list. Raises `ConfigError` as `remove` does, and `UsageError` where it stands there in
+        another form, such as one with a variable."""
         node = _find(self._root, path)
         items = _items(node, path) if node is not None else []
         members = [Member("", one.line, one, one.start) for one in items]
-        index = next(index for index, one in enumerate(items) if one.value == value)
+        index = next((index for index, one in enumerate(items) if one.value == value), None)
+        if index is None:
+            where = f"{'.'.join(path)} in {self._path}"
+            raise UsageError(f"{where} does not hold {value!r} in these very words. Take it out with an editor.")
         self._write(_without(self._text, members, index))
 
     def _write(self, text: str) -> None:

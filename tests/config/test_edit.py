@@ -94,6 +94,8 @@ def test_a_text_is_added_to_a_list_and_taken_out_and_comments_stay(before: str, 
     assert load(path, env={}).config.library.folders[-1:] == ("~/b",)
     ConfigFile(path, {}).take(place, "~/b")
     assert "~/b" not in load(path, env={}).config.library.folders
+    with pytest.raises(UsageError, match="in these very words"):
+        ConfigFile(path, {}).take(place, "/home/ann/b")
     assert path.read_text(encoding="utf-8").count("//") + path.read_text(encoding="utf-8").count("/*") == (
         before.count("//") + before.count("/*")
     )
