@@ -279,6 +279,8 @@ class AgentLoop(ChatControl):
         chat.turn, chat.taken = turn, [entry]
         chat.idle.clear()
         await turn.emit(TurnStarted(turn.provider.info.model, datetime.now(UTC), message.id))
+        if message.note:
+            await turn.emit(Notice(message.note))
         job = asyncio.create_task(safely(self._run(chat, turn, records)))
         stop = asyncio.create_task(chat.stop.wait())
         try:

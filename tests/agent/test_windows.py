@@ -89,13 +89,13 @@ PICTURE = Media("/nowhere/a.png", "image/png", "boat.png", 4_000)
 
 
 @pytest.mark.parametrize("letters", ["word ", "漢字", "🦆"])
-@pytest.mark.parametrize("window", [8_000, 20_000])
+@pytest.mark.parametrize("window", [3_000, 8_000, 20_000])
 async def test_U22_no_request_is_larger_than_the_window(window: int, letters: str) -> None:
     """What is looked up, said, and shown as pictures is each too much; the service refuses what does not fit."""
     too_large: list[int] = []
 
     def judged(request: Request) -> tuple[Action, ...]:
-        if counted(request) + 2_000 > window:
+        if counted(request) + window // 8 > window:
             too_large.append(counted(request))
             return (Fail(ProviderError("overflow", "too long", window=window)),)
         last = request.messages[-1]

@@ -49,11 +49,18 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
             assert not (workspace / "b.md").exists()
             terminal.press("again\r")
             await terminal.until("Starting over.")
+            terminal.press("/btw how late is it?\r")
+            await terminal.until("keeps neither this question nor the answer")
+            await terminal.until(lambda: terminal.text().count("Starting over.") == 2)
+            await terminal.until(lambda: "Ctrl-C stops" not in terminal.text())
+            terminal.press("thanks\r")
+            await terminal.until(lambda: terminal.text().count("Starting over.") == 3)
             terminal.press(CTRL_D)
             assert await terminal.wait() == 0
         sent = json.dumps(server.requests[-1].body)
     assert "good day" in sent
     assert "write one" not in sent
+    assert "how late" not in sent
 
 
 async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Kills while a conversation is gone back in: what was asked for once is done once."""
+
+from pathlib import Path
+
+import pytest
+
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import SqliteDatabase
+from tests.channels.telegram.gateway import OWNER, configured
+from tests.crash.test_single_kills import settled
+from tests.fakes.crash.nursery import Nursery
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def said(telegram: TelegramServer, text: str) -> None:
+    await telegram.until(lambda: any(text in line for line in telegram.visible(OWNER)))
+
+
+async def test_U65_a_retry_whose_gateway_is_killed_asks_the_same_question_once_more_in_one_branch(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    never = Reply("Never told.", delay=600)
+    script = ("Hello.", "A first try.", never)
+    async with TelegramServer() as telegram, LlmServer(*script, after="A second try.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        first = await nursery.start(home, "gateway")
+        for question, answer in (("good day", "Hello."), ("plan it", "A first try.")):
+            ada.say(question)
+            await said(telegram, answer)
+        ada.say("/retry")
+        await llm.asked(3)
+        await first.kill()
+        await nursery.start(home, "gateway")
+        await said(telegram, "A second try.")
+        await settled(home)
+    ledger = Ledger(SqliteDatabase(home.home / "nanobot.db"))
+    sessions = await ledger.sessions.list(f"telegram:{OWNER}")
+    shown = await ledger.sessions.history((await ledger.sessions.current(f"telegram:{OWNER}")).id)
+    await ledger.sessions.aclose()
+    assert len(sessions) == 2
+    assert [one.text for one in shown if one.content] == ["good day", "Hello.", "plan it", "A second try."]
+
+
+async def test_U70_a_picker_whose_gateway_is_killed_is_shown_anew_and_works(nursery: Nursery, tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        first = await nursery.start(home, "gateway")
+        ada.say("good day")
+        await said(telegram, "Hello.")
+        ada.say("/rewind")
+        await said(telegram, "Go back to before which question?")
+        await first.kill()
+        await nursery.start(home, "gateway")
+        await telegram.until(lambda: sum("Go back to" in line for line in telegram.visible(OWNER)) == 2)
+        newest = [message for message in telegram.chats[OWNER] if message.buttons][-1]
+        ada.press(newest.buttons[0])
+        await said(telegram, "You are back before that question")
+        await settled(home)
