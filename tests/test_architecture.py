@@ -60,6 +60,7 @@ FLOORS = {
 IMPORTS_WHEN_ASKED = {"nanobot.builder", "nanobot.app", "nanobot.agent.tools.own_tools", "nanobot.cli.main"}
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
     ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it

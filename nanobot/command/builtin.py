@@ -1,11 +1,10 @@
 """The commands that every surface has: what they do and what they reply."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nanobot.bus.events import Role
-from nanobot.command.conversations import conversation_commands
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
@@ -82,7 +81,7 @@ def builtin_router(
         Command("model", "Show the model, or use another one", _model, "[name]"),
         Command("sessions", "List the sessions of this chat", _sessions),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
-        *conversation_commands(),
+        *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
@@ -99,6 +98,27 @@ def builtin_router(
     ):
         router.add(command)
     return router
+
+
+def _conversation_commands() -> tuple[Command, ...]:
+    """The commands for long conversations, whose module is loaded by who uses one."""
+
+    def later(name: str) -> Callable[[CommandContext], Awaitable[None]]:
+        async def run(ctx: CommandContext) -> None:
+            from nanobot.command.conversations import HANDLERS
+
+            await HANDLERS[name](ctx)
+
+        return run
+
+    told = (
+        ("compact", "Sum up the earlier conversation, so that there is room", "[what matters]"),
+        ("branch", "Go on in a copy of this conversation, and keep this one", "[name]"),
+        ("rewind", "Go back to before an earlier question", "[number] [talk|files|both]"),
+        ("retry", "Ask the last question again", ""),
+        ("btw", "Ask beside the conversation, which keeps nothing of it", "<question>"),
+    )
+    return tuple(Command(name, text, later(name), usage, asks=name == "rewind") for name, text, usage in told)
 
 
 def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]:

@@ -3,14 +3,14 @@
 Nothing that was said is deleted: what leaves the view stays in the session that was current before, for `/resume`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import InboundMessage
-from nanobot.command.router import Command, CommandContext
+from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.messages import ROLES, Media, Role, Text, ToolMessage, UserMessage, least
 from nanobot.security.trust import unwrap
@@ -41,17 +41,6 @@ class Exchange(Struct, frozen=True):
         """The words of the person, without what was quoted and without their name."""
         texts = (part.text for part in self.question.content if isinstance(part, Text))
         return "".join(text for text in texts if unwrap(text.strip()) is None).strip()
-
-
-def conversation_commands() -> tuple[Command, ...]:
-    """The commands of this module."""
-    return (
-        Command("compact", "Sum up the earlier conversation, so that there is room", _compact, "[what matters]"),
-        Command("branch", "Go on in a copy of this conversation, and keep this one", _branch, "[name]"),
-        Command("rewind", "Go back to before an earlier question", _rewind, "[number] [talk|files|both]", asks=True),
-        Command("retry", "Ask the last question again", _retry),
-        Command("btw", "Ask beside the conversation, which keeps nothing of it", _btw, "<question>"),
-    )
 
 
 async def _compact(ctx: CommandContext) -> None:
@@ -242,3 +231,13 @@ def _asked_again(message: InboundMessage, exchange: Exchange) -> InboundMessage:
     sender = message.sender if same else replace(message.sender, role=role, granted=())
     media = tuple(part for part in parts if isinstance(part, Media))
     return replace(message, sender=sender, content=exchange.said, media=media, context="\n\n".join(quoted))
+
+
+#: What each of these commands does, by its name.
+HANDLERS: Mapping[str, Callable[[CommandContext], Awaitable[None]]] = {
+    "compact": _compact,
+    "branch": _branch,
+    "rewind": _rewind,
+    "retry": _retry,
+    "btw": _btw,
+}

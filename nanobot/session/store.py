@@ -319,8 +319,10 @@ class SessionStore:
     async def _branch(self, db: Transaction, parent: SessionInfo, made: str, title: str, before: int) -> Branch:
         if known := await self._branched(db, made):
             return known
-        _, records = await self._history(db, parent.id, 0, before or _END)
-        records = tuple(one for one in records if one.message.content)
+        _, shown = await self._history(db, parent.id, 0, _END)
+        said = (one for one in shown if one.message.content)
+        # A summary stands for what came before all that is shown, though its record may be a later one.
+        records = tuple(one for one in said if one.kind == "compaction" or not before or one.seq < before)
         at, count = self._clock(), sum(one.kind == "message" for one in records)
         info = SessionInfo(made, parent.key, title, count, at, at)
         insert = (

@@ -96,6 +96,19 @@ async def test_U65_a_branch_copies_what_is_shown_up_to_a_record_once_for_a_reque
     assert len(await store.history(parent.id)) == 6
 
 
+async def test_U65_a_branch_from_before_a_question_that_a_later_summary_has_kept_begins_with_the_summary(
+    store: SessionStore,
+) -> None:
+    parent = await store.start("terminal:me", "boats")
+    for number in range(3):
+        fact = UserMessage((Text(f"Fact {number}"),))
+        await store.append(parent.id, (fact, AssistantMessage((Text("Noted."),))), turn=f"t{number}")
+    await store.compact(parent.id, UserMessage((Text("Fact 0, in short."),), kind="notice"), 3)
+    made = await store.branch(parent, "winter", before=5)
+    shown = [one.text for one in await store.history(made.info.id)]
+    assert shown == ["Fact 0, in short.", "Fact 1", "Noted."]
+
+
 async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: SessionStore) -> None:
     session = await store.current("a")
     await store.append(session.id, CONVERSATION)
