@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.base import Ask
@@ -9,12 +10,15 @@ from nanobot.agent.turn import Turn
 from nanobot.bus.events import Notice
 from nanobot.errors import ProviderError
 from nanobot.messages import Citation, UserMessage
+from nanobot.utils.marks import find_marks
 
 if TYPE_CHECKING:
     from nanobot.agent.citations.answer import MarkedAnswer
 
 #: Seconds that judging one piece of an answer may take.
 CHECK_SECONDS = 10.0
+#: Files whose marks are checked when they are written, their most bytes, and how many of the wrong marks are named.
+_REPORTS, _REPORT_BYTES, _WRONG = frozenset({".md", ".txt", ".markdown"}), 400_000, 20
 #: Where a mark or an address begins, or may begin with what has come so far.
 _BEGINS = re.compile(r"!?\[|!\Z|【|https?://|h(?:t(?:t(?:p(?:s?:?/?)?)?)?)?\Z", re.IGNORECASE)
 #: The same where content from outside may have written the answer: an address without a scheme could carry words away,
@@ -117,6 +121,37 @@ async def checked(turn: Turn, text: AnswerText, answer: str) -> AnswerText:
     if text.failed:
         await turn.emit(Notice("The citations of this answer could not be checked.", "warning"))
     return text
+
+
+async def report_checked(turn: Turn, path: Path) -> str:
+    """What the model is told of the marks of a text that it has written; empty where it has none.
+
+    The person is told with the answer what is still wrong at the end of the turn.
+    """
+    turn.reports.pop(path.name, None)
+    try:
+        text = await asyncio.to_thread(_read_report, path)
+        if not text or not find_marks(text):
+            return ""
+        from nanobot.agent.citations.answer import check_report
+
+        async with asyncio.timeout(CHECK_SECONDS):
+            count, wrong = await asyncio.to_thread(check_report, text, turn.sources)
+    except (OSError, TimeoutError, ValueError, LookupError, ArithmeticError, RecursionError):
+        turn.reports[path.name] = f"The citations of {path.name} could not be checked."
+        return turn.reports[path.name]
+    if not wrong:
+        return f"Citations: {count} held against their sources, which carry them."
+    are = "is" if len(wrong) == 1 else "are"
+    turn.reports[path.name] = f"{path.name}: {len(wrong)} of its citations {are} not carried by what was read."
+    shown = "\n".join(f"- {line}" for line in wrong[:_WRONG])
+    return f"Citations: {count} held against their sources. Mend these before you send the file:\n{shown}"
+
+
+def _read_report(path: Path) -> str:
+    """A text with marks; empty for what is too long or no text for people."""
+    fits = path.suffix.casefold() in _REPORTS and path.stat().st_size <= _REPORT_BYTES
+    return path.read_text(encoding="utf-8", errors="replace") if fits else ""
 
 
 async def mended(turn: Turn, answer: AnswerText, ask: Ask) -> AnswerText:

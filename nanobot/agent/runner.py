@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec.structs import replace
 
 from nanobot.agent import explanations
-from nanobot.agent.answer_text import checked, mended, unlinked
+from nanobot.agent.answer_text import checked, mended, report_checked, unlinked
 from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 #: How often one call may fail in the same way before an answer is forced.
 SAME_FAILURES = 5
+#: Tools that write a text, whose marks are checked then.
+_WRITES = frozenset({"write_file", "edit_file"})
 #: How many calls of one batch run at the same time.
 MAX_PARALLEL = 8
 #: Failures of a model or of the network that may be over within the turn.
@@ -316,6 +319,8 @@ class AgentRunner:
         if counts and result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
+        if name in _WRITES and result.success and (told := await report_checked(turn, Path(verdict.effects[0].target))):
+            result = replace(result, text=f"{result.text}\n\n{told}")
         own = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
         turn.did[call.id] = own + result.did
         for source in result.sources:

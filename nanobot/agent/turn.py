@@ -167,12 +167,13 @@ class Turn(Struct, eq=False):
     model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
     a model that had said nothing; `unanswered` the ids of the calls that the owner is asked about, `waited` the seconds
     that calls have waited for that; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `told` who has been told that the turn is running, by id. `authority` is the least of the roles of those who speak
-    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
-    content from outside that stands in the conversation, in the order in which it came. `scheduled`: nobody has just
-    spoken. `unbacked` tells of what the answer claims and no call has done. `strangers` labels the descriptions of
-    tools that the model is told and the owner has not let count.
-    A helper has no more than these `tools`, and works with the `grants` and the kept pages of another session.
+    `told` who has been told that the turn is running, by id; `reports` what is wrong with the citations of files.
+    `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
+    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation,
+    in the order in which it came. `scheduled`: nobody has just spoken. `unbacked` tells of what the answer claims
+    and no call has done. `strangers` labels the descriptions of tools that the model is told and the owner has not
+    let count. A helper has no more than these `tools`, and works with the `grants` and the kept pages of another
+    session.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -218,6 +219,7 @@ class Turn(Struct, eq=False):
     concluding: bool = False
     notes: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)
+    reports: dict[str, str] = field(default_factory=dict)
     granted: frozenset[str] = frozenset()
     scheduled: bool = False
     unbacked: tuple[str, ...] = ()
@@ -455,7 +457,7 @@ class Turn(Struct, eq=False):
             steps=self.steps,
             error=error,
             temporary=temporary,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self.reports.values()),
             citations=citations,
             receipts=receipts,
             unbacked=self.unbacked,

@@ -3,16 +3,19 @@
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanobot.agent.citations.answer import MarkedAnswer
+from nanobot.agent.citations.answer import MarkedAnswer, check_report
+from nanobot.agent.tools.base import ToolContext
 from nanobot.channels.telegram.render.markdown import render
-from nanobot.messages import AssistantMessage, Citation, TextDelta
+from nanobot.messages import AssistantMessage, Citation, TextDelta, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult
+from nanobot.security.policy import Effect, Policy, Rule
 from nanobot.utils.marks import cited, find_marks
 from tests.agent.harness import FakeTool, QueryArgs, agent
 
@@ -345,3 +348,48 @@ async def test_G14_a_mending_that_mends_nothing_leaves_the_answer_as_it_was() ->
     async with agent(provider, Reads("web_fetch")) as box:
         finished = await box.ask("how tall?", revisable=True)
     assert finished.text == "It is 1,402 feet tall [1?]."
+
+
+def test_a_written_report_is_held_against_the_pages_that_its_own_list_names(book: SourceBook) -> None:
+    report = (
+        "The lake is 41 metres deep [1]. The tower is 1,204 feet tall [7], and the lake was dug in 1950 [1]. "
+        "Nobody swims there [3].\n\n## Sources\n\n[1] Lake Ostra, https://ostra.test/ (read 2026-01-31)\n"
+        "- [7] Tower: https://www.merrow.test/tower\n- [3] Elsewhere, https://else.test/page\n"
+    )
+    count, wrong = check_report(report, book)
+    assert count == 3
+    assert [line.partition(":")[0] for line in wrong] == ["[3]", "[1] “, and the lake was dug in 1950”"]
+    assert "https://else.test/page was not read in this turn" in wrong[0]
+    assert check_report("It is 41 metres deep [2].", book) == (1, [])
+    assert check_report("It is 41 metres deep [9].", book)[1][0].startswith("[9]: it has no entry in the list")
+
+
+async def test_what_is_wrong_in_a_written_report_is_told_to_the_model_and_what_stays_wrong_to_the_person(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tides.md"
+
+    class Writes(FakeTool):
+        def effects(self, arguments: object, context: object) -> tuple[Effect, ...]:
+            return (Effect("write", str(file)),)
+
+        async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+            file.write_text(args.query, encoding="utf-8")
+            return ToolResult("Wrote it.", receipt="wrote tides.md")
+
+    class Finds(FakeTool):
+        async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
+            text = "The tide at Dover rises 6.8 metres."
+            return ToolResult(f"[1] {text}", sources=(context.sources.add("https://t.test/", "Tides", text=text),))
+
+    right, wrong = "The tide at Dover rises 6.8 metres [1].", "The tide at Dover rises 9 metres [1]."
+    for last, noted in ((right, ()), (wrong, ("tides.md: 1 of its citations is not carried by what was read.",))):
+        steps = [Call("web_search", {"query": "x"}), Call("write_file", {"query": wrong})]
+        provider = ScriptedProvider([*steps, Call("write_file", {"query": last}), "It is in the file."])
+        async with agent(provider, Finds(), Writes("write_file", access="changes")) as box:
+            box.loop.runner.approvals.policy = Policy(rules=[Rule("allow", "write_file")])
+            finished = await box.ask("tides?")
+        told = [one.text for one in provider.requests[-1].messages if isinstance(one, ToolMessage)]
+        assert "Mend these before you send the file" in told[1]
+        assert ("which carry them" in told[2]) == (last == right)
+        assert finished.notes == noted

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.citations.check import CitationJudge, Claim
 from nanobot.agent.citations.facts import figures, words_of
@@ -31,6 +32,8 @@ _LINK = re.compile(
     r"|<?(https?://[^\s<>\"'`|，。、）】」]+)>?",
     re.IGNORECASE,
 )
+#: An entry of a report's list of sources.
+_LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[(\d{1,4})\][^\n]*?(https?://[^\s<>)\]]+)[^\n]*", re.MULTILINE)
 #: An address without a scheme, and more than its host.
 _BARE = re.compile(r"(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?[/?][^\s<>\"'`|)\]]+")
 #: A target of a link that is no plain address, and signs of an address that are written in another way.
@@ -188,6 +191,32 @@ def repair_prompt(raw: str, citations: Iterable[Citation], book: SourceBook) -> 
     passages = dict.fromkeys(f"- [{one.number}] {passage}" for one, passage in near if passage)
     parts = ("The answer:", raw, "Not carried by their sources:", "\n".join(doubts), "What the sources say there:")
     return "\n\n".join((*parts, "\n".join(passages)))
+
+
+def check_report(text: str, book: SourceBook) -> tuple[int, list[str]]:
+    """How many marks of a written report were held against what this turn has read, and what is wrong, a line each.
+
+    A number means the page that the report's own list of sources gives it (`[3] Title, https://…`), else the source of
+    the turn. CPU-bound.
+    """
+    listed = {int(one[1]): _trimmed(one[2]) for one in _LISTED.finditer(text)}
+    by_url, by_number = {_plain(one.url): one for one in book.all}, {one.number: one for one in book.all}
+    own, unread, text = SourceBook(), list[str](), _LISTED.sub("", text)
+    for number in sorted({number for mark in find_marks(text) for number in mark.numbers}):
+        url = listed.get(number)
+        source = by_url.get(_plain(url)) if url else by_number.get(number)
+        if source is None or not book.text(source.number):
+            unread.append(
+                f"[{number}]: {url or 'it has no entry in the list of sources, and'} was not read in this turn"
+            )
+        else:
+            own.restore(replace(source, number=number), book.text(source.number))
+    known = {one.number for one in own.all}
+    answer = MarkedAnswer(own, lambda _: True)
+    answer.mark(text, 0)
+    judged = [one for one in answer.citations if one.number in known]
+    wrong = [f"[{one.number}] “{one.claim}”: {one.missing}" for one in judged if one.missing]
+    return len(judged), unread + wrong
 
 
 def _judge(book: SourceBook) -> CitationJudge:
