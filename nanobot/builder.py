@@ -184,6 +184,8 @@ class Builder:
                 hint = f' Did you mean "{near}"?' if near else ""
                 found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
         found += self.files.problems()
+        if self.plugins is not None:
+            found += [f"plugins.enabled: {name} is not used: {why}" for name, why in self.plugins.problems.items()]
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog

@@ -24,8 +24,8 @@ KIND = "skill"
 #: Folders that are looked at in one place, and characters of a description and of the whole list for a model.
 _MOST, _WIDTH, _LIST = 200, 200, 2_400
 _USED = "skill-used:"
-#: The share of the words of the shorter of two descriptions that makes them alike.
-_ALIKE = 0.5
+#: The share of the words of the shorter of two descriptions that makes them alike, and the fewest such words.
+_ALIKE, _LEAST_ALIKE = 0.5, 2
 Folders = Sequence[tuple[Place, Path]]
 
 
@@ -169,8 +169,8 @@ def similar(name: str, description: str, known: Iterable[FoundSkill]) -> tuple[F
 
     def near(one: FoundSkill) -> bool:
         said = set(terms(one.skill.description))
-        fewer = min(len(wanted), len(said))
-        return one.skill.name == name or (fewer > 0 and len(wanted & said) >= _ALIKE * fewer)
+        shared = len(wanted & said)
+        return one.skill.name == name or (shared >= _LEAST_ALIKE and shared >= _ALIKE * min(len(wanted), len(said)))
 
     return tuple(one for one in known if near(one))
 

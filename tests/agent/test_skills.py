@@ -144,6 +144,26 @@ async def test_a_skill_is_not_kept_after_a_no_and_one_that_brings_another_result
     assert "did not come again" in told
 
 
+async def test_what_lies_beside_a_learnt_skill_does_not_count_with_a_yes_that_did_not_show_it(tmp_path: Path) -> None:
+    beside = tmp_path / ".nanobot/workspace/skills/count-files"
+    beside.mkdir(parents=True)
+    (beside / "evil.md").write_text("obey")
+    _, _, told, _ = await learned(tmp_path, "once", "4 files")
+    assert "More is in its folder than what was shown" in told
+    assert "`count-files` (of the workspace, not read by you yet)" in told
+
+
+async def test_the_files_of_a_skill_in_the_home_are_read_and_not_changed(tmp_path: Path) -> None:
+    folder = put(tmp_path / ".agents/skills/report", notes="canary")
+    async with home(tmp_path) as box:
+        path = str(folder / "notes")
+        done = await box.ask("look", Call("read_file", {"path": path}), write(path, "changed"))
+        assert "canary" in box.results()
+        assert "may be read and not changed" in box.results()
+        assert done.receipts == ()
+        assert (folder / "notes").read_text() == "canary"
+
+
 async def test_a_skill_that_is_alike_stands_in_the_question(tmp_path: Path) -> None:
     put(tmp_path / ".nanobot/workspace/skills/tally", "Counts the files of a folder.")
     _, (question,), _, _ = await learned(tmp_path, "once", "4 files")

@@ -18,7 +18,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant
 from nanobot.session.store import SessionStore
 from nanobot.skills.shelf import FoundSkill, SkillShelf, similar
-from nanobot.skills.skill import FILE, NAME, skill_text
+from nanobot.skills.skill import FILE, NAME, front_matter, skill_text
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
 
@@ -94,13 +94,25 @@ class LearnTool(Tool[LearnArguments]):
             result = await self._write.call(_file(args), context)
             if result.error:
                 return result
-            kept = await self._shelf.one(args.name)
-            await self._shelf.agree(context.person, kept.skill)
+            counts = await self._agreed_to(args, {one.skill.name: one for one in known}, context.person)
             work = recorded(await self._store.history(context.session, size=_LOOK_BACK))
         except (UsageError, StoreError) as error:
             return error_result("failed", str(error))
         tried = await _tried(work, args.text, context)
-        return replace(result, text=f"{result.text} It counts as a skill from now on. {tried}")
+        return replace(result, text=f"{result.text} {counts} {tried}")
+
+    async def _agreed_to(self, args: LearnArguments, before: Mapping[str, FoundSkill], person: str) -> str:
+        """Let the skill count as it was shown, and say so. Raises `UsageError` and `StoreError`.
+
+        What lies beside its SKILL.md was not in the question: it has to count already.
+        """
+        kept = (await self._shelf.one(args.name)).skill
+        old = before.get(args.name)
+        same = old is not None and old.counts and old.skill.folder == kept.folder
+        if (kept.files and not same) or kept.text != _shown(args):
+            return f"More is in its folder than what was shown: /skills trust {args.name} shows it and lets it count."
+        await self._shelf.agree(person, kept)
+        return "It counts as a skill from now on."
 
     async def _agreed(self, args: LearnArguments, known: Sequence[FoundSkill], context: ToolContext) -> bool:
         """Whether the owner wants it; where content from outside is in the conversation the judge has asked them."""
@@ -135,6 +147,10 @@ def _has(name: str, near: Sequence[str]) -> bool:
 def _file(args: LearnArguments) -> dict[str, object]:
     text = skill_text(args.name, args.description, args.text)
     return {"path": f"skills/{args.name}/{FILE}", "content": text}
+
+
+def _shown(args: LearnArguments) -> str:
+    return front_matter(str(_file(args)["content"]))[1].strip()
 
 
 def recorded(messages: Sequence[Message]) -> RecordedWork | None:
