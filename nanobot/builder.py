@@ -278,7 +278,7 @@ class Builder:
             ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
         self.files.begin()
         self._ledger = ledger
-        self.library.store = ledger.sessions
+        self.library.ledger = ledger
         self.skills.ledger = ledger
         if not self._launch.ephemeral:
             self.appointments = cache(partial(self._appointments, ledger))
@@ -377,6 +377,9 @@ class Builder:
             offered_models=self.offered_models,
             undo=self.files.undo,
             trust=self.files.trust,
+            known=self.library.known,
+            forget=self.library.forget,
+            forgets=self.library.forgets,
             changes_since=self.files.changes_since,
             undo_since=self.files.undo_since,
             keep_result=None if self._launch.ephemeral else self.files.keep_result,

@@ -64,6 +64,7 @@ class AgentServices(Struct, frozen=True):
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
     line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
+    `known` lists what is noted of a person, `forget` takes some of it away, and `forgets` tells what they took away.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
@@ -87,6 +88,9 @@ class AgentServices(Struct, frozen=True):
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
     changes_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
     keep_result: KeepResult | None = None
     undo_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
@@ -286,6 +290,16 @@ class ChatControl:
         if self._services.trust is None:
             raise UsageError("There are no files here.")
         return await self._services.trust(message, name)
+
+    async def known(self, message: InboundMessage, words: str) -> str:
+        if self._services.known is None:
+            raise UsageError("There is no memory here.")
+        return await self._services.known(message, words)
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        if self._services.forget is None:
+            raise UsageError("There is no memory here.")
+        return await self._services.forget(message, words)
 
     async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
         """Say in the chats of a channel, once, which of their commands ended with an earlier process."""

@@ -12,7 +12,16 @@ from msgspec.structs import replace
 from nanobot.agent.answer_text import AnswerText
 from nanobot.agent.context import BYTES_PER_TOKEN, estimate_all, estimate_text, trim
 from nanobot.agent.history import Past, flatten, normalize, unique_ids
-from nanobot.agent.memory.compaction import FULL, LEAST_SAVED, TAIL, Compacted, shown_of, sum_up, words_for
+from nanobot.agent.memory.compaction import (
+    FULL,
+    LEAST_SAVED,
+    TAIL,
+    Compacted,
+    shown_of,
+    sum_up,
+    without_forgotten,
+    words_for,
+)
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ContextCompacted, Notice, StepStarted
 from nanobot.errors import ProviderError
@@ -108,7 +117,10 @@ class Conversation:
         able = turn.store is not None and turn.message.direct and turn.provider.info.capabilities.language_model
         if turn.store is None or not able or turn.messages or turn.prompt.summing is None:
             return None
-        shown = shown_of(await turn.store.records(turn.session, size=past.size), turn.authority, turn.session)
+        records = await turn.store.records(turn.session, size=past.size)
+        if turn.prompt.forgets is not None:
+            records = without_forgotten(records, await turn.prompt.forgets())
+        shown = shown_of(records, turn.authority, turn.session)
         task, tail = turn.prompt.summing(words_for(self.window)), int(self.window * TAIL)
         try:
             made = await sum_up(shown, self._ask_for_summary, task, room=self.aside_room, tail=tail, focus=focus)

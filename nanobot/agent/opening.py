@@ -1,6 +1,7 @@
 """How a turn begins: it takes its session, and what its model is told is gathered."""
 
 import asyncio
+from functools import partial
 
 from loguru import logger
 
@@ -59,6 +60,7 @@ class Opening:
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
         folder = folder_of(message, turn.authority)
+        owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
         system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder, skills=skills)
         turn.prompt = Prompt(
@@ -68,6 +70,7 @@ class Opening:
             await self._tail(turn, window),
             await self._services.private(message.address.key),
             context.summing,
+            partial(self._services.forgets, owner) if self._services.forgets is not None else None,
         )
         turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))
         turn.addresses = chat.addresses.copy() if message.aside else chat.addresses

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from loguru import logger
@@ -138,7 +139,8 @@ class Prompt(Struct, frozen=True):
     """What a turn begins with.
 
     `opening` is what the person said, `past` what came before; `system` is stable, `tail` changes. `privacy` is what
-    the chat has set. `summing` gives the task of a request that sums up the conversation in so many words.
+    the chat has set. `summing` gives the task of a request that sums up the conversation in so many words;
+    `forgets` tells what (a text, and when it was said) the person wants in no summary any more.
     """
 
     opening: tuple[UserMessage, ...] = ()
@@ -147,6 +149,7 @@ class Prompt(Struct, frozen=True):
     tail: str = ""
     privacy: bool = False
     summing: Callable[[int], str] | None = None
+    forgets: Callable[[], Awaitable[Callable[[str, datetime], bool]]] | None = None
 
 
 class Turn(Struct, eq=False):

@@ -85,6 +85,7 @@ def builtin_router(
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
         Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
+        *_MEMORY,
         Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
@@ -92,7 +93,6 @@ def builtin_router(
         *_skills_commands(skills),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
-        Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
         Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),
     ):
@@ -136,6 +136,7 @@ def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]
     return (
         Command("people", "Show who may talk and what each may do, or change it", show_people, _PEOPLE, roles=_OWNER),
         Command("invite", "Make a link that lets somebody in", invite, "[user|guest]", roles=_OWNER),
+        Command("whoami", "Show your id, your role and this chat", _whoami, roles=_EVERYONE),
     )
 
 
@@ -325,6 +326,27 @@ async def _trust(ctx: CommandContext) -> None:
     if not ctx.for_owner_alone:
         raise UsageError("Files are yours alone, and others read along here. Ask in your own chat.")
     await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
+
+
+async def _memory(ctx: CommandContext) -> None:
+    _of_one_alone(ctx)
+    await ctx.reply(await ctx.control.known(ctx.message, ctx.args.strip()))
+
+
+async def _forget(ctx: CommandContext) -> None:
+    _of_one_alone(ctx)
+    await ctx.reply(await ctx.control.forget(ctx.message, ctx.args.strip()))
+
+
+def _of_one_alone(ctx: CommandContext) -> None:
+    if not ctx.message.direct:
+        raise UsageError("What is noted of you is yours alone, and others read along here. Ask in your own chat.")
+
+
+_MEMORY = (
+    Command("memory", "Show what is noted of you, and where each line came from", _memory, "[words]"),
+    Command("forget", "Take something away that is noted of you", _forget, "<number|words>"),
+)
 
 
 async def _tasks(ctx: CommandContext) -> None:

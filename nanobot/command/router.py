@@ -114,6 +114,15 @@ class TurnControl(Protocol):
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
 
+    async def known(self, message: InboundMessage, words: str) -> str:
+        """What is noted of the person who writes, line by line, or what of it holds these words."""
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        """Take away what is noted of this person, by the number of its line or by words of it, and say what was done.
+
+        Raises `NanobotError` where that cannot be done.
+        """
+
     def tools(
         self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True, key: str = ""
     ) -> tuple[tuple[str, str, str], ...]:

@@ -60,6 +60,7 @@ _UPDATE = Word(
 )
 _MCP = Word("mcp", ("mcp", "list"))
 _LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
+_MEMORY = Word("memory")
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
 _SKILLS = Word("skills", ("skill", "list"))
 _SCHEDULE = Word("schedule", ("schedule", "list"))
@@ -87,6 +88,7 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("exit", "quit", "q", ":q"), _LEAVE),
     "mcp": _MCP,
     **dict.fromkeys(("library", "documents"), _LIBRARY),
+    "memory": _MEMORY,
     **dict.fromkeys(("skill", "skills"), _SKILLS),
     **dict.fromkeys(("schedule", "cron", "reminders", "appointments"), _SCHEDULE),
     "chat": Word(arguments=("agent",)),

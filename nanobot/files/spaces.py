@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
@@ -75,6 +76,13 @@ class FileSpaces:
     def may(self, person: FileUser) -> bool:
         """Whether a person has files here."""
         return person.direct and (person.role == "owner" or (person.role == "user" and person.granted))
+
+    def own(self, person: FileUser) -> FileStore:
+        """The files of a person for what they do by themselves, without a model: also where they were granted none.
+
+        Raises `PathError` for guests, and in groups.
+        """
+        return self.of(replace(person, granted=True))
 
     def receive(self, person: FileUser, source: Path, name: str) -> str:
         """Copy a file that somebody sent into the inbox of a person, as content from outside; its path there.

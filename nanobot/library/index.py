@@ -189,6 +189,33 @@ class LibraryIndex:
         values = (kind,) if owner is None else (kind, owner)
         return self._run(lambda db: tuple(_document(row) for row in db.execute(query, values)))
 
+    def rows(self, kind: Kind, owner: str, wanted: Callable[[DocumentPart], bool]) -> tuple[int, ...]:
+        """The passages of a kind and an owner that are `wanted`, for `remove`."""
+        query = (
+            "SELECT part.id, text, place, at, outside FROM part JOIN document ON document.id = part.document "
+            "WHERE kind = ? AND owner = ?"
+        )
+
+        def work(db: sqlite3.Connection) -> tuple[int, ...]:
+            found = db.execute(query, (kind, owner))
+            return tuple(row for row, text, *rest in found if wanted(DocumentPart(_unpacked(text), *rest)))
+
+        return self._run(work)
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Forget single passages. One that was added anew meanwhile has another number."""
+        gone = list(rows)
+
+        def work(db: sqlite3.Connection) -> None:
+            for row in gone:
+                found = db.execute(_PART, (row,)).fetchone()
+                if found is not None:
+                    *document, place, _, _, text = found
+                    _clear_part(db, row, _document(document), place, text)
+
+        if gone:
+            self._run(work, write=True)
+
     def count(self, kind: Kind) -> int:
         """The passages of a kind."""
         query = "SELECT count(*) FROM part JOIN document ON document.id = part.document WHERE kind = ?"
@@ -338,9 +365,13 @@ def _clear(db: sqlite3.Connection, document: Document) -> None:
     was = replace(document, title=str(known[1]))
     rows = db.execute("SELECT id, place, text FROM part WHERE document = ?", (known[0],)).fetchall()
     for row, place, text in rows:
-        words = _counted(was, DocumentPart(_unpacked(text), place))
-        db.execute("INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (row, words))
-    db.execute("DELETE FROM part WHERE document = ?", (known[0],))
+        _clear_part(db, row, was, place, text)
+
+
+def _clear_part(db: sqlite3.Connection, row: int, document: Document, place: str, text: bytes) -> None:
+    words = _counted(document, DocumentPart(_unpacked(text), place))
+    db.execute("INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (row, words))
+    db.execute("DELETE FROM part WHERE id = ?", (row,))
 
 
 def _add(db: sqlite3.Connection, document: Document, counted: Iterable[tuple[DocumentPart, str]]) -> None:

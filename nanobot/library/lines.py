@@ -102,6 +102,12 @@ def replaced(text: str, old: str, fact: str, day: date, origin: str) -> str:
     return "\n".join(all_lines) + "\n"
 
 
+def without(text: str, places: Iterable[int]) -> str:
+    """The file without these lines."""
+    gone = set(places)
+    return "".join(line for place, line in enumerate(text.splitlines(keepends=True)) if place not in gone)
+
+
 def fitting(text: str, limit: int) -> tuple[str, int]:
     """What of a memory file may stand in a prompt of `limit` characters: the pinned lines and the newest ones, in their
     order and with their headings; and how many other lines there are."""

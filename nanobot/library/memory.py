@@ -51,6 +51,13 @@ class MemoryFiles:
                 self._index.put(Document("memory", owner, name, state=state), parts)
         self._index.drop(one for name, one in known.items() if name not in there)
 
+    def texts(self, owner: str) -> Iterator[tuple[str, str, bool]]:
+        """The files of a person: name, text, and whether content from outside stands in it."""
+        folder = folder_of_owner(self._workspace, owner)
+        marked, roots = self._foreign_below(folder.resolve()), Roots((Root(folder),))
+        for name, _ in _files(folder):
+            yield name, _text(roots, name), str(roots.workspace / name) in marked
+
     def beside(self, question: str, owner: str, shown: frozenset[str]) -> tuple[FoundPart, ...]:
         """The few lines that fit a question well, best first; none from outside, and none of files that are `shown`."""
         self.refresh(owner)

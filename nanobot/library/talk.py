@@ -7,11 +7,12 @@ said; where nobody can tell, it is left out. Results of tools are not taken in: 
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from nanobot.library.forgotten import Forgets, ForgottenFacts
 from nanobot.library.index import Document, DocumentPart, LibraryIndex
 from nanobot.library.sections import pieces
 from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
@@ -48,11 +49,14 @@ class _SessionPlace(Struct, frozen=True):
 
 
 class Conversations:
-    """Brings what a store keeps into the index, from where it stopped the last time."""
+    """Brings what a store keeps into the index, from where it stopped the last time, but for what people wanted
+    forgotten, as `gone` has it."""
 
-    def __init__(self, store: SessionStore, index: LibraryIndex) -> None:
+    def __init__(self, store: SessionStore, index: LibraryIndex, gone: ForgottenFacts | None = None) -> None:
         self._store = store
         self._index = index
+        self._gone = gone
+        self._forgets: Mapping[str, Forgets] = {}  # by owner, as it was at the last look
         self._one = asyncio.Lock()
 
     async def catch_up(self, seconds: float) -> bool:
@@ -62,6 +66,7 @@ class Conversations:
         """
         end = time.monotonic() + seconds
         async with self._one:
+            self._forgets = await self._gone.all() if self._gone is not None else {}
             looked = await asyncio.to_thread(self._index.progress, _LOOKED)
             last = looked
             for session in await self._store.changed(datetime.fromisoformat(looked) - _OVERLAP if looked else EVER):
@@ -97,7 +102,9 @@ class Conversations:
             place = _after(place, session.key, record)
             own = record.kind == "message" and record.turn != COPIED  # a branch begins with what is known already
             if place.owner != _NOBODY and own:
-                said[place.owner] += _parts(record, outside=place.outside)
+                forgets = self._forgets.get(place.owner)
+                parts = _parts(record, outside=place.outside)
+                said[place.owner] += [one for one in parts if forgets is None or not forgets(one.text, record.at)]
         added = [(Document("talk", owner, session.id, session.title), parts) for owner, parts in said.items()]
         self._index.follow(name, seen, str(place), added)
 

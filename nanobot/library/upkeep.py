@@ -9,9 +9,7 @@ from pathlib import Path
 from loguru import logger
 
 from nanobot.errors import NanobotError
-from nanobot.library.index import LibraryIndex
 from nanobot.library.talk import Conversations
-from nanobot.session.store import SessionStore
 from nanobot.utils.processes import run_program
 
 #: Seconds after the start, so that nobody's first answer waits for it; most seconds of one reading.
@@ -28,13 +26,12 @@ class LibraryUpkeep:
 
     def __init__(
         self,
-        index: LibraryIndex,
-        store: SessionStore,
+        conversations: Conversations,
         minutes: float,
         arguments: Sequence[str] | None,
         env: Mapping[str, str],
     ) -> None:
-        self._conversations = Conversations(store, index)
+        self._conversations = conversations
         self._seconds = minutes * 60
         self._arguments = arguments
         self._env = {**env, "PYTHONPATH": str(_PACKAGE)}

@@ -70,6 +70,10 @@ COPIED, _BRANCH = "(copied)", "branch"
 _END = 2**31 - 1
 
 
+#: In the place of a turn: what a person wanted forgotten was taken out of the summary before this one.
+FORGOTTEN = "forgotten"
+
+
 class Record(Struct, frozen=True):
     """One line of a transcript. `seq` counts from 1 within its session; `at` is UTC.
 

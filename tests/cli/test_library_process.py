@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nanobot.library.index import LibraryIndex
+from nanobot.library.talk import Conversations
 from nanobot.library.upkeep import LibraryUpkeep
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
@@ -48,7 +49,8 @@ async def test_a_program_that_stays_has_changed_documents_read_by_another(tmp_pa
     (folder / "a.md").write_text("The heron eats fish.")
     store = SessionStore(MemoryDatabase())
     with closing(LibraryIndex(nanobot.home / "index.db")) as index:
-        upkeep = LibraryUpkeep(index, store, 0.0001, ("--config", str(nanobot.home / "config.json")), nanobot.env)
+        config = ("--config", str(nanobot.home / "config.json"))
+        upkeep = LibraryUpkeep(Conversations(store, index), 0.0001, config, nanobot.env)
         keeping = asyncio.create_task(upkeep.run(first=0))
         async with asyncio.timeout(100):
             while not index.search("heron", [("document", "")]):

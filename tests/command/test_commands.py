@@ -23,8 +23,8 @@ from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status new stop approve permissions model sessions resume compact branch rewind retry btw".split()
-NAMES += "sources undo trust tasks tools mcp".split()
-NAMES += ["schedule", "skills", "learn", "usage", "people", "invite", "whoami", "privacy", "quit"]
+NAMES += "sources undo trust memory forget tasks tools mcp".split()
+NAMES += "schedule skills learn usage people invite whoami privacy quit".split()
 
 
 class Kept(SessionStore):
@@ -146,6 +146,12 @@ class Control:
 
     async def trust(self, message: InboundMessage, name: str) -> str:
         return f"{name or 'all'} for {message.sender.id}"
+
+    async def known(self, message: InboundMessage, words: str) -> str:
+        return f"known {words} of {message.sender.id}"
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        return f"forgot {words} of {message.sender.id}"
 
     def tools(
         self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True, key: str = ""

@@ -323,6 +323,11 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (KEYS, "test_grep_prints_no_line_of_them"),
         (KEYS, "test_a_command_in_a_sandbox_cannot_read_them"),
     ),
+    "Dated notes (": (
+        ("agent/tools/test_remember.py", "test_what_is_of_the_day_stands_in_the_note_of_the_day_and_not_in_the_prompt"),
+        ("agent/tools/test_known.py", "test_people_see_and_forget_their_own_and_guests_and_groups_nothing"),
+        ("agent/tools/test_recall.py", "test_what_one_person_said_is_never_found_by_another_a_group_or_a_guest"),
+    ),
     "The skills of a trusted folder": (
         (
             "skills/test_skill_files.py",

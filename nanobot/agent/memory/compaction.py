@@ -3,15 +3,17 @@
 Nothing is deleted: a summary is a record of its own, and an empty one takes it back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.context import estimate_all
 from nanobot.agent.history import forget_failures, seen_by
 from nanobot.agent.tools.base import Ask
 from nanobot.messages import ROLES, AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
-from nanobot.session.store import COPIED, Record, SessionStore
+from nanobot.session.store import COPIED, FORGOTTEN, Record, SessionStore
 from nanobot.utils.text import shorten
 
 #: The share of the model's window beyond which a conversation is summed up, and that which its last turns may keep.
@@ -24,6 +26,7 @@ _WORDS_A_THOUSAND, _FEWEST_WORDS, _MOST_WORDS = 20, 150, 1_500
 _RESULT, _SAID = 1_500, 12_000
 #: Requests for one summary; of what is longer than that the oldest part is left out.
 _MOST_PARTS = 6
+_TAKEN_AWAY = "[Taken away by the person.]"
 _EARLIER = "Summary of the earlier conversation, which is no longer shown:\n\n"
 
 
@@ -77,6 +80,20 @@ def shown_of(records: Sequence[Record], role: Role, session: str) -> Shown:
     return Shown(summary, tuple((seq, turn) for seq, turn in shown if turn))
 
 
+def without_forgotten(records: Sequence[Record], forgets: Callable[[str, datetime], bool]) -> tuple[Record, ...]:
+    """The records without the words and calls of messages that hold what the person has taken away."""
+
+    def holds(record: Record) -> bool:
+        message = record.message
+        calls = [call.arguments for call in message.calls] if isinstance(message, AssistantMessage) else []
+        return record.kind == "message" and any(forgets(text, record.at) for text in (message.text, *calls))
+
+    return tuple(
+        replace(record, message=replace(record.message, content=(Text(_TAKEN_AWAY),))) if holds(record) else record
+        for record in records
+    )
+
+
 def words_for(window: int) -> int:
     """How long a summary may be in a window of so many tokens."""
     return max(_FEWEST_WORDS, min(_MOST_WORDS, window // 1_000 * _WORDS_A_THOUSAND))
@@ -111,8 +128,9 @@ async def take_back(store: SessionStore, session: str) -> int:
     """
     hiding = await store.hiding(session)
     newest = hiding[-1] if hiding else None
-    copied = newest is not None and newest.turn == COPIED  # what a branch begins with: there is nothing before it
-    if newest is None or copied or newest.kind == "reset" or not newest.message.content:
+    # Before what a branch begins with there is nothing, and what the person wanted forgotten does not come back.
+    lasting = newest is not None and newest.turn in (COPIED, FORGOTTEN)
+    if newest is None or lasting or newest.kind == "reset" or not newest.message.content:
         return 0
     since = await store.records(session, after=newest.seq)
     if any(isinstance(one.message, ToolMessage) and one.message.receipt for one in since):

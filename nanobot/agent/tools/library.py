@@ -44,10 +44,12 @@ class RecallTool(Tool[FindArguments]):
     argument_aliases: ClassVar[Mapping[str, str]] = _NAMES
     Arguments = FindArguments
 
-    def __init__(self, index: LibraryIndex, store: SessionStore, memory: MemoryFiles | None, zone: tzinfo) -> None:
+    def __init__(
+        self, index: LibraryIndex, store: SessionStore, talk: Conversations, memory: MemoryFiles | None, zone: tzinfo
+    ) -> None:
         self._index = index
         self._store = store
-        self._talk = Conversations(store, index)
+        self._talk = talk
         self._memory = memory
         self._zone = zone
 

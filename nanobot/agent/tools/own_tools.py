@@ -35,11 +35,10 @@ from nanobot.config.paths import PEOPLE, Paths, folder_name
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema import LibraryConfig
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
-from nanobot.errors import NanobotError, SkipTool
+from nanobot.errors import NanobotError, SkipTool, UsageError
 from nanobot.messages import Role
 from nanobot.security.projects import Project, counts
 from nanobot.session.ledger import Ledger
-from nanobot.session.store import SessionStore
 from nanobot.utils.host import shipped
 
 if TYPE_CHECKING:
@@ -48,8 +47,11 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.files.read import ReadFileTool
     from nanobot.agent.tools.message import Messenger
     from nanobot.files.spaces import FileSpaces, FileUser
+    from nanobot.library.forgotten import Forgets
     from nanobot.library.index import LibraryIndex
+    from nanobot.library.known import KnownFacts
     from nanobot.library.memory import MemoryFiles
+    from nanobot.library.talk import Conversations
     from nanobot.security.paths import Root
     from nanobot.security.sandbox import Sandbox
     from nanobot.skills.shelf import SkillShelf
@@ -320,7 +322,7 @@ class LibraryTools:
     """What finds text at hand, and notes it: recall, library and remember, and lines of memory beside a question.
 
     They share the one `index`, a file, or None where nothing is kept. The memory files of people are below `memory`, or
-    None where they are not to be read. `zone` is that of the person; `store` holds the conversations.
+    None where they are not to be read. `zone` is that of the person; `ledger` holds the conversations.
     """
 
     def __init__(
@@ -331,7 +333,7 @@ class LibraryTools:
         self._folder = memory
         self._files = files
         self._zone = zone
-        self.store: SessionStore | None = None
+        self.ledger: Ledger | None = None
         self._lock = threading.Lock()
         self._index: LibraryIndex | None = None
 
@@ -362,9 +364,9 @@ class LibraryTools:
     def _recall(self) -> ToolLike:
         from nanobot.agent.tools.library import RecallTool
 
-        if self.store is None:
+        if self.ledger is None:
             raise SkipTool("there are no conversations")
-        return RecallTool(self.index, self.store, self._memory, self._zone)
+        return RecallTool(self.index, self.ledger.sessions, self._talk(self.ledger), self._memory, self._zone)
 
     def _library(self) -> ToolLike:
         from nanobot.agent.tools.library import LibraryTool
@@ -391,10 +393,40 @@ class LibraryTools:
         """Keep the index up to date until cancelled: conversations, and the documents that `config` names."""
         from nanobot.library.upkeep import LibraryUpkeep
 
-        if self._file is None or self.store is None:
+        if self._file is None or self.ledger is None:
             return
         named = ("--config", str(config)) if self._config.folders else None
-        await LibraryUpkeep(self.index, self.store, self._config.minutes, named, env).run()
+        await LibraryUpkeep(self._talk(self.ledger), self._config.minutes, named, env).run()
+
+    def _talk(self, ledger: Ledger) -> "Conversations":
+        from nanobot.library.forgotten import ForgottenFacts
+        from nanobot.library.talk import Conversations
+
+        return Conversations(ledger.sessions, self.index, ForgottenFacts(ledger))
+
+    async def known(self, message: InboundMessage, words: str) -> str:
+        """What is noted of the person who writes this message, as `KnownFacts.shown` has it."""
+        return await self._facts().shown(_user_of(message), words)
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        """Take something away of what is known of this person, as `KnownFacts.forget` has it."""
+        chat = f"{message.address.key} {message.sender.id}"
+        return await self._facts().forget(_user_of(message), chat, words)
+
+    def _facts(self) -> "KnownFacts":
+        from nanobot.library.forgotten import ForgottenFacts
+        from nanobot.library.known import KnownFacts
+
+        if self._file is None or self.ledger is None or self._memory is None:
+            raise UsageError("There is no memory here: nothing of this talk is kept, or the folder is not trusted.")
+        gone = ForgottenFacts(self.ledger)
+        return KnownFacts(self._files.spaces, self._memory, self.index, self.ledger.sessions, gone)
+
+    async def forgets(self, owner: str) -> "Forgets":
+        """What a person, or the owner as the empty one, has taken away. Raises `StoreError`."""
+        from nanobot.library.forgotten import ForgottenFacts
+
+        return await ForgottenFacts(self.ledger).forgets(owner) if self.ledger is not None else lambda _text, _at: False
 
     async def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
         """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty."""

@@ -1,0 +1,131 @@
+"""What is known of a person is shown line by line, and taken away everywhere."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.messages import Text, UserMessage
+from tests.agent.tools.library import OWNER, TERMINAL, Speaking, speaking
+from tests.agent.tools.test_remember import BO, BO_CHAT, CY_CHAT, GROUP, GUEST, GUEST_CHAT, UNGRANTED, note, remember
+
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+async def command(room: Speaking, text: str, at: Address = TERMINAL, by: Sender = OWNER, *, direct: bool = True) -> str:
+    """What a command replies last."""
+    done = await room.bot.loop.process(InboundMessage(at, by, text, direct=direct))
+    return done.text
+
+
+async def test_U22_memory_shows_each_line_with_its_file_day_and_origin(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        assert "Nothing is noted of you." in await command(room, "/memory"), "what is shipped tells nothing of anybody"
+        await room.say("I am allergic to hazelnuts.", remember("Allergic to hazelnuts."))
+        await room.say("The plumber comes at 4.", remember("The plumber comes at 4.", today=True))
+        with (room.workspace / "USER.md").open("a", encoding="utf-8") as file:
+            file.write("- Name: Ann\n")
+        shown = await command(room, "/memory")
+        assert "1. Name: Ann (USER.md)" in shown
+        assert f"2. The plumber comes at 4. (memory/{TODAY}.md, {TODAY}, terminal)" in shown
+        assert f"3. Allergic to hazelnuts. (memory/MEMORY.md, {TODAY}, terminal)" in shown
+        assert "plumber" not in await command(room, "/memory hazelnuts")
+
+
+async def test_U30_what_is_forgotten_is_in_no_file_recall_summary_or_title_and_the_file_comes_back(
+    tmp_path: Path,
+) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("My PIN word is marmot, mind it.", remember("The PIN word is marmot."), "I'll remember: marmot.")
+        await room.say("The boiler was serviced by Kowalski.", "Noted.")
+        old = await room.bot.sessions.current(TERMINAL.key)
+        summary = UserMessage((Text("Summary\n\n- The PIN word is marmot.\n- The boiler: Kowalski."),), kind="notice")
+        await room.bot.sessions.compact(old.id, summary, 0)
+        assert "marmot" in await room.find("recall", "PIN word")
+        said = await command(room, "/forget PIN marmot")
+        assert "Forgotten: The PIN word is marmot. (memory/MEMORY.md)" in said
+        assert "Summaries without it now: 1" in said
+        assert "Transcripts are kept as they are" in said
+        assert "marmot" not in note(room)
+        found = await room.find("recall", "what is the PIN word")
+        assert "marmot" not in found
+        assert "Kowalski" in await room.find("recall", "who serviced the boiler")
+        await room.bot.sessions.resume(TERMINAL.key, old.id)
+        await room.say("Hello again.")
+        assert "marmot" not in room.told
+        assert "The boiler: Kowalski." in room.told
+        listed = [one.title for one in await room.bot.sessions.list(TERMINAL.key)]
+        assert not any("marmot" in title for title in listed)
+        for path in room.home.glob("index.db*"):
+            path.unlink()
+        assert "marmot" not in await room.find("recall", "what is the PIN word"), "nor in an index that is made anew"
+        undone = await room.bot.loop.undo(InboundMessage(TERMINAL, OWNER, "/undo", direct=True))
+        assert "MEMORY.md" in undone
+        assert "marmot" in note(room)
+
+
+async def test_what_is_said_again_after_it_was_forgotten_counts_again(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("My PIN word is marmot.")
+        await command(room, "/forget PIN word marmot")
+        assert "marmot" not in await room.find("recall", "PIN word")
+        await room.bot.sessions.start(TERMINAL.key)
+        await room.say("My PIN word is marmot after all.")
+        assert "marmot after all" in await room.find("recall", "PIN word")
+
+
+async def test_words_that_fit_several_lines_take_none_away_before_one_is_named(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("Tea.", remember("Likes green tea."))
+        await room.say("Tea.", remember("Drinks tea at five."))
+        assert "2 lines hold that" in await command(room, "/forget tea")
+        assert note(room).count("tea") == 2
+        assert "Forgotten: Drinks tea at five." in await command(room, "/forget 2")
+        assert "Forgotten: Likes green tea." in await command(room, "/forget all tea")
+        assert "tea" not in note(room)
+        assert "There is no line 7." in await command(room, "/forget 7")
+        assert "Name what is to be forgotten" in await command(room, "/forget")
+
+
+async def test_people_see_and_forget_their_own_and_guests_and_groups_nothing(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("My word is canary-owner.", remember("The word is canary-owner."))
+        await room.say("My word is canary-bo.", remember("The word is canary-bo."), at=BO_CHAT, by=BO)
+        assert "canary-bo" in await command(room, "/memory", BO_CHAT, BO)
+        shown = {
+            "bo": await command(room, "/memory", BO_CHAT, BO),
+            "cy": await command(room, "/memory", CY_CHAT, UNGRANTED),
+            "guest": await command(room, "/memory", GUEST_CHAT, GUEST),
+            "group": await command(room, "/memory", GROUP, OWNER, direct=False),
+            "owner": await command(room, "/memory"),
+        }
+        words = {"canary-owner", "canary-bo"}
+        assert {who: {word for word in words if word in text} for who, text in shown.items()} == {
+            "bo": {"canary-bo"},
+            "cy": set(),
+            "guest": set(),
+            "group": set(),
+            "owner": {"canary-owner"},
+        }
+        assert "canary" not in await command(room, "/forget canary", CY_CHAT, UNGRANTED)
+        assert "Forgotten" not in await command(room, "/forget word", GROUP, OWNER, direct=False)
+        await command(room, "/forget canary bo", BO_CHAT, BO)
+        assert "canary-bo" not in note(room, "people/telegram-2")
+        assert "canary-owner" in note(room)
+        found = await room.find("recall", "canary word")
+        assert "canary-owner" in found, "the owner's own is still found"
+
+
+async def test_a_later_summary_holds_nothing_that_was_forgotten_before(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("My PIN word is marmot.", remember("The PIN word is marmot."))
+        for number in range(4):
+            await room.say(f"Something else, number {number}.")
+        await command(room, "/forget PIN word marmot")
+        done = await room.bot.loop.process(InboundMessage(TERMINAL, OWNER, "boiler", direct=True, cause="compaction"))
+        assert done.outcome == "completed"
+        asked = [json.dumps(one.body, ensure_ascii=False) for one in room.model.requests[-2:]]
+        summing = next(text for text in asked if "You sum up" in text)
+        assert "Something else, number 1." in summing
+        assert not re.search("marmot", summing)
