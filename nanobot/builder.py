@@ -340,15 +340,15 @@ class Builder:
 
     def context(self) -> ContextBuilder:
         project = self._launch.project
-        beside = project.folder if project is not None and not project.workspace else None
-        beside = beside if beside is not None and counts(beside, project) else None
+        beside = project is not None and not project.workspace and counts(project.folder, project)
         return ContextBuilder(
             self._steering,
             zone=zone_of(self.defaults.timezone, self._env),
             files=self._loaded.config.tools.profile != "web",
             foreign_below=self.files.foreign_below,
             doubted=self.files.doubted,
-            project=beside,
+            shared=self.files.person / ".agents",
+            project=(*project.above, project.folder) if project is not None and beside else (),
         )
 
     def services(self, bus: MessageBus, provider: LLMProvider, shared: SharedServices) -> AgentServices:

@@ -40,6 +40,8 @@ PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 _TEMPLATES = 1_000
 #: Most characters that one file may bring.
 _FILE_LIMIT = 20_000
+#: Bytes that all AGENTS.md may bring together, and those that each may at least.
+_INSTRUCTIONS, _LEAST_INSTRUCTIONS = 32_768, 500
 
 IMAGE_TOKENS = 1_500
 #: Bytes of a PDF that a model reads by itself for which another such picture is counted.
@@ -71,6 +73,14 @@ class ContextFile(Struct, frozen=True):
         return f"\n\n[Cut: {self.name} is longer than what is shown.]" if self.cut else ""
 
 
+class Instructions(Struct, frozen=True):
+    """What one folder tells the agent; `shared`: it is told to all agents of the owner."""
+
+    folder: Path
+    file: ContextFile
+    shared: bool = False
+
+
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -79,9 +89,10 @@ class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
     The prefix depends on files alone, so it stays the same
-    byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files. `project`
-    is another folder in which the owner works, and whose instructions they trust. `doubted` names the files that a
-    command which runs may have written: no prompt is made from them. All that builds a prompt waits for the disk.
+    byte for byte until somebody edits one. `zone` is that of the person. `files`: there are tools for files. `shared`
+    is the folder with the owner's instructions for all agents; `project` are the folders, from its top down to where
+    the owner works, of a project whose instructions they trust. `doubted` names the files that a command which runs may
+    have written: no prompt is made from them. All that builds a prompt waits for the disk.
     """
 
     def __init__(
@@ -93,12 +104,14 @@ class ContextBuilder:
         clock: Callable[[], datetime] = _utc_now,
         foreign_below: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
         doubted: Callable[[Iterable[Path]], frozenset[Path]] = lambda _: frozenset(),
-        project: Path | None = None,
+        shared: Path | None = None,
+        project: tuple[Path, ...] = (),
     ) -> None:
         self.workspace = workspace
         self._foreign_below = foreign_below
         self._doubted = doubted
         self._files = files
+        self._shared = shared
         self._project = project
         self._clock = clock
         self._templates = PromptTemplates(workspace)
@@ -138,8 +151,10 @@ class ContextBuilder:
         found = self.files(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
         parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found]
-        if folder == "":
-            parts += self._instructions()
+        for one in self.instructions(window) if folder == "" else ():
+            head = "Instructions of the owner for all agents" if one.shared else "Instructions of this project"
+            where = f"{one.file.name} {'in' if one.shared else 'of the project in'} {one.folder}"
+            parts.append(f"## {head} ({where})\n\n{one.file.text}{one.file.note}")
         if skills:
             parts.append(f"## Skills (read one with `skill` before such work)\n\n{skills}")
         return "\n\n".join(parts)
@@ -154,21 +169,38 @@ class ContextBuilder:
 
     def foreign(self, *, role: Role, folder: str | None) -> tuple[str, ...]:
         """Labels of the files in `system` that were written while content from outside stood in a conversation."""
-        if self.workspace is None:
-            return ()
-        top = self.workspace.resolve()
-        marked = self._foreign_below(top)
+        top = self.workspace.resolve() if self.workspace is not None else Path()
+        marked = self._foreign_below(top) if self.workspace is not None else frozenset[str]()
         shown = [file.name for file in self.files(role=role, folder=folder)] if marked else []
         places = {name: top / (folder or "") / name if name in PERSONAL_FILES else top / name for name in shown}
-        return tuple(f"file {name}" for name, place in places.items() if str(place) in marked)
+        labels = [f"file {name}" for name, place in places.items() if str(place) in marked]
+        for one in self.instructions() if folder == "" else ():
+            path = one.folder.resolve() / one.file.name
+            labels += [f"file {path}"] if str(path) in self._foreign_below(path.parent) else []
+        return tuple(labels)
 
-    def _instructions(self) -> list[str]:
-        """What the project says in which the owner works."""
-        sure = (name for name in INSTRUCTIONS if self._is_sure(self._project, name))
-        found = (self._read(self._project, "", name, _FILE_LIMIT) for name in sure)
-        file = next(filter(None, found), None)
-        where = f"{file.name} of the project in {self._project}" if file is not None else ""
-        return [f"## Instructions of this project ({where})\n\n{file.text}"] if file is not None else []
+    def instructions(self, window: int = 0) -> tuple[Instructions, ...]:
+        """What AGENTS.md says besides that of the workspace, or CLAUDE.md where there is none: of the owner for all
+        agents, then of the project from its top down. All of them share a room, in which the nearest one is first.
+
+        These are for the owner's own turns alone.
+        """
+        room = min(_INSTRUCTIONS, window * BYTES_PER_TOKEN // 4 or _INSTRUCTIONS)
+        room -= sum(len(file.text.encode()) for file in self.files(window) if file.name == INSTRUCTIONS[0])
+        found: list[Instructions] = []
+        for folder in reversed((*filter(None, (self._shared,)), *self._project)):
+            limit = max(room, _LEAST_INSTRUCTIONS)
+            sure = (name for name in INSTRUCTIONS if self._is_sure(folder, name))
+            file = next(filter(None, (self._read(folder, "", name, limit) for name in sure)), None)
+            if file is not None:
+                text = file.text.encode()[:limit].decode("utf-8", "ignore")
+                found.append(Instructions(folder, replace(file, text=text, cut=file.cut or text != file.text)))
+                room -= len(text.encode())
+        return tuple(replace(one, shared=one.folder == self._shared) for one in reversed(found))
+
+    def nested(self, one: Instructions) -> bool:
+        """Whether these are of a folder inside the project, which nobody was asked about by name."""
+        return one.folder in self._project[1:]
 
     def tail(self, address: Address, sender: Sender | None = None) -> str:
         """What changes between requests: the time in the user's zone, the channel, the person."""

@@ -143,7 +143,8 @@ class Chat(Struct):
     in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
     process was looked for. `addresses` are those that were named in its session. `unsummed`: its last summary was
-    taken back.
+    taken back. `instructions` are the AGENTS.md of its last prompt with what tells whether they have changed;
+    `announced`: there was one.
     """
 
     key: str
@@ -160,6 +161,8 @@ class Chat(Struct):
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     unsummed: bool = False
+    announced: bool = False
+    instructions: dict[str, int] = field(default_factory=dict)
 
 
 class ChatControl:

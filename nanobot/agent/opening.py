@@ -14,6 +14,7 @@ from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
 from nanobot.bus.events import Errand, InboundMessage, Notice, TodoChanged, TurnFinished
 from nanobot.messages import Text, ToolMessage, UserMessage
+from nanobot.security.projects import INSTRUCTIONS
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -76,6 +77,8 @@ class Opening:
         turn.addresses = chat.addresses.copy() if message.aside else chat.addresses
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
+        if folder == "" and message.cause == "chat" and not message.aside:
+            await self._announce(chat, turn, window)
         return None
 
     async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
@@ -93,6 +96,23 @@ class Opening:
         shown = frozenset(file.name for file in files if not file.cut)
         found = await self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail
+
+    async def _announce(self, chat: Chat, turn: Turn, window: int) -> None:
+        """Say which instructions of inner folders the prompt holds, once, and which of all have changed since."""
+        context = self._services.context
+        found, files = await asyncio.to_thread(lambda: (context.instructions(window), context.files(window)))
+        own = [file for file in files if file.name in INSTRUCTIONS]
+        now = {f"{context.workspace}/{file.name}": file.text for file in own}
+        now |= {f"{one.folder}/{one.file.name}": one.file.text for one in found}
+        inner = {f"{one.folder}/{one.file.name}" for one in found if context.nested(one)}
+        before, chat.instructions = chat.instructions, {path: hash(text) for path, text in now.items()}
+        for path in (path for path in now if path not in before and (chat.announced or path in inner)):
+            await turn.emit(Notice(f"The instructions in {path} are read."))
+        for path in (path for path, known in before.items() if chat.instructions.get(path, known) != known):
+            await turn.emit(Notice(f"The instructions in {path} have changed and are read anew."))
+        for path in before.keys() - now.keys():
+            await turn.emit(Notice(f"The instructions in {path} are gone."))
+        chat.announced = True
 
     @staticmethod
     async def _show_list(turn: Turn) -> None:

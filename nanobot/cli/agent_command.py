@@ -132,7 +132,7 @@ def _agreed(project: Project) -> bool:
     """Ask the person whether what a folder holds may steer the agent; anything but a yes is a no."""
     held = ", ".join(project.holds)
     text = (
-        f"{project.folder} is not nanobot's own. It holds {held}, which would tell nanobot what to do.\n"
+        f"{project.folder} is not nanobot's own. What would tell nanobot there what to do: {held}.\n"
         "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. "
     )
     sys.stdout.write(printable(text))

@@ -34,13 +34,15 @@ TRUSTED, NOT_TRUSTED = "folder", "folder-no"
 class Project(Struct, frozen=True):
     """A folder that is not nanobot's own. `holds` is what of it would steer; `workspace`: it is the workspace, too.
 
-    `trusted` is what the owner has said of it.
+    `above` are the folders of its git repository above it, from the top down, whose instructions count with its own.
+    `trusted` is what the owner has said of all this.
     """
 
     folder: Path
     holds: tuple[str, ...]
     workspace: bool = False
     trusted: bool = False
+    above: tuple[Path, ...] = ()
 
 
 def counts(folder: Path, project: Project | None) -> bool:
@@ -62,5 +64,18 @@ def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | 
     if any(one in (folder, *folder.parents) for one in (own.resolve(), home.resolve())):
         return None
     there = [name for name in (STEERING if named else (*INSTRUCTIONS, *SKILLS)) if (folder / name).exists()]
-    holds = tuple(f"{name}/" if (folder / name).is_dir() else name for name in there)
-    return Project(folder, holds, named) if holds or named else None
+    holds = [f"{name}/" if (folder / name).is_dir() else name for name in there]
+    above = () if named else _above(folder, (own.resolve(), home.resolve()))
+    found = (next((one / name for name in INSTRUCTIONS if (one / name).is_file()), None) for one in above)
+    holds += [str(path) for path in found if path is not None]
+    return Project(folder, tuple(holds), named, above=above) if holds or named else None
+
+
+def _above(folder: Path, own: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The folders above this one from the top of its git repository down; none where nanobot's own are in that."""
+    at = folder
+    while not (at / ".git").exists():
+        at = at.parent
+        if at == at.parent or any(one.is_relative_to(at) for one in own):
+            return ()
+    return tuple(one for one in reversed(folder.parents) if one.is_relative_to(at))

@@ -1,13 +1,17 @@
 """What the model is told besides the conversation."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.tools.offers import OFFERS
 from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.command.builtin import builtin_router
 from nanobot.messages import Media, Text
 from nanobot.security.trust import unwrap
+from nanobot.utils.host import shipped
 
 NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 HERE = Address("telegram", "42")
@@ -66,3 +70,30 @@ def test_quoted_text_is_marked_as_coming_from_outside() -> None:
 
 def test_a_message_without_any_content_is_never_blank() -> None:
     assert built().user_message(InboundMessage(HERE, Sender("1"), " \n")).text.strip()
+
+
+def test_all_instructions_share_32_kib_and_the_nearest_have_room_first(tmp_path: Path) -> None:
+    workspace, shared, top, inner = (tmp_path / name for name in ("workspace", "shared", "top", "top/inner"))
+    for folder, letter in ((workspace, "w"), (shared, "s"), (top, "ü"), (inner, "i")):
+        folder.mkdir()
+        (folder / "AGENTS.md").write_text(letter * 12_000, encoding="utf-8")
+    context = ContextBuilder(workspace, shared=shared, project=(top, inner))
+    system = context.system(folder="")
+    sizes = {letter: len(max(re.findall(f"{letter}+", system), key=len).encode()) for letter in "wsüi"}
+    assert (sizes["w"], sizes["i"]) == (12_000, 12_000)
+    assert sizes["ü"] == 32_768 - 24_000
+    assert sizes["s"] == 500
+    assert system.count("[Cut: AGENTS.md is longer than what is shown.]") == 2
+    assert context.system(folder="") == system
+    for others in (context.system(role="user", folder="people/x"), context.system(role="guest", folder=None)):
+        assert "sss" not in others
+        assert "iii" not in others
+
+
+def test_what_the_shipped_files_of_a_workspace_name_is_there() -> None:
+    told = "".join(path.read_text(encoding="utf-8") for path in shipped("templates").glob("[A-Zm]*/**/*.md"))
+    told += "".join(path.read_text(encoding="utf-8") for path in shipped("templates").glob("*.md"))
+    tools = set(re.findall(r"`([a-z]+(?:_[a-z]+)*)`", told))
+    assert {"remember", "recall"} <= tools <= OFFERS.keys()
+    named = set(re.findall(r"(?<![\w/])/([a-z]+)", told))
+    assert {"memory", "forget"} <= named <= {command.name for command in builtin_router().commands()}

@@ -100,3 +100,43 @@ async def test_a_folder_without_such_files_is_not_asked_about_and_stays_nanobots
             request, asked = await talk(nanobot, server, *empty, cwd=folder)
             assert not asked
             assert "About the user" in request
+
+
+async def test_instructions_are_read_from_the_top_of_the_repository_down_and_inner_and_changed_ones_are_told(
+    tmp_path: Path,
+) -> None:
+    repository = tmp_path / "repository"
+    deep = repository / "sub" / "deep"
+    deep.mkdir(parents=True)
+    (repository / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("canary-beyond")
+    (repository / "AGENTS.md").write_text("canary-top")
+    (repository / "sub" / "CLAUDE.md").write_text("canary-sub")
+    (deep / "AGENTS.md").write_text("canary-deep")
+    (deep / "CLAUDE.md").write_text("canary-unread")
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents" / "AGENTS.md").write_text("canary-shared")
+    async with LlmServer(after="It is noted.") as server:
+        nanobot = program(tmp_path, server)
+        request, _ = await talk(nanobot, server, cwd=deep, answer="n\r")
+        assert canaries(request) == {"canary-shared"}, "what is the owner's own alone"
+        assert (await nanobot.run("permissions", "remove", "all")).code == 0
+        before = len(server.requests)
+        with PseudoTerminal(nanobot.command("agent"), env=nanobot.env, cwd=deep) as terminal:
+            await terminal.until("Enter: it is text like any other.")
+            terminal.press("y\r")
+            await terminal.until("❯")
+            terminal.press("hello\r")
+            await terminal.until(IDLE)
+            said = " ".join(terminal.text().split())
+            assert said.count("CLAUDE.md are read") == said.count("AGENTS.md are read") == 1
+            (repository / "AGENTS.md").write_text("canary-changed")
+            terminal.press("and now\r")
+            await terminal.until("have changed and are read")
+            await terminal.until(IDLE)
+            terminal.press("\x04")
+            assert await terminal.wait() == 0
+        first, *_, last = (json.dumps(one.body) for one in server.requests[before:])
+        order = ["canary-shared", "canary-top", "canary-sub", "canary-deep"]
+        assert re.findall(r"canary-\w+", first) == order
+        assert re.findall(r"canary-\w+", last) == ["canary-shared", "canary-changed", *order[2:]]

@@ -335,6 +335,9 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("agent/test_skills.py", "test_U30_a_skill_taints_until_the_owner_says_yes_to_its_content"),
     ),
+    "The instructions in folders above it": (
+        (PROJECTS, "test_instructions_are_read_from_the_top_of_the_repository_down"),
+    ),
     "Of its `hooks`": ((PROJECTS, "test_a_workspace_that_is_a_project_counts_after_one_question"),),
     "An `always` that you gave": (
         (

@@ -77,7 +77,7 @@ class FileTools:
         self._beside = beside
         self._config = config
         self._paths = paths
-        self._person = person
+        self.person = person
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where files are switched off."""
@@ -117,7 +117,7 @@ class FileTools:
         from nanobot.files.spaces import FileSpaces
 
         paths = self._paths
-        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self._person, self._outside)
+        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self.person, self._outside)
 
     def begin(self) -> None:
         """Open what is known of files, where something is: every prompt asks which of them came from outside."""
@@ -159,7 +159,7 @@ class FileTools:
     def _folder(self, text: str) -> Path:
         """A folder as the configuration writes it: `~` is the person's, and a short path begins in the workspace."""
         inside = text == "~" or text.startswith("~/")
-        return self._person / text[2:] if inside else self._paths.workspace / text
+        return self.person / text[2:] if inside else self._paths.workspace / text
 
     async def undo(self, message: InboundMessage) -> str:
         """Bring back the last change of files that was made for this person in this chat. Raises `NanobotError`."""
