@@ -135,12 +135,13 @@ class AgentRunner:
         return turn.finished("completed", made.summary.text if made else explanations.NOTHING_TO_SUM_UP)
 
     def offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
-        """The tools of a turn; where nobody can answer, none that asks."""
+        """The tools of a turn; where nobody can answer, none that asks, and no helpers where a guest speaks."""
         specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
         asks = self.questions.can_ask(turn)
         found = ((spec, self.tools.get(spec.name)) for spec in specs)
         able = ((spec, tool) for spec, tool in found if not turn.message.aside or _is_public(tool))
         fitting = (spec for spec, tool in able if asks or tool is None or not tool.interactive)
+        fitting = (spec for spec in fitting if spec.name != SPAWN or turn.authority != "guest")
         return tuple(spec for spec in fitting if turn.tools is None or spec.name in turn.tools)
 
     async def _go_on(self, conversation: Conversation) -> None:
@@ -360,7 +361,7 @@ class AgentRunner:
             direct=turn.message.direct,
             unlinked=partial(unlinked, turn),
             so_far=lambda: tuple(turn.messages),
-            spawn=partial(self.spawn, turn, call) if self.spawn is not None and turn.tools is None else None,
+            spawn=partial(self.spawn, turn, call) if self.spawn is not None and _may_spawn(turn) else None,
         )
 
     async def _verdict(
@@ -548,6 +549,11 @@ def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
             calls = {call.id: call for call in message.calls}
         elif isinstance(message, ToolMessage) and message.text == explanations.OUTCOME_UNKNOWN:
             yield from filter(None, [calls.get(message.call_id)])
+
+
+def _may_spawn(turn: Turn) -> bool:
+    """Guests have no helpers, which cost, and helpers have none."""
+    return turn.tools is None and turn.authority != "guest"
 
 
 def _is_public(tool: ToolLike | None) -> bool:

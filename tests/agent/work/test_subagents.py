@@ -323,7 +323,7 @@ async def test_many_helpers_say_beforehand_what_they_may_cost_and_the_budget_of_
     assert people.keys() == {"terminal:1"}
 
 
-async def test_a_guest_s_helper_may_do_no_more_than_the_guest() -> None:
+async def test_a_guest_has_no_helpers() -> None:
     def brain(request: Request) -> Step:
         if of_helper(request):
             return "ended" if results(request) else Call("write_file", {"query": "x"})
@@ -334,4 +334,5 @@ async def test_a_guest_s_helper_may_do_no_more_than_the_guest() -> None:
         asking = message("go")
         await box.loop.process(replace(asking, sender=replace(asking.sender, role=role)))
     assert writes.calls == []
-    assert [tool.name for one in provider.requests if of_helper(one) for tool in one.tools] == ["web_search"] * 2
+    assert not any(map(of_helper, provider.requests))
+    assert {tool.name for one in provider.requests for tool in one.tools} == {"web_search"}

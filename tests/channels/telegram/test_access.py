@@ -249,6 +249,13 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "group": ("owner",),
     "permissions": ("owner",),
     "compact": ("owner", "user"),  # their own conversation
+    "branch": ("owner", "user"),
+    "rewind": ("owner", "user"),
+    "retry": ("owner", "user"),
+    "btw": ("owner", "user"),
+    "schedule": ("owner", "user"),  # their own
+    "skills": ("owner", "user"),
+    "learn": ("owner",),
     "undo": ("owner", "user"),  # what was changed in this chat
     "trust": ("owner",),
     "tasks": ("owner", "user"),  # those of this chat

@@ -18,7 +18,7 @@ from tests.fakes.telegram_server import Json, TelegramServer, User
 GROUPS = (-100, -200, -300)  # each has a pace of its own
 ANONYMOUS: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
 TOOLS = (ServedTool("look", reads=True), ServedTool("send"))
-COMMON = {"web_search", "web_fetch", "nanobot_docs", "spawn"}
+COMMON = {"web_search", "web_fetch", "nanobot_docs"}
 FILES = {"USER.md": "canary-user", "memory/MEMORY.md": "canary-memory", "SOUL.md": "canary-soul"}
 PERSONAL = ("canary-user", "canary-memory")
 
@@ -153,7 +153,7 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     theirs.append((await at.ask(group.admin, "", **hidden))[0])
     for request in theirs:
         assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
-    servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo", "recall"}
+    servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo", "recall", "spawn"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
         COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | {"schedule", "remember", "skill", "learn"},
