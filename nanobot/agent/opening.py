@@ -83,7 +83,8 @@ class Opening:
 
     async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
         """What helpers in the background have answered for this chat since its last turn."""
-        helpers = self._services.helpers() if turn.message.cause == "chat" else None
+        kept = turn.message.cause == "chat" and not turn.message.aside
+        helpers = self._services.helpers() if kept else None
         return await helpers.take_answers(turn.message) if helpers is not None else ()
 
     async def _tail(self, turn: Turn, window: int) -> str:

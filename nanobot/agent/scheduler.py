@@ -19,6 +19,7 @@ from nanobot.agent.control import Settle
 from nanobot.agent.work.background import KEY as BACKGROUND_KEY
 from nanobot.bus.events import Address, InboundMessage, MessageBus, MessageSent, OutboundMessage, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError
+from nanobot.messages import least
 from nanobot.schedule.due import LATE, Missed, missed
 from nanobot.schedule.job import NEVER, ScheduledJob, told
 from nanobot.schedule.store import JobStore
@@ -402,21 +403,22 @@ class Scheduler:
 
     async def _help(self, run: "_JobRun", sender: Sender) -> None:
         """The turn of a helper in the background."""
-        job, services = run.job, self._services
+        job, services, errand = run.job, self._services, run.job.errand
         conversation = BACKGROUND_KEY.format(job.id)
+        granted = tuple(one for one in sender.granted if one in errand.granted or errand.role == "owner")
         session = await services.sessions.current(conversation)
         if not session.title:
             await services.sessions.rename(session.id, _title(job))
         message = InboundMessage(
             Address.of(job.chat),
-            sender,
-            job.errand.task,
+            replace(sender, role=least(sender.role, errand.role), granted=granted),
+            errand.task,
             id=run.row.turn,
             direct=job.direct,
             revisable=True,
             cause="helper",
             conversation=conversation,
-            errand=job.errand,
+            errand=errand,
         )
         await services.process(message, run.settle)
         await run.note()

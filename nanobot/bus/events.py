@@ -50,10 +50,10 @@ class Sender(Struct, frozen=True):
 
 
 class Errand(Struct, frozen=True):
-    """What a helper is to do in the background; `name` makes it this one and no other.
+    """What a helper is to do; `name` makes it this one and no other.
 
     It has these `tools` alone. `known` are the addresses in its task that somebody has named, `foreign` labels the
-    content from outside that stood where it was asked for.
+    content from outside that stood where it was asked for; `role` and `granted` tell what those might do who spoke.
     """
 
     name: str
@@ -62,6 +62,8 @@ class Errand(Struct, frozen=True):
     known: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     privacy: bool = False
+    role: Role = "guest"
+    granted: tuple[str, ...] = ()
 
 
 class InboundMessage(Struct, frozen=True):

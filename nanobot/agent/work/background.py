@@ -40,7 +40,7 @@ class BackgroundHelpers:
 
     async def start(self, message: InboundMessage, errand: Errand) -> ToolResult:
         """Let a helper begin for the chat of a message; one of this name that is there already is that one."""
-        if message.sender.role == "guest":
+        if errand.role == "guest":
             return error_result("denied", "Guests have no helpers in the background. Run it without background.")
         person, chat = message.person, message.address.key
         known = [job for job in await self._jobs.all((person,)) if job.kind == "helper"]

@@ -104,8 +104,7 @@ class SubagentManager:
         if helpers is None:
             reason = "Nobody would be here for its answer: there is no open terminal and no gateway in this process."
             return error_result("denied", f"{reason} Run it without background.")
-        sender = replace(parent.message.sender, role=parent.authority)
-        return await helpers.start(replace(parent.message, sender=sender), errand)
+        return await helpers.start(parent.message, errand)
 
     async def _announce(self, parent: Turn, call: ToolCall) -> None:
         """Say before many helpers begin what they may cost."""
@@ -190,7 +189,8 @@ def _errand(parent: Turn, call: ToolCall, task: str, tools: Iterable[str]) -> Er
     """What a helper is to do, with a name that the same call has in every process."""
     name = hashlib.sha256(f"{parent.id} {call.id} {task}".encode()).hexdigest()[:12]
     known = tuple(url for url in extract_urls(task).urls if url in parent.addresses)
-    return Errand(name, task, tuple(sorted(tools)), known, parent.taint, parent.prompt.privacy)
+    may = parent.authority, tuple(sorted(parent.granted))
+    return Errand(name, task, tuple(sorted(tools)), known, parent.taint, parent.prompt.privacy, *may)
 
 
 def _result(turn: Turn, finished: TurnFinished) -> ToolResult:
