@@ -100,7 +100,7 @@ class SubagentManager:
         return _result(turn, finished)
 
     async def _in_background(self, parent: Turn, errand: Errand) -> ToolResult:
-        helpers = self._background()
+        helpers = self._background() if not parent.message.aside else None  # a question aside leaves nothing
         if helpers is None:
             reason = "Nobody would be here for its answer: there is no open terminal and no gateway in this process."
             return error_result("denied", f"{reason} Run it without background.")
