@@ -260,6 +260,8 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "trust": ("owner",),
     "tasks": ("owner", "user"),  # those of this chat
     "mcp": ("owner",),
+    "memory": ("owner", "user"),  # what is noted of them
+    "forget": ("owner", "user"),
     "quit": (),
 }
 
