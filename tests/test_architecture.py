@@ -106,6 +106,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.agent.tools.base": 1,
     "nanobot.agent.loop": 1,
+    "nanobot.agent.scheduler": 1,  # a run that broke would else be begun again at once, for ever
     "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
     "nanobot.channels.telegram.send.outbox": 1,
     "nanobot.channels.telegram.show.progress": 1,

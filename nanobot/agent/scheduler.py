@@ -351,6 +351,11 @@ class Scheduler:
         except StoreError as error:
             logger.error("job {} waits for the disk: {}", prompted.job, error)
             await asyncio.sleep(DISK_PAUSE)
+        except Exception as error:  # noqa: BLE001 - what broke is not begun again and again, and ends no other
+            logger.exception("a run of job {} broke", prompted.job)
+            await until_stored(lambda: self._services.ledger.finish((row.seq,)))
+            said = shorten(squeeze(f"failed: {error}"), _RESULT)
+            await self._services.jobs.change((prompted.job,), lambda one: replace(one, paused=True, result=said))
         finally:
             self._runs.pop(row.seq, None)
             self._running.pop(row.seq, None)

@@ -74,7 +74,7 @@ def _line(found: FoundSkill) -> str:
 def _quoted(found: FoundSkill) -> str:
     """The text of a skill, as a text and not as words of nanobot."""
     skill = found.skill
-    files = f"\n\nBeside it: {', '.join(skill.files)}" if skill.files else ""
+    files = f"\n\nBeside it: {skill.beside}" if skill.files else ""
     problems = f"\n\n{' '.join(skill.problems)}" if skill.problems else ""
     return f"```\n{strip_unsafe(skill.text).replace('```', chr(39) * 3)}\n```{files}{problems}"
 

@@ -43,7 +43,7 @@ _UNREAD = frozenset(".doc .xls .ppt .odt .ods .odp .pages .numbers .mobi .azw .a
 _TEXT_BYTES, _FILE_BYTES, _MAIL_BYTES, _MAIL_PIECE = 5_000_000, 50_000_000, 300_000_000, 2_000_000
 #: Folders within each other, and seconds for one document.
 _DEEPEST, _SECONDS = 60, 20.0
-_TITLE = re.compile(r"(?m)^#\s+(.{1,200}?)\s*#*$")
+_TITLE = re.compile(r"(?m)^#[ \t]+(\S.{0,199})$")
 #: (documents done, documents to read, the one that is read)
 Report = Callable[[int, int, str], None]
 
@@ -136,7 +136,7 @@ class LibraryFolders:
         if not text.strip():
             return _ReadPart((), "", "It is empty.")
         found = sections(text) if headed else by_line(text)
-        return _ReadPart((*found,), title[1] if title else "", problem)
+        return _ReadPart((*found,), title[1].rstrip().rstrip("#").rstrip() if title else "", problem)
 
     def _bodies(self, name: str, kind: JobKind) -> Iterator[bytes]:
         """A document as a whole; mail in pieces of whole messages. Raises `PathError`."""

@@ -57,11 +57,14 @@ def due_times(job: ScheduledJob, after: datetime) -> Iterator[datetime]:
     zone = job.place
     quiet = quiet_hours(job.quiet) if job.quiet and runs_at_intervals(job.when) else None
     latest = after
-    for due in _due_times(job.when, zone, after):
-        held = _after_quiet(due, zone, quiet) if quiet is not None else due
-        if held > latest:
-            latest = held
-            yield held
+    try:
+        for due in _due_times(job.when, zone, after):
+            held = _after_quiet(due, zone, quiet) if quiet is not None else due
+            if held > latest:
+                latest = held
+                yield held
+    except OverflowError:  # beyond what a calendar holds nothing is due
+        return
 
 
 def runs_at_intervals(when: When) -> bool:
@@ -131,7 +134,7 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
 def _cron(expression: str, after: datetime) -> Iterator[datetime]:
     from cronsim import CronSim
 
-    for due in CronSim(expression, after):
+    for due in CronSim(cron(expression).expression, after):
         yield due.astimezone(UTC)
 
 

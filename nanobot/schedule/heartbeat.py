@@ -7,6 +7,7 @@ task that looks at all of them at an interval. A line that is ticked, or gone, i
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from datetime import UTC
 from pathlib import Path
@@ -57,6 +58,7 @@ class Heartbeat:
         self._foreign = foreign
         self._clock = clock
         self._known: _State | int = 0  # 0 before the first look
+        self._known_foreign = False
 
     def changed(self) -> bool:
         """Whether the file is another one than that which was read. Costs one look at it."""
@@ -65,14 +67,14 @@ class Heartbeat:
     async def read(self) -> None:
         """Make the rows those of the file, where it has changed. Raises `StoreError`."""
         state = self._state()
-        if state == self._known:
+        foreign = state is not None and str(self._path.resolve()) in self._foreign(self._path.parent.resolve())
+        if (state, foreign) == (self._known, self._known_foreign):
             return
-        text = self._text() if state is not None else ""
-        if text and str(self._path.resolve()) in self._foreign(self._path.parent.resolve()):
+        text = self._text() if state is not None and not foreign else ""
+        if foreign:
             logger.warning("{} came from outside and does not count; /trust {} lets it", NAME, NAME)
-            text = ""
         await self._jobs.follow(NAME, "terminal:local", tuple(self._tasks(text)), self._clock())
-        self._known = state
+        self._known, self._known_foreign = state, foreign
 
     def _tasks(self, text: str) -> Iterator[ScheduledJob]:
         """The tasks of the open lines, each known by its line."""
@@ -105,14 +107,18 @@ class Heartbeat:
 
     def _state(self) -> _State:
         try:
-            found = self._path.stat()
+            found = self._path.lstat()
         except OSError:
+            return None
+        if not stat.S_ISREG(found.st_mode):  # a link may lead to what came from outside, and a pipe never ends
             return None
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _text(self) -> str:
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(
+                os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+            ) as file:
                 return os.read(file.fileno(), _MOST_BYTES).decode("utf-8", "replace")
         except OSError as error:
             logger.warning("{} cannot be read: {}", self._path, error)

@@ -5,10 +5,10 @@ the clocks have moved on, one that comes twice counts once.
 """
 
 from datetime import UTC, date, datetime, time, tzinfo
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.json import decode, encode
 
 from nanobot.bus.events import Errand
@@ -30,14 +30,14 @@ class Once(Struct, frozen=True, tag="once"):
 class Every(Struct, frozen=True, tag="every"):
     """Every so many seconds since `start`, whatever the clocks on the wall do."""
 
-    seconds: int
+    seconds: Annotated[int, Meta(ge=1)]
     start: datetime
 
 
 class Days(Struct, frozen=True, tag="days"):
     """Every so many days, from `first` on, at a time of day."""
 
-    number: int
+    number: Annotated[int, Meta(ge=1)]
     first: date
     at: time
 
@@ -45,7 +45,7 @@ class Days(Struct, frozen=True, tag="days"):
 class Cron(Struct, frozen=True, tag="cron"):
     """By the five fields of a cron expression."""
 
-    expression: str
+    expression: Annotated[str, Meta(pattern=r"^\S+( \S+){4}$")]
 
 
 When = Once | Every | Days | Cron
@@ -148,7 +148,7 @@ def _clock(text: str) -> time:
     return time(int(hour) % 24, int(minute or 0)) if int(hour) <= 24 else time(99)
 
 
-_UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
+_UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 def told(job: ScheduledJob) -> str:

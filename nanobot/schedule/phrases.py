@@ -31,6 +31,8 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _JOINT = re.compile(r"[\s:：,，\-–—.。]*(?:(?:to|that|an|daran,?|dass|zu|de|que|说)\s+|提醒我|に)?", re.IGNORECASE)
+#: Most words that tell a time, so that a long line of them is not read over and over.
+_MOST_WORDS = 40
 _NOT_TEXT = frozenset(("filler", "and", "to"))
 
 
@@ -96,12 +98,13 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
 def _beginnings(words: Sequence[Token]) -> list[Sequence[Token]]:
     """The runs of known words from the first one on, the longest first."""
     end = next((place for place, word in enumerate(words) if word.kind == "other"), len(words))
-    return [words[:last] for last in range(end, 0, -1) if words[last - 1].kind not in _NOT_TEXT]
+    return [words[:last] for last in range(min(end, _MOST_WORDS), 0, -1) if words[last - 1].kind not in _NOT_TEXT]
 
 
 def _ends(words: Sequence[Token]) -> list[Sequence[Token]]:
     """The runs of known words up to the last one, the longest first."""
     begin = max((place + 1 for place, word in enumerate(words) if word.kind == "other"), default=0)
+    begin = max(begin, len(words) - _MOST_WORDS)
     return [words[first:] for first in range(begin, len(words)) if first and words[first].kind != "and"]
 
 
@@ -129,6 +132,13 @@ def _meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
     facts = _facts(words)
     if any(hour > 23 or minute > 59 for hour, minute, _ in facts.times):
         raise UsageError(f"A day has the hours 0 to 23. {_HOW}")
+    try:
+        return _rule(facts, now, zone)
+    except OverflowError:
+        raise UsageError(f"No calendar reaches so far. {_HOW}") from None
+
+
+def _rule(facts: _Facts, now: datetime, zone: tzinfo) -> When:
     if facts.interval is not None:
         return _repeated(facts, *facts.interval, now)
     if facts.other and len(facts.weekdays) == 1:

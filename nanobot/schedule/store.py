@@ -6,14 +6,16 @@ outbox, or the prompt into the inbox. So it is served once, whoever dies and how
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
-from msgspec import Struct, convert
+from loguru import logger
+from msgspec import MsgspecError, Struct, convert
 from msgspec.json import decode
 from msgspec.structs import asdict, replace
 
 from nanobot.errors import UsageError
 from nanobot.schedule.due import judge, planned
-from nanobot.schedule.job import EVER, NEVER, JobKind, MissedPolicy, Once, ScheduledJob, written
+from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob, written
 from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction, Value, stamp
 from nanobot.session.ledger import Arrival, Ledger, OutboxItem
@@ -194,7 +196,10 @@ class JobStore:
         repeated = [job for job in await self.all() if not isinstance(job.when, Once) and not job.paused]
 
         def plan(job: ScheduledJob) -> ScheduledJob:
-            due, at = planned(job, now)
+            try:
+                due, at = planned(job, now)
+            except UsageError:  # such as a zone that this machine does not know: that is told when it is due
+                return job
             return replace(job, due=due, at=at)
 
         await self.change([job.id for job in repeated], plan)
@@ -223,31 +228,44 @@ class _JobRow(Struct, frozen=True, array_like=True):
     """A job as its columns."""
 
     id: int
-    kind: JobKind
+    kind: str
     body: str
     rule: str
     zone: str
     person: str
     chat: str
     direct: int
-    missed: MissedPolicy
+    missed: str
     quiet: str
     paused: int
     origin: str
-    due: datetime
-    at: datetime
-    last: datetime
+    due: str
+    at: str
+    last: str
     result: str
     failures: int
 
 
 async def _jobs(db: Transaction, query: str, **values: Value) -> tuple[ScheduledJob, ...]:
-    return tuple(map(_job, await db.fetch(_JobRow, query, **values)))
+    """The jobs that can be read; one that was damaged keeps no other from its time."""
+    return tuple(job for row in await db.fetch(_JobRow, query, **values) if (job := _job(row)) is not None)
 
 
-def _job(row: _JobRow) -> ScheduledJob:
+def _job(row: _JobRow) -> ScheduledJob | None:
     flags = {"direct": bool(row.direct), "paused": bool(row.paused)}
-    return convert({**asdict(row), **flags, "text": row.body, "when": decode(row.rule)}, ScheduledJob)
+    try:
+        job = convert({**asdict(row), **flags, "text": row.body, "when": decode(row.rule)}, ScheduledJob)
+        _ = job.title
+    except MsgspecError as error:
+        _tell_unreadable(row.id, str(error))
+        return None
+    return job
+
+
+@lru_cache(maxsize=1_000)
+def _tell_unreadable(number: int, why: str) -> None:
+    """Log it once, however often the rows are read."""
+    logger.error("job {} cannot be read and is left out: {}", number, why)
 
 
 def _values(job: ScheduledJob) -> dict[str, Value]:

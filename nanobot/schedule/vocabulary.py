@@ -202,6 +202,10 @@ _SIGNS: Mapping[str, Mapping[Value | tuple[Value, ...], str]] = {
 }
 
 
+#: Digits of a number that are read; what has more is beyond every calendar.
+_MOST_DIGITS = 12
+
+
 def number_of(text: str) -> int:
     """The number that `text` spells."""
     if text.isdecimal():
@@ -211,7 +215,7 @@ def number_of(text: str) -> int:
     tens, ten, ones = text.rpartition("十")
     if ten:
         return (_CHINESE.get(tens, 1) if tens else 1) * 10 + (_CHINESE.get(ones, 0) if ones else 0)
-    return int("".join(str(_CHINESE[sign]) for sign in text))
+    return int("".join(str(_CHINESE[sign]) for sign in text[:_MOST_DIGITS]))
 
 
 def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> tuple[Value, ...]:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,8 @@ MAX_DESCRIPTION, MAX_FILE = 1_024, 100_000
 _MOST_FILES, _MOST_BYTES, _DEEPEST = 500, 10_000_000, 6
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _FIELD = re.compile(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?")
+#: Files of a skill that are named to who reads it.
+_NAMED = 40
 #: Of no skill: what tools leave behind.
 _LEFT_OUT = frozenset({".git", "__pycache__", ".DS_Store"})
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -59,6 +62,11 @@ class Skill(Struct, frozen=True):
     mark: str = ""
     files: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def beside(self) -> str:
+        """The names of its first files besides SKILL.md on one line; the names are as little ours as the files."""
+        return ", ".join(squeeze(strip_unsafe(name)) for name in self.files[:_NAMED]) or "none besides SKILL.md"
 
     @property
     def seal(self) -> str:
@@ -154,8 +162,7 @@ def skill_text(name: str, description: str, text: str) -> str:
 def read_beside(skill: Skill, name: str) -> str:
     """The text of a file of a skill. Raises `UsageError` where it has no such file, or it is no text."""
     if name not in skill.files:
-        known = ", ".join(skill.files[:40]) or "none besides SKILL.md"
-        raise UsageError(f"The skill {skill.name} has no file {name!r}. It has: {known}.")
+        raise UsageError(f"The skill {skill.name} has no file {name!r}. It has: {skill.beside}.")
     try:
         raw = _read(skill.folder / name, MAX_FILE)
     except OSError as error:
@@ -171,7 +178,7 @@ def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
     A link counts with where it leads, and is no file of the skill.
     """
     digest, size, names = hashlib.sha256(), 0, list[str]()
-    entries = list(_entries(folder, "", 0))
+    entries = list(islice(_entries(folder, "", 0), _MOST_FILES + 1))
     if len(entries) > _MOST_FILES:
         return "", ()
     for name, path in sorted(entries):

@@ -6,13 +6,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+# Pages are strangers': no pattern may look again and again over a line, so what is inside a mark holds no such mark.
+_HEADING = re.compile(r"^(#{1,6})\s+(.*)$")
 _FENCE = re.compile(r"^\s*(```+|~~~+)")
 _COLON = re.compile(r"[:：]$")
 _LONGEST_LEAD = 300
-_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_IMAGE = re.compile(r"!\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)?)\]\([^()]*(?:\([^()]*\)[^()]*)?\)")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
-_EMPHASIS = re.compile(r"(\*{1,3}|(?<!\w)_{1,3})(\S(?:.*?\S)?)\1(?!\w)")
+_EMPHASIS = re.compile(
+    r"(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?!\w)"
+    r"|(?<!\w)(_{1,3})(?=\S)([^_\n]+(?:_+(?=\w)[^_\n]+){0,8})(?<=\S)\3(?!\w)"
+)
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~])")
 _LIST = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE = re.compile(r"^\s*(?:[-*_]\s*){3,}$|^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$")
@@ -51,7 +55,7 @@ def plain_text(markdown: str) -> str:
     """One block of Markdown as a reader sees it: no link targets, no images, no emphasis marks."""
     text = _LINK.sub(r"\1", _IMAGE.sub("", markdown))
     for _ in range(2):
-        text = _EMPHASIS.sub(r"\2", text)
+        text = _EMPHASIS.sub(r"\2\4", text)
     text = _ESCAPED.sub(r"\1", text.replace("`", ""))
     return " ".join(text.split())
 
@@ -94,9 +98,9 @@ class _Splitter:
             self.flush()
             level = len(heading[1])
             self._headings = [item for item in self._headings if item[0] < level]
-            self._headings.append((level, plain_text(heading[2])))
+            self._headings.append((level, plain_text(heading[2].rstrip().rstrip("#").rstrip())))
             self._lead, self._group = "", self._group + 1
-        elif not line.strip() or _RULE.match(line):
+        elif not line.strip() or _RULE.match(line.strip()):
             self.flush()
             self._head = self._head if line.strip() else ""
         elif line.lstrip().startswith("|"):

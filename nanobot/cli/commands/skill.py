@@ -73,7 +73,7 @@ async def _show(setup: Setup, name: str) -> int:
 
 def _facts(found: FoundSkill) -> str:
     skill = found.skill
-    files = f"\nBeside it: {', '.join(skill.files)}" if skill.files else ""
+    files = f"\nBeside it: {skill.beside}" if skill.files else ""
     return f"{skill.name}: {skill.description}\nIn {skill.folder}{files}\n"
 
 

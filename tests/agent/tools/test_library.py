@@ -185,6 +185,16 @@ async def test_broken_and_locked_documents_are_listed_and_end_nothing(tmp_path: 
         assert await books.read() == 0
 
 
+async def test_a_document_made_to_be_slow_ends_nothing_and_what_lies_beside_it_is_found(tmp_path: Path) -> None:
+    with shelf(tmp_path) as one:
+        one.write("slow.md", f"#{' ' * 20_000}{'x' * 300}\n\n{'*a' * 20_000}\n\n{' ' * 50_000}x\n")
+        one.write("plain.md", "# Rivers ##\n\nThe Kolva springs below Mount Teger.\n")
+        assert await one.read() == 2
+        found = one.find("Where does the Kolva spring?")
+        assert found is not None
+        assert found.document.title == "Rivers"
+
+
 async def test_nothing_hidden_linked_or_kept_by_tools_is_read(tmp_path: Path) -> None:
     with shelf(tmp_path) as books:
         secret = tmp_path / "outside" / "secret.md"

@@ -15,9 +15,6 @@ from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
 from nanobot.skills.skill import read_beside
 from nanobot.utils.text import strip_unsafe
 
-#: Files that are named beside a text.
-_NAMED = 40
-
 
 class SkillTool(Tool[SkillArguments]):
     """`skill`: the text of a skill, or of a file beside it; without a name the list of all.
@@ -56,9 +53,12 @@ class SkillTool(Tool[SkillArguments]):
             if not args.name:
                 return ToolResult(await self._shelf.listing() or "There are none.", "the skills")
             found = await self._shelf.one(args.name)
-            beside = await asyncio.to_thread(read_beside, found.skill, args.file) if args.file else ""
         except (UsageError, StoreError) as error:
             return error_result("not_found", str(error))
+        try:
+            beside = await asyncio.to_thread(read_beside, found.skill, args.file) if args.file else ""
+        except UsageError as error:  # it tells the names of the files, which are a stranger's as their content is
+            return replace(error_result("not_found", str(error)), untrusted=not found.counts)
         counts = found.counts or await self._asked(found, context)
         if not args.file:
             await self._shelf.count(found.skill.name)
@@ -73,7 +73,7 @@ class SkillTool(Tool[SkillArguments]):
         skill = found.skill
         if context.approve is None or not skill.mark or not context.direct:
             return False
-        beside = f"Files beside it: {', '.join(skill.files[:_NAMED])}" if skill.files else "No files beside it."
+        beside = f"Files beside it: {skill.beside}" if skill.files else "No files beside it."
         facts = (
             f"It lies in {skill.folder} and would tell nanobot how to do things. You have not read it as it is now.",
             "Without a yes it is read as content from outside.",
@@ -94,5 +94,5 @@ class SkillTool(Tool[SkillArguments]):
 
 def _told(found: FoundSkill) -> str:
     skill = found.skill
-    files = f"; beside it: {', '.join(skill.files[:_NAMED])}" if skill.files else ""
+    files = f"; beside it: {skill.beside}" if skill.files else ""
     return f"Skill {skill.name} (in {skill.folder}{files})\n\n{strip_unsafe(skill.text)}"
