@@ -47,6 +47,8 @@ async def learn(ctx: CommandContext, shelf: SkillShelf) -> None:
     """Run `/learn WORDS`: the agent writes down what worked, and the owner sees it before it is kept."""
     if not ctx.for_owner_alone:
         raise UsageError("Only the owner lets me learn a skill, in a chat of their own.")
+    if not ctx.control.provider(ctx.key).capabilities.language_model:
+        raise UsageError("A skill is written by a language model, and none answers here. /model shows what there is.")
     known = [f"- {one.skill.name}: {one.skill.description}" for one in await shelf.all() if one.counts]
     about = f" It is about: {ctx.args}." if ctx.args else ""
     ctx.hand_on(

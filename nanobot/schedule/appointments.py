@@ -110,7 +110,7 @@ class Appointments:
         try:
             when, text = split(line, self._clock(), zone_named(self.zone))
         except UsageError as error:
-            near = nearest(word, _ACTIONS) if len(words.split()) < 3 else None
+            near = nearest(word, _ACTIONS) if line is words and len(words.split()) < 3 else None
             hint = f" Did you mean `/schedule {near}`?" if near else ""
             raise UsageError(f"{error}{hint}") from None
         made = await self._add(kind, text, when, who)

@@ -1,15 +1,20 @@
 """`nanobot library` as a process, and a program that stays keeps its index up to date."""
 
 import asyncio
+import resource
+import subprocess
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from nanobot.library.index import LibraryIndex
 from nanobot.library.talk import Conversations
 from nanobot.library.upkeep import LibraryUpkeep
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
-from tests.cli.harness import program
+from tests.cli.harness import Program, program
 
 
 async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_path: Path) -> None:
@@ -29,7 +34,7 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
     assert "// mine" in config.read_text("utf-8")
     assert "// often" in config.read_text("utf-8")
     again = await nanobot.run("library", "add", str(folder))
-    assert (again.code, "belongs to the library already" in again.err) == (2, True)
+    assert (again.code, "belongs to the library already" in again.out) == (0, True)
     listed = await nanobot.run("library")
     assert listed.out == "~/Documents: 2 documents, 1 with a problem\n"
     assert "passages; the index takes" in (await nanobot.run("library", "status")).out
@@ -40,6 +45,48 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
         assert index.documents("document") == ()
     assert "no folder" in (await nanobot.run("library", "list")).out
     assert "// mine" in config.read_text("utf-8")
+
+
+async def run_without_room(nanobot: Program, size: int, *words: str) -> tuple[int, str]:
+    """Run it where no file grows beyond `size` bytes, as on a full disk; its exit code and what it complains of."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        nanobot.command(*words),
+        env={**nanobot.env, "PYTHONDONTWRITEBYTECODE": "1"},  # Python would keep half of a compiled module for good
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size)),
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("size", [0, 40_000])
+async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on_with_it(
+    tmp_path: Path, size: int
+) -> None:
+    nanobot = program(tmp_path, None, library={"folders": ["~/Documents"]})
+    folder = tmp_path / "Documents"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.md").write_text(f"The heron {number} eats fish.\n\n" * 50)
+    assert (await nanobot.run("library", "list")).code == 0  # what a start makes in the home is there
+    code, told = await run_without_room(nanobot, size, "library", "read")
+    assert (code, "Look for room and rights there; `nanobot library read` goes on." in told) == (1, True), told
+    again = await nanobot.run("library", "add", str(folder))
+    assert (again.code, "What is new is read." in again.out) == (0, True)
+    assert (await nanobot.run("library")).out == "~/Documents: 40 documents\n"
+
+
+async def test_a_skill_that_a_full_disk_keeps_from_being_begun_is_begun_by_the_same_words_later(
+    tmp_path: Path,
+) -> None:
+    nanobot = program(tmp_path, None)
+    assert (await nanobot.run("skill", "list")).code == 0
+    new = ("skill", "new", "count-files", "Counts the files.")
+    code, told = await run_without_room(nanobot, 9, *new)
+    assert (code, "cannot be written" in told) == (2, True), told
+    assert [(await nanobot.run(*new)).code for _ in range(2)] == [0, 2]
 
 
 async def test_a_program_that_stays_has_changed_documents_read_by_another(tmp_path: Path) -> None:

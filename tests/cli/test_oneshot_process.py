@@ -340,3 +340,9 @@ async def test_the_model_is_told_the_time_of_the_systems_zone(tmp_path: Path) ->
         ran = await program(tmp_path, server).run("What time is it?", env={"TZ": "Asia/Tokyo"})
         assert ran.code == 0
         assert "(Asia/Tokyo)" in server.requests[0].raw.decode()
+
+
+async def test_without_a_language_model_learn_says_that_it_needs_one_and_searches_for_nothing(tmp_path: Path) -> None:
+    done = await program(tmp_path, None, agents={"defaults": {"provider": "lookup"}}).run("-m", "/learn the way home")
+    assert "A skill is written by a language model" in done.out + done.err
+    assert "search" not in done.err

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ from nanobot.messages import (
 from nanobot.providers.base import Request, ToolSpec
 from nanobot.providers.lookup.provider import LookupProvider, Step, next_step
 from nanobot.providers.lookup.question import languages, understand
+from nanobot.schedule.phrases import split
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.web.client import SystemNetwork
@@ -293,6 +295,19 @@ async def test_what_cannot_be_looked_up_gets_a_plain_sentence_and_no_call(text: 
         finished = await ask(text)
     assert finished.outcome == "completed"
     assert finished.steps == 1
+    assert web.queries == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["remind me in 20 minutes to call mum", "Erinnere mich morgen um 9 an den Zahnarzt", "提醒我明天早上八点开会"],
+)
+async def test_whoever_wants_to_be_reminded_gets_the_command_that_needs_no_model(text: str) -> None:
+    web = Web({"bridge.test": BRIDGE})
+    async with over(web) as ask:
+        finished = await ask(text)
+    line = finished.text.partition("`/schedule ")[2].partition("`")[0]
+    assert split(line, datetime(2026, 6, 1, 7, tzinfo=UTC), UTC)[1] in text
     assert web.queries == []
 
 

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.options import INTERRUPTED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
-from nanobot.errors import UsageError
+from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import LibraryFolders
 from nanobot.library.index import Document, LibraryIndex
 from nanobot.session.lock import FileLock
@@ -51,7 +52,8 @@ def _add(setup: Setup, text: str) -> int:
         raise UsageError(f"There is no folder {text}.")
     for named, there in _folders(setup).items():
         if there == folder or there in folder.parents:
-            raise UsageError(f"{text} belongs to the library already: {named} is in {setup.paths.config}.")
+            _print(f"{text} belongs to the library already: {named} is in {setup.paths.config}. What is new is read.")
+            return _read(setup, quiet=False)
     if setup.paths.home in (folder, *folder.parents) and setup.paths.workspace not in (folder, *folder.parents):
         raise UsageError(f"{text} belongs to nanobot itself, which is never read.")
     ConfigFile(setup.paths.config, os.environ).append(_PLACE, _short(folder, setup.env))
@@ -106,27 +108,37 @@ def _read(setup: Setup, *, quiet: bool) -> int:
     paths, begun = setup.paths, time.monotonic()
     if quiet:
         os.nice(_NICE)
-    files = FileTools(setup.loaded.config.tools, paths, _person(setup.env))
-    files.begin()
     bar = _Bar(shown=not quiet and sys.stderr.isatty())
-    with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
-        forbidden = (paths.home, paths.config, paths.database)
-        folders = tuple(_folders(setup).values())
-        library = LibraryFolders(index, folders, forbidden, _person(setup.env), files.foreign_below)
-        try:
-            count = asyncio.run(library.read(bar.show))
-        except KeyboardInterrupt:
-            bar.clear()
-            _print(f"Stopped after {bar.done:,} of {bar.total:,} documents. `nanobot library read` goes on there.")
-            return INTERRUPTED
+    try:
+        with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
+            count = asyncio.run(_folders_of(setup, index).read(bar.show))
+            broken = [one for one in index.documents("document", "") if one.problem]
+    except KeyboardInterrupt:
         bar.clear()
-        broken = [one for one in index.documents("document", "") if one.problem]
+        _print(f"Stopped after {bar.done:,} of {bar.total:,} documents. `nanobot library read` goes on there.")
+        return INTERRUPTED
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"Stopped after {bar.done:,} of {bar.total:,} documents, because {paths.home} cannot be written "
+            f"({error}). Look for room and rights there; `nanobot library read` goes on."
+        ) from error
+    finally:
+        bar.clear()
     if not quiet:
         _print(f"Read {count:,} documents in {time.monotonic() - begun:.0f} s.")
         if broken:
             _print(f"{len(broken):,} have a problem:")
             _problems(broken)
     return 0
+
+
+def _folders_of(setup: Setup, index: LibraryIndex) -> LibraryFolders:
+    """The folders of the configuration, without what is nanobot's own or came from outside."""
+    paths, person = setup.paths, _person(setup.env)
+    files = FileTools(setup.loaded.config.tools, paths, person)
+    files.begin()
+    forbidden = (paths.home, paths.config, paths.database)
+    return LibraryFolders(index, tuple(_folders(setup).values()), forbidden, person, files.foreign_below)
 
 
 class _Bar:

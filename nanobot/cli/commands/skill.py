@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from nanobot.agent.tools.own_tools import skill_folders
@@ -79,13 +80,17 @@ def _facts(found: FoundSkill) -> str:
 
 def _new(setup: Setup, name: str, description: str) -> int:
     text = new_text(name, description)
-    folder = setup.paths.workspace / "skills" / name
+    path = setup.paths.workspace / "skills" / name / FILE
+    if path.exists():
+        raise UsageError(f"There is a skill {path} already.")
     try:
-        folder.mkdir(parents=True, mode=0o700)
-        (folder / FILE).write_text(text, encoding="utf-8")
-    except FileExistsError as error:
-        raise UsageError(f"There is a folder {folder} already.") from error
-    _print(f"Made {folder / FILE}. Write into it what is to be done; `nanobot skill check {name}` tells what is wrong.")
+        path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()  # half a skill would stand in the way of the next try
+        raise UsageError(f"{path} cannot be written: {error.strerror}. Look for room and rights there.") from error
+    _print(f"Made {path}. Write into it what is to be done; `nanobot skill check {name}` tells what is wrong.")
     return 0
 
 

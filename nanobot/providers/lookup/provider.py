@@ -27,6 +27,7 @@ from nanobot.providers.lookup.question import (
     worked_out,
 )
 from nanobot.providers.lookup.quotes import Evidence, Quote
+from nanobot.utils.text import squeeze
 
 _HITS, _BATCH, _DOCS_LINES = 8, 3, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
@@ -88,7 +89,7 @@ def next_step(request: Request) -> Step:
     if question.wish == "clock":
         return _clock(question.place, request.tail)
     if plain := worked_out(question.query) if question.wish == "sum" else question.says.get(question.wish):
-        return plain
+        return plain.replace("{text}", squeeze(reading.question.replace("`", "'")))
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
         about = (re.sub(r"\bnanobot\b", "", topic, flags=re.IGNORECASE) for topic, _ in question.topics)
         return (("nanobot_docs", {"query": " ".join(about).strip() or "nanobot"}),)  # every section is about nanobot

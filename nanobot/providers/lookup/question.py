@@ -18,7 +18,7 @@ from nanobot.providers import jsonval
 from nanobot.security.trust import unwrap
 from nanobot.utils.text import squeeze
 
-Wish = Literal["docs", "web", "weather", "clock", "sum", "greeting", "thanks", "about", "impossible", "empty"]
+Wish = Literal["docs", "web", "weather", "clock", "sum", "greeting", "thanks", "about", "remind", "impossible", "empty"]
 #: What the answer holds: a number, a time, the steps of doing something, or anything.
 Kind = Literal["number", "time", "steps", "other"]
 _KINDS: tuple[Kind, ...] = ("number", "time", "steps")
@@ -122,6 +122,8 @@ def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
         return "docs", ""
     if pattern("weather").search(text):
         return "weather", ""
+    if pattern("remind", _ASKED).match(text):
+        return "remind", ""
     return "impossible" if pattern("impossible", _ASKED).match(text) else "web", ""
 
 

@@ -69,6 +69,7 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
         ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
         alone = await home.run("schedule", "add", "in", "3", "days", "stand", "up")
         assert "No gateway runs." in alone.out
+        assert "Did you mean" not in (await home.run("schedule", "add")).err, "that was meant, and only the time lacks"
         async with running(home) as gateway:
             await telegram.until(lambda: bool(telegram.sent("getUpdates")))
             told = await home.run("schedule", "add", "in", "1", "second", "stretch")
