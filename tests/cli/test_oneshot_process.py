@@ -119,7 +119,7 @@ async def test_stream_json_lines_arrive_while_the_model_still_writes(tmp_path: P
 
 
 async def test_continue_and_session_go_on_where_the_last_run_stopped(tmp_path: Path) -> None:
-    async with LlmServer("I will remember.", after="Yes.") as server:
+    async with LlmServer("It is heron.", after="Yes.") as server:
         nanobot = program(tmp_path, server)
         first = await nanobot.run("-m", "my word is heron", "--json")
         identity = str(first.lines[0]["session"])
