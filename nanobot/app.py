@@ -16,7 +16,7 @@ from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.own_tools import FileTools
 from nanobot.builder import Builder, SharedServices
 from nanobot.builder import Launch as Launch
-from nanobot.bus.events import Address, MessageBus
+from nanobot.bus.events import Address, MessageBus, Sender
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -28,9 +28,12 @@ from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from nanobot.agent.scheduler import Reports, ScheduleServices
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
+    from nanobot.schedule.job import ScheduledJob
 
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
 SHARED_SECONDS = 5.0
@@ -183,7 +186,14 @@ class Nanobot:
         if shared.appointments is None:
             raise UsageError("Nothing is kept here, so nothing can be scheduled.")
         jobs, process = shared.appointments().jobs, self.loop.process
-        return ScheduleServices(jobs, shared.ledger, self.bus, process, shared.templates, stop=self.loop.cancel)
+        kept, works = (jobs, shared.ledger, self.bus, process, shared.templates), {"watch": self._look}
+        return ScheduleServices(*kept, works, stop=self.loop.cancel)
+
+    async def _look(self, job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
+        """What comes of looking at what is watched."""
+        if self._shared.watches is None:
+            raise UsageError("Nothing is watched here.")
+        return await self._shared.watches().work(job, due, sender)
 
     @asynccontextmanager
     async def keeping_appointments(self) -> AsyncIterator[None]:

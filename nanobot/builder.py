@@ -24,6 +24,7 @@ from nanobot.agent.tools.offers import (
     SCHEDULE_DESCRIPTION,
     SPAWN,
     SPAWN_DESCRIPTION,
+    WATCH_DESCRIPTION,
     fetch_description,
 )
 from nanobot.agent.tools.own_tools import (
@@ -32,8 +33,11 @@ from nanobot.agent.tools.own_tools import (
     LibraryTools,
     SkillTools,
     files_of,
+    schedule_tool,
     skill_folders,
+    spawn_tool,
     talk_tools,
+    watch_tool,
 )
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, SubagentLimits, Turn, TurnLimits
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.web.fetch import WebFetchTool
     from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.agent.work.subagents import SubagentManager
+    from nanobot.agent.work.watches import Watches
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
@@ -113,6 +118,7 @@ class SharedServices(Struct, frozen=True):
     appointments: "Callable[[], Appointments] | None" = None
     heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
     plugins: "Plugins | None" = None
+    watches: "Callable[[], Watches] | None" = None
 
     async def aclose(self) -> None:
         await self.ledger.aclose()
@@ -134,6 +140,7 @@ class Builder:
         #: The schedule; None where nothing is kept.
         self.appointments: Callable[[], Appointments] | None = None
         self._helpers: BackgroundHelpers | None = None  # where the schedule is looked after
+        self.watches: Callable[[], Watches] | None = None
         self.files = files_of(loaded.config.tools, paths, launch.project, env)
         self.commands = CommandTools(loaded.config.tools, self.files, None if launch.ephemeral else paths.tasks, env)
         zone = zone_of(self.defaults.timezone, env)
@@ -282,6 +289,7 @@ class Builder:
         self.skills.ledger = ledger
         if not self._launch.ephemeral:
             self.appointments = cache(partial(self._appointments, ledger))
+            self.watches = cache(partial(self._watches, self.appointments, ledger))
         telegram = self._loaded.config.channels.telegram
         private = self._loaded.config.tools.web.privacy
         chats = ChatSettings(
@@ -290,7 +298,8 @@ class Builder:
             {"privacy": "tools.web.privacy"} if private else {},
         )
         kept = (self._paths, self._env, ledger, chats, self.files, self.library, self._templates, self.alarms)
-        return SharedServices(*kept, share, self.messengers, self.appointments, self._heartbeat, self.plugins)
+        later = (self.appointments, self._heartbeat, self.plugins, self.watches)
+        return SharedServices(*kept, share, self.messengers, *later)
 
     def _appointments(self, ledger: Ledger) -> "Appointments":
         from nanobot.agent.work.background import BackgroundHelpers
@@ -311,16 +320,21 @@ class Builder:
         return Heartbeat(made.jobs, self._steering, made.zone, minutes, foreign=self.files.foreign_below)
 
     def _schedule(self) -> ToolLike:
-        if self._launch.ephemeral:
-            raise SkipTool("nothing is kept here after the end of this conversation")
-        return DeferredTool("schedule", self._schedule_tool, SCHEDULE_DESCRIPTION)
-
-    def _schedule_tool(self) -> ToolLike:
-        from nanobot.agent.tools.work.schedule import ScheduleTool
-
         if self.appointments is None:
-            raise SkipTool("nothing is kept here")
-        return ScheduleTool(self.appointments())
+            raise SkipTool("nothing is kept here after the end of this conversation")
+        return DeferredTool("schedule", partial(schedule_tool, self.appointments), SCHEDULE_DESCRIPTION)
+
+    def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
+        from nanobot.agent.work.sight import AgentSight, seeing
+
+        private, reads = self._loaded.config.tools.web.privacy, self._reads
+        sight = AgentSight(lambda: self._fetch if reads else None, self.external.search, self.files, private)
+        return seeing(appointments(), ledger.database, sight)
+
+    def _watch(self) -> ToolLike:
+        if self.watches is None or not self._loaded.config.tools.web.enable:
+            raise SkipTool("tools.web.enable is false, or nothing is kept here")
+        return DeferredTool("watch", partial(watch_tool, self.watches), WATCH_DESCRIPTION)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
@@ -367,6 +381,7 @@ class Builder:
                 servers=self.external,
                 appointments=shared.appointments,
                 skills=lambda: self.skills.shelf,
+                watches=shared.watches,
             ),
             self.tools(),
             switch_model=self.switch_model,
@@ -391,6 +406,7 @@ class Builder:
             helpers=lambda: self._helpers,
             skills=self.skills.listing,
             turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
+            heard=shared.ledger.heard,
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
@@ -485,10 +501,11 @@ class Builder:
         return {
             **(self.plugins.tools() if self.plugins is not None else {}),
             **talk_tools(self.files, self._reached, self._paths.media),
-            "nanobot_docs": lambda: DeferredTool("nanobot_docs", self._docs_tool, DOCS_DESCRIPTION),
+            "nanobot_docs": lambda: DeferredTool("nanobot_docs", self.library.docs_tool, DOCS_DESCRIPTION),
             SPAWN: self._spawn,
             "web_fetch": self._web_fetch,
             "schedule": self._schedule,
+            "watch": self._watch,
             **self.files.factories(),
             **self.commands.factories(),
             **self.library.factories(),
@@ -523,7 +540,7 @@ class Builder:
     def _spawn(self) -> ToolLike:
         if not self._loaded.config.agents.subagents.max:
             raise SkipTool("agents.subagents.max is 0")
-        return DeferredTool(SPAWN, _spawn_tool, SPAWN_DESCRIPTION)
+        return DeferredTool(SPAWN, spawn_tool, SPAWN_DESCRIPTION)
 
     def _web_fetch(self) -> ToolLike:
         web = self._loaded.config.tools.web
@@ -548,11 +565,6 @@ class Builder:
             readers=self.plugins.readers() if self.plugins is not None else (),
         )
 
-    def _docs_tool(self) -> ToolLike:
-        from nanobot.agent.tools.docs import NanobotDocsTool
-
-        return NanobotDocsTool(index=self.library.index)
-
     def _added(self, info: ProviderInfo) -> bool:
         """Whether a plug-in answers, whose models nobody lists."""
         return self.plugins is not None and info.name in self.plugins.providers
@@ -566,12 +578,6 @@ class Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
-
-
-def _spawn_tool() -> ToolLike:
-    from nanobot.agent.tools.work.spawn import SpawnTool
-
-    return SpawnTool()
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

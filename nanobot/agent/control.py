@@ -72,6 +72,7 @@ class AgentServices(Struct, frozen=True):
     `helpers` are those in the background, None where nothing of the kind is looked after.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
+    `heard` gives what was told to a chat from outside since somebody spoke there, once.
     """
 
     bus: MessageBus
@@ -102,6 +103,7 @@ class AgentServices(Struct, frozen=True):
     remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
     skills: Callable[[], Awaitable[str]] | None = None
     turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
+    heard: Callable[[str], Awaitable[str]] | None = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

@@ -117,6 +117,8 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
         "Check providers.{name}.apiBase{where}: no model server speaks there.",
     ),
 }
+#: Stands above what watches have told a chat.
+HEARD = "Told here by what the person has watched, since the message before:"
 
 
 def known_sources(numbers: Collection[int]) -> str:

@@ -167,6 +167,12 @@ class ExternalTools:
         self._offers = True
         return offered
 
+    def search(self) -> "WebSearchTool":
+        """The tool, for who watches searches. Raises `SkipTool` where nothing may be searched."""
+        if not self._loaded.config.tools.web.enable:
+            raise SkipTool("tools.web.enable is false")
+        return self._made
+
     @cached_property
     def _made(self) -> "WebSearchTool":
         from nanobot.agent.tools.web.search import WebSearchTool

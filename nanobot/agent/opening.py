@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from loguru import logger
+from msgspec.structs import replace
 
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
@@ -65,7 +66,10 @@ class Opening:
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
         system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder, skills=skills)
         turn.prompt = Prompt(
-            (*await self._answers(turn), context.user_message(message)),
+            (
+                *await self._answers(turn),
+                context.user_message(message if records else await self._with_heard(message)),
+            ),
             past,
             system,
             await self._tail(turn, window),
@@ -86,6 +90,16 @@ class Opening:
         kept = turn.message.cause == "chat" and not turn.message.aside
         helpers = self._services.helpers() if kept else None
         return await helpers.take_answers(turn.message) if helpers is not None else ()
+
+    async def _with_heard(self, message: InboundMessage) -> InboundMessage:
+        """A message together with what watches have told its chat since somebody spoke there, as words of others."""
+        if self._services.heard is None or message.cause != "chat":
+            return message
+        heard = await self._services.heard(message.address.key)
+        if not heard:
+            return message
+        told = f"{explanations.HEARD}\n{heard}"
+        return replace(message, context="\n\n".join(part for part in (told, message.context) if part.strip()))
 
     async def _tail(self, turn: Turn, window: int) -> str:
         """What changes between requests, with what fits of the person's memory besides the files of the prompt."""

@@ -104,9 +104,9 @@ class JobFile(Protocol):
         """Make the rows those of the file. Raises `StoreError`."""
 
 
-#: What does the jobs of a kind that need no turn: the job and its due time → what its chat is told, empty for nothing.
-#: Raises `NanobotError`.
-JobWork = Callable[[ScheduledJob, datetime], Awaitable[str]]
+#: What does the jobs of a kind that need no turn: the job, its due time, and who made it with the rights of now → what
+#: its chat is told, empty for nothing. Raises `NanobotError`.
+JobWork = Callable[[ScheduledJob, datetime, Sender], Awaitable[str]]
 #: Stops the turn of a conversation, by its key.
 Stop = Callable[[str], Awaitable[object]]
 #: (message, settle) → the end of its turn.
@@ -284,7 +284,7 @@ class Scheduler:
             return
         past, address = await self._missed(job, at), Address.of(job.chat)
         key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S}"
-        if past.run is None:
+        if past.run is None and job.kind != "watch":  # whatever was missed, one look shows what has changed
             items = await reports.line(address, key, _skipped(job, past))
             await jobs.serve(job, past.due, at, result=f"missed {past.count}", items=items)
         elif job.kind == "remind":
@@ -378,7 +378,7 @@ class Scheduler:
             elif job.kind == "helper":
                 await self._help(run, sender)
             else:
-                await run.work(services.works.get(job.kind))
+                await run.work(services.works.get(job.kind), sender)
         except asyncio.CancelledError:
             await asyncio.shield(services.ledger.release((row.seq,)))
             raise
@@ -485,11 +485,11 @@ class _JobRun:
         await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing))
         self._reports.wake()
 
-    async def work(self, work: JobWork | None) -> None:
+    async def work(self, work: JobWork | None, sender: Sender) -> None:
         """Do a job that needs no turn."""
         items: tuple[OutboxItem, ...] = ()
         try:
-            text = await (work or _nobody)(self.job, self.prompted.due)
+            text = await (work or _nobody)(self.job, self.prompted.due, sender)
             items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
             self._result = ("told of a change" if text else "nothing new", False)
         except NanobotError as error:
@@ -517,7 +517,7 @@ class _JobRun:
         return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
 
 
-async def _nobody(job: ScheduledJob, _due: datetime) -> str:
+async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
     raise NanobotError(f"nothing here does jobs of the kind {job.kind}")
 
 

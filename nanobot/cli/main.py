@@ -98,10 +98,11 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.usage_command import run_usage
 
             return run_usage
-        case "people" | "permissions" | "schedule":
-            from nanobot.cli.people_command import run_people, run_permissions, run_schedule
+        case "people" | "permissions" | "schedule" | "watch":
+            from nanobot.cli.people_command import run_people, run_permissions, run_schedule, run_watch
 
-            return {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}[name]
+            runs = {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}
+            return runs.get(name, run_watch)
         case "mcp":
             from nanobot.cli.mcp_command import run_mcp
 

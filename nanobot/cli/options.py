@@ -37,7 +37,21 @@ _WITH_VALUE = frozenset(
 )
 
 
-_TIMES = "show what comes at set times, add or change it"
+#: The commands that take words of people: what each is for, and its words.
+_KEPT = {
+    "people": (
+        "show who may talk on Telegram and what each may do, or change it",
+        "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody",
+    ),
+    "schedule": (
+        "show what comes at set times, add or change it",
+        "list; add WHEN WHAT; do WHEN TASK; pause, resume, run or remove a NUMBER; quiet 22-7; nothing: list",
+    ),
+    "watch": (
+        "show what is watched and tells when it changes, add or change it",
+        "list; add WHAT [§ PART] [every …]; pause, resume, run or remove a NUMBER; history; nothing: list",
+    ),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -82,7 +96,6 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
-    who = "show who may talk on Telegram and what each may do, or change it"
     good = "show what you have allowed for good, or take it back"
     allowed = commands.add_parser(
         "permissions", help=good, description=f"{good[0].upper()}{good[1:]}.", parents=[common]
@@ -90,10 +103,9 @@ def build_parser() -> argparse.ArgumentParser:
     allowed.add_argument("action", nargs="?", choices=("list", "remove"), default="list", help="what to do")
     allowed.add_argument("id", nargs="?", default="", help="what to take back: an id of the list, or all")
     _usage_options(commands.add_parser("usage", help=_SPENT, description=_SPENT, parents=[common]))
-    people = commands.add_parser("people", help=who, description=f"{who[0].upper()}{who[1:]}.", parents=[common])
-    forms = "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody"
-    people.add_argument("words", nargs="*", metavar="WORDS", help=forms)
-    _schedule_options(commands.add_parser("schedule", help=_TIMES, description=f"{_TIMES}.", parents=[common]))
+    for name, (about, forms) in _KEPT.items():
+        kept = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", parents=[common])
+        kept.add_argument("words", nargs="*", metavar="WORDS", help=forms)
     servers = "show, add, remove and try MCP servers"
     mcp = commands.add_parser("mcp", help=servers, description=f"{servers[0].upper()}{servers[1:]}.", parents=[common])
     _mcp_actions(mcp.add_subparsers(dest="mcp_action", metavar="ACTION", required=True))
@@ -109,11 +121,6 @@ def build_parser() -> argparse.ArgumentParser:
     config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
     _config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
     return parser
-
-
-def _schedule_options(parser: argparse.ArgumentParser) -> None:
-    forms = "list; add WHEN WHAT; do WHEN TASK; pause, resume, run or remove a NUMBER; quiet 22-7; nothing: list"
-    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -236,7 +243,7 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 def _with_command(argv: list[str]) -> list[str]:
     commands = tuple(
-        "agent gateway demo replay status usage people permissions schedule config mcp library skill".split()
+        "agent gateway demo replay status usage people permissions schedule watch config mcp library skill".split()
     )
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv

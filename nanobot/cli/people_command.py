@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
+from nanobot.agent.work.watches import watches_of
 from nanobot.app import no_channel
+from nanobot.bus.events import InboundMessage, Sender
 from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
@@ -67,6 +69,21 @@ def run_schedule(args: argparse.Namespace) -> int:
 
     def said(ledger: Ledger) -> Awaitable[str]:
         return appointments_of(ledger, setup.paths.home, zone, setup.env).say(" ".join(args.words), who)
+
+    return _print(setup, said)
+
+
+def run_watch(args: argparse.Namespace) -> int:
+    """Show what is watched, or change it; the exit code."""
+    setup = set_up(args, os.environ)
+    if setup.loaded.config.gateway.ledger:
+        raise UsageError("Many gateways share a database here (gateway.ledger): write /watch to the bot instead.")
+    zone = setup.loaded.config.agents.defaults.timezone
+    owner = InboundMessage(TERMINAL, Sender("local", role="owner"), "")
+
+    def said(ledger: Ledger) -> Awaitable[str]:
+        watches = watches_of(appointments_of(ledger, setup.paths.home, zone, setup.env), ledger.database)
+        return watches.say(owner, " ".join(args.words))
 
     return _print(setup, said)
 

@@ -130,8 +130,16 @@ CREATE TABLE job (
 CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
 CREATE TABLE fired (job bigint NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL, PRIMARY KEY (job, due));
 """
+#: Watches, as the step of SQLite makes them.
+_WATCHES = """
+CREATE TABLE watch (job bigint PRIMARY KEY, state text NOT NULL, calm integer NOT NULL);
+CREATE TABLE watch_told (job bigint NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL, text text NOT NULL,
+  PRIMARY KEY (job, due));
+CREATE TABLE briefed (person text NOT NULL, mark text NOT NULL, turn text NOT NULL, at timestamptz NOT NULL,
+  PRIMARY KEY (person, mark));
+"""
 #: What was added since, a step each, as in `session/layout.py`.
-_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE)
+_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE, _WATCHES)
 #: The number in `layout`.
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.

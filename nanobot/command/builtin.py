@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from nanobot.bus.events import Role
+from nanobot.bus.events import InboundMessage, Role
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
@@ -32,6 +32,7 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "streaming": "Show the answer while it is written, or when it is done",
 }
 _SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"
+_WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | history]"
 _REMOVE = "[remove <id>]"
 _SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"
 #: Names of models that /model shows.
@@ -48,6 +49,12 @@ class People(Protocol):
         """A link for a `user` or a `guest`, as Markdown; `drawn`: also as a code to scan."""
 
 
+class WatchesOf(Protocol):
+    """What `/watch` asks: what becomes of its words. Raises `NanobotError`."""
+
+    async def say(self, message: InboundMessage, text: str) -> str: ...
+
+
 def builtin_router(
     bot_name: str = "",
     *,
@@ -56,6 +63,7 @@ def builtin_router(
     servers: ServerControl | None = None,
     appointments: "Callable[[], Appointments] | None" = None,
     skills: "Callable[[], SkillShelf] | None" = None,
+    watches: Callable[[], WatchesOf] | None = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
     `people` there is no chat that anybody else could be let into, without `appointments` nothing comes later."""
@@ -89,8 +97,7 @@ def builtin_router(
         Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
         Command("tools", "Tell what I can do here, what is off, and why", _tools),
         mcp_command(servers),
-        _schedule_command(appointments),
-        *_skills_commands(skills),
+        *_kept_commands(appointments, skills, watches),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
@@ -119,6 +126,15 @@ def _conversation_commands() -> tuple[Command, ...]:
         ("btw", "Ask beside the conversation, which keeps nothing of it", "<question>"),
     )
     return tuple(Command(name, text, later(name), usage, asks=name == "rewind") for name, text, usage in told)
+
+
+def _kept_commands(
+    appointments: "Callable[[], Appointments] | None",
+    skills: "Callable[[], SkillShelf] | None",
+    watches: Callable[[], WatchesOf] | None,
+) -> tuple[Command, ...]:
+    """The commands for what the agent keeps for people: times, skills, and what is watched."""
+    return _schedule_command(appointments), _watch_command(watches), *_skills_commands(skills)
 
 
 def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]:
@@ -172,6 +188,15 @@ def _skills_commands(skills: "Callable[[], SkillShelf] | None") -> tuple[Command
         Command("skills", summary, show, "[<name> | trust <name>]", aliases=("skill",)),
         Command("learn", "Keep what worked in this conversation as a skill", keep, "[what]", roles=_OWNER),
     )
+
+
+def _watch_command(watches: Callable[[], WatchesOf] | None) -> Command:
+    async def watch(ctx: CommandContext) -> None:
+        if watches is None:
+            raise UsageError("Nothing is kept here after the end of this conversation, so nothing can be watched.")
+        await ctx.reply(await watches().say(ctx.message, ctx.args))
+
+    return Command("watch", "Tell me when a page, feed, search, price or file changes", watch, _WATCH)
 
 
 def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:

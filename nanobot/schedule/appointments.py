@@ -113,13 +113,13 @@ class Appointments:
             near = nearest(word, _ACTIONS) if line is words and len(words.split()) < 3 else None
             hint = f" Did you mean `/schedule {near}`?" if near else ""
             raise UsageError(f"{error}{hint}") from None
-        made = await self._add(kind, text, when, who)
+        made = await self.keep(kind, text, when, who)
         return f"{made.line[0].upper()}{made.line[1:]}." + (f"\n\n{made.note}" if made.note else "")
 
     async def add(self, kind: JobKind, text: str, phrase: str, who: Who) -> Added:
         """Add a job whose times are a phrase."""
         _judge(who)
-        return await self._add(kind, text, self.read(phrase), who)
+        return await self.keep(kind, text, self.read(phrase), who)
 
     def read(self, phrase: str) -> When:
         """What a phrase means now. Raises `UsageError`."""
@@ -127,7 +127,7 @@ class Appointments:
 
     async def listed(self, who: Who) -> str:
         """The jobs of a person, with their next runs and how the last ones went."""
-        found = await self._all(*await self._persons(who))
+        found = await self._all(*await self.persons(who))
         open_ones = [job for job in found if job.due < NEVER or job.paused]
         over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
         if not found:
@@ -167,9 +167,9 @@ class Appointments:
         """How many jobs somebody has that are still to come."""
         return sum(job.due < NEVER for job in await self._all(person))
 
-    # Within
-
-    async def _add(self, kind: JobKind, text: str, when: When, who: Who) -> Added:
+    async def keep(self, kind: JobKind, text: str, when: When, who: Who) -> Added:
+        """Keep a job; one that there is already stays as it is. Raises `UsageError`."""
+        _judge(who)
         text = text.strip()
         if not text:
             raise UsageError("Say what is to be done, too: `/schedule tomorrow at 9 call mum`.")
@@ -198,7 +198,7 @@ class Appointments:
         """What these people have scheduled; their helpers in the background are no appointments."""
         return tuple(job for job in await self.jobs.all(persons) if job.kind != "helper")
 
-    async def _persons(self, who: Who) -> tuple[str, ...]:
+    async def persons(self, who: Who) -> tuple[str, ...]:
         """Whose jobs are somebody's: the owner is one person at the terminal and on Telegram."""
         if who.role != "owner":
             return (who.person,)
@@ -206,9 +206,11 @@ class Appointments:
         claimed = [f"telegram:{value}" for key, value in notes.items() if key.endswith(":owner")]
         return tuple(dict.fromkeys((who.person, "terminal:local", *claimed)))
 
+    # Within
+
     async def _named(self, wanted: str, who: Who, action: str) -> Sequence[ScheduledJob]:
         """The jobs that are meant, which are this person's own."""
-        own = await self._all(*await self._persons(who))
+        own = await self._all(*await self.persons(who))
         numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
         if wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume")):
             open_ones = [job for job in own if job.due < NEVER or job.paused]

@@ -129,8 +129,28 @@ CREATE TABLE job (
 CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
 CREATE TABLE fired (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
 """
+#: Watches: what was last seen (`calm`: looks since then at which nothing had changed), what was told, and what
+#: briefings have told to whom.
+_WATCHES = """
+CREATE TABLE watch (job INTEGER NOT NULL PRIMARY KEY, state TEXT NOT NULL, calm INTEGER NOT NULL);
+CREATE TABLE watch_told (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (job, due));
+CREATE TABLE briefed (person TEXT NOT NULL, mark TEXT NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
+  PRIMARY KEY (person, mark));
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
-STEPS: tuple[str, ...] = (_SESSIONS, _LEDGER, _LEASES, _REQUESTS, _TOTALS, _SHARED, KEPT, _SPENDING, _SCHEDULE)
+STEPS: tuple[str, ...] = (
+    _SESSIONS,
+    _LEDGER,
+    _LEASES,
+    _REQUESTS,
+    _TOTALS,
+    _SHARED,
+    KEPT,
+    _SPENDING,
+    _SCHEDULE,
+    _WATCHES,
+)
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
 

@@ -25,6 +25,8 @@ OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
+#: Begins the key of the note with what was told to a chat from outside since somebody spoke there.
+HEARD = "heard "
 INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
 _OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
              FROM outbox"""
@@ -373,6 +375,13 @@ class Ledger:
         query = "SELECT value FROM note WHERE key = :key"
         found = await self.database.read(lambda db: db.fetch(tuple[str], query, key=key))
         return found[0][0] if found else None
+
+    async def heard(self, chat: str) -> str:
+        """What was told to a chat from outside since somebody spoke there; it is given once."""
+        text = await self.note(f"{HEARD}{chat}")
+        if text:
+            await self.set_notes({f"{HEARD}{chat}": None})
+        return text or ""
 
     async def notes(self, prefix: str) -> Mapping[str, str]:
         """All facts whose key begins with `prefix`."""

@@ -70,7 +70,7 @@ class Office:
     async def _stop(self, key: str) -> None:
         self.stopped.append(key)
 
-    async def _watch(self, job: ScheduledJob, _due: datetime) -> str:
+    async def _watch(self, job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
         self.worked.append(job)
         if job.text == "breaks":
             raise ValueError("no one saw this coming")

@@ -24,7 +24,7 @@ from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status new stop approve permissions model sessions resume compact branch rewind retry btw".split()
 NAMES += "sources undo trust memory forget tasks tools mcp".split()
-NAMES += "schedule skills learn usage people invite whoami privacy quit".split()
+NAMES += "schedule watch skills learn usage people invite whoami privacy quit".split()
 
 
 class Kept(SessionStore):

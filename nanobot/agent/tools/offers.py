@@ -178,6 +178,15 @@ class SpawnArguments(Struct, frozen=True, forbid_unknown_fields=True):
     background: Annotated[bool, Meta(description="Go on meanwhile; its answer comes later.")] = False
 
 
+class WatchArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    what: Annotated[str, Meta(description="URL, `search: words`, `file: path`, or a number.")] = ""
+    part: Annotated[str, Meta(description="A heading or words; `price`.")] = ""
+    every: str = ""
+    do: Annotated[
+        Literal["add", "list", "remove", "pause", "resume", "news"], Meta(description="news: what is new, once.")
+    ] = "add"
+
+
 class Offer(Struct, frozen=True):
     """What is known of a tool before it is imported: its arguments, its other names, and what it does.
 
@@ -226,6 +235,7 @@ OFFERS: Mapping[str, Offer] = {
         proposes="command",
     ),
     "schedule": Offer(ScheduleArguments, ("cron", "remind", "reminder", "set_reminder"), "changes", "files"),
+    "watch": Offer(WatchArguments, ("monitor", "watch_page", "track", "subscribe"), "changes", "files"),
     "task": Offer(TaskArguments, ("BashOutput", "bash_output", "KillShell", "kill_shell"), "changes", "exec"),
     "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
 }
@@ -245,6 +255,7 @@ TODO_DESCRIPTION = (
 RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is noted in memory: who, when, the words."
 REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for all conversations to come."
 LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
+WATCH_DESCRIPTION = "Tell the person when a page, feed, search, price or file changes."
 SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
 LEARN_DESCRIPTION = "Keep how something is done as a skill, when the person wants that."
 SKILL_DESCRIPTION = "Read how something is done, before you do it."

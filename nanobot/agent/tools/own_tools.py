@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.commands.execute import ExecTool
     from nanobot.agent.tools.files.read import ReadFileTool
     from nanobot.agent.tools.message import Messenger
+    from nanobot.agent.tools.work.watch import WatchControl
     from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.library.forgotten import Forgets
     from nanobot.library.index import LibraryIndex
     from nanobot.library.known import KnownFacts
     from nanobot.library.memory import MemoryFiles
     from nanobot.library.talk import Conversations
+    from nanobot.schedule.appointments import Appointments
     from nanobot.security.paths import Root
     from nanobot.security.sandbox import Sandbox
     from nanobot.skills.shelf import SkillShelf
@@ -337,6 +339,11 @@ class LibraryTools:
         self._lock = threading.Lock()
         self._index: LibraryIndex | None = None
 
+    def docs_tool(self) -> ToolLike:
+        from nanobot.agent.tools.docs import NanobotDocsTool
+
+        return NanobotDocsTool(index=self.index)
+
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
         return {"recall": self._offer_recall, "library": self._offer_library, "remember": self._offer_remember}
@@ -531,3 +538,24 @@ class CommandTools:
         """End what runs."""
         if self._exec is not None:
             await self._exec.aclose()
+
+
+def spawn_tool() -> ToolLike:
+    """The tool that gives a part of the work to a helper."""
+    from nanobot.agent.tools.work.spawn import SpawnTool
+
+    return SpawnTool()
+
+
+def watch_tool(watches: "Callable[[], WatchControl]") -> ToolLike:
+    """The tool that watches pages and more."""
+    from nanobot.agent.tools.work.watch import WatchTool
+
+    return WatchTool(watches())
+
+
+def schedule_tool(appointments: "Callable[[], Appointments]") -> ToolLike:
+    """The tool that keeps appointments."""
+    from nanobot.agent.tools.work.schedule import ScheduleTool
+
+    return ScheduleTool(appointments())

@@ -49,14 +49,15 @@ Inflate = Callable[[bytes], Iterator[bytes]]
 
 
 class Limits(Struct, frozen=True):
-    """Seconds for a page, bytes after decompression, further attempts, who we say we are, and the addresses that the
-    operator has opened."""
+    """Seconds for a page, bytes after decompression, further attempts, who we say we are, the addresses that the
+    operator has opened, and further headers of a request."""
 
     seconds: float = 18.0
     max_bytes: int = 10_485_760
     retries: int = 1
     user_agent: str = PAGE_USER_AGENT
     exceptions: Exceptions = NO_EXCEPTIONS
+    headers: Mapping[str, str] = {}
 
 
 class Download(Struct, frozen=True):
@@ -130,7 +131,7 @@ async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: f
 
 async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
-    headers = {"User-Agent": limits.user_agent, "Accept": ACCEPT, "Accept-Language": "*"}
+    headers = {"User-Agent": limits.user_agent, "Accept": ACCEPT, "Accept-Language": "*", **limits.headers}
     headers["Accept-Encoding"] = "gzip, br, zstd"
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)

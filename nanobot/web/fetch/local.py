@@ -1,6 +1,7 @@
 """Reading a page on this machine: download it, find out what it is, take it apart."""
 
 import asyncio
+import hashlib
 import re
 from typing import Literal
 from urllib.parse import unquote
@@ -29,7 +30,7 @@ from nanobot.web.fetch.content import (
 )
 from nanobot.web.fetch.download import Download, Limits, download
 from nanobot.web.fetch.json_text import json_document, pretty_json
-from nanobot.web.fetch.page import Page, PageImage, PageRequest
+from nanobot.web.fetch.page import Page, PageImage, PageRequest, SeenPage
 
 MAX_IMAGE_BYTES = 5_000_000
 MAX_PDF_BYTES = 10_000_000
@@ -84,6 +85,8 @@ _WALLS = (
     ),
 )
 _SHELL = r"enable javascript|javascript (?:is )?(?:required|disabled)|^(?:loading|please wait)"
+#: Characters of what a site says by which its page is known; more is no such word.
+_MOST_VALIDATOR = 500
 _SHELL_CHARS = 300
 _LITTLE_CHARS = 250
 _SCRIPT_SHARE = 0.5
@@ -104,6 +107,8 @@ async def read_here(
     """The page, read with a guarded client in `limits.seconds`. Raises `FetchError` that says what to try."""
     start = asyncio.get_running_loop().time()
     loading = replace(limits, seconds=limits.seconds * _NETWORK_SHARE)
+    if request.seen is not None:
+        loading = replace(loading, headers=request.seen.headers)
     got = await download(client, request.address, loading)
     if got.status == 404 and request.address != request.url:  # what a host shows is not always there as a file
         left = start + loading.seconds - asyncio.get_running_loop().time()
@@ -112,6 +117,11 @@ async def read_here(
     got = replace(got, url=request.url)
     if got.status >= 400:
         raise _status_error(got)
+    if request.seen is not None:
+        known = _seen(got, request.seen)
+        if got.status == 304 or (known.digest and known.digest == request.seen.digest):
+            empty = Extracted("", "", "raw")
+            return Page(got.url, got.final_url, got.status, "empty", empty, unchanged=True, seen=known)
     try:
         async with asyncio.timeout_at(start + limits.seconds):
             return await _read(got, request, keep, extractor)
@@ -122,6 +132,17 @@ async def read_here(
             status=got.status,
             phase="extract",
         ) from None
+
+
+def _seen(got: Download, before: SeenPage) -> SeenPage:
+    """By what a page is known after this answer; one that has not changed may leave out what it said before."""
+    said = (got.headers.get(name, "").strip() for name in ("etag", "last-modified"))
+    etag, modified = (
+        one if len(one) <= _MOST_VALIDATOR and one.isascii() and one.isprintable() else "" for one in said
+    )
+    if got.status == 304:
+        return SeenPage(etag or before.etag, modified or before.modified, before.digest)
+    return SeenPage(etag, modified, hashlib.sha256(got.body).hexdigest() if not got.cut else "")
 
 
 async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extractor) -> Page:
@@ -138,6 +159,7 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
         got.cut,
         requests=got.requests,
         no_store=not stored.isdisjoint({"no-store", "private"}),
+        seen=_seen(got, SeenPage()),
     )
     match kind:
         case "empty":

@@ -53,10 +53,25 @@ class PrivateHost(Struct, frozen=True):
     addresses: tuple[IPAddress, ...]
 
 
+class SeenPage(Struct, frozen=True):
+    """By what a page is known that has not changed: what its site says of it, and a digest of its bytes."""
+
+    etag: str = ""
+    modified: str = ""
+    digest: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that ask for the page only where it has changed."""
+        said = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
+        return {name: value for name, value in said.items() if value}
+
+
 class PageRequest(Struct, frozen=True):
     """One page as a call wants it. `private` forbids every reader but this machine; `call_id` goes to the service.
 
     `scripts` keeps them in HTML. `opened` is what the owner allowed for this page alone, see `PageReader.private_host`.
+    With `seen` a page that is still the same is not taken apart, see `Page.unchanged`.
     """
 
     url: str
@@ -65,6 +80,7 @@ class PageRequest(Struct, frozen=True):
     call_id: str = ""
     scripts: bool = False
     opened: PrivateHost | None = None
+    seen: SeenPage | None = None
 
     @property
     def address(self) -> str:
@@ -97,6 +113,7 @@ class Page(Struct, frozen=True):
 
     `doubts` are reasons why its text may not be what a person would see. `attempts` are the readers that were asked,
     each with `step`, `outcome` and `seconds`; `way` says it in words where it was not simply read here.
+    `unchanged`: it is what the request had seen, and has no content here; `seen` is by what it is known next time.
     `no_store`: the site wants no copy kept for others. `age` is in seconds, None for a page that came just now.
     """
 
@@ -113,6 +130,8 @@ class Page(Struct, frozen=True):
     attempts: tuple[dict[str, object], ...] = ()
     way: str = ""
     no_store: bool = False
+    unchanged: bool = False
+    seen: SeenPage = SeenPage()
     age: float | None = None
     retrieved_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 

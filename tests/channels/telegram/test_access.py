@@ -254,6 +254,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "retry": ("owner", "user"),
     "btw": ("owner", "user"),
     "schedule": ("owner", "user"),  # their own
+    "watch": ("owner", "user"),  # their own
     "skills": ("owner", "user"),
     "learn": ("owner",),
     "undo": ("owner", "user"),  # what was changed in this chat

@@ -156,7 +156,7 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo", "recall", "spawn"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
-        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | {"schedule", "remember", "skill", "learn"},
+        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | {"schedule", "watch", "remember", "skill", "learn"},
         COMMON | talk,
         COMMON | talk | servers,
         COMMON | talk,

@@ -178,6 +178,10 @@ class WebFetchTool(Tool[WebFetchArguments]):
         """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
         return await self._pages.text_of(url, timeout)
 
+    async def look(self, request: PageRequest, timeout: float) -> Page:
+        """A page as it is now, read by this machine alone for who watches it. Raises `FetchError`."""
+        return await self._pages.look(request, timeout)
+
     @property
     def idempotent(self) -> bool:
         return True

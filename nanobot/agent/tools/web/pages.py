@@ -63,6 +63,11 @@ class WebPages:
         async with self._slots.hold(host_of(url)):
             return (await self._reader.local(PageRequest(url), timeout)).content.text
 
+    async def look(self, request: PageRequest, timeout: float) -> Page:
+        """The page as it is now, read by this machine alone and kept for nobody. Raises `FetchError`."""
+        async with self._slots.hold(host_of(request.url)):
+            return await self._reader.local(request, timeout)
+
     def loading(self, requests: Sequence[PageRequest], context: ToolContext) -> bool:
         """True where other calls load all of these pages right now, so that waiting for them costs nothing."""
         return all(self._loading.held((context.holder, request.url)) for request in requests)

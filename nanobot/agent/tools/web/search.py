@@ -217,6 +217,18 @@ class WebSearchTool(Tool[WebSearchArguments]):
         result = self._result(query, found, first, context)
         return result if kept is None else replace(result, message=f"{result.message}, from this turn's own search")
 
+    async def hits(
+        self, words: str, limit: int, *, freshness: str = "", privacy: bool = False
+    ) -> tuple[SearchHit, ...]:
+        """What is found now, for who watches a search. Raises `SearchError`."""
+        await self._refresh()
+        query = SearchQuery(words, limit, freshness)
+        try:
+            return (await self._ask(query, ToolContext(privacy=privacy))).hits
+        except ChainFailed as error:
+            self._count(error.attempts)
+            raise
+
     async def _ask(self, query: SearchQuery, context: ToolContext) -> "_Found":
         """What the back ends found. Raises `ChainFailed`."""
         loop = asyncio.get_running_loop()

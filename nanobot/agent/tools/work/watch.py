@@ -1,0 +1,86 @@
+"""The tool by which the agent watches pages, feeds, searches and files for the person of the turn."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.offers import OFFERS, WATCH_DESCRIPTION, WatchArguments
+from nanobot.bus.events import Sender
+from nanobot.errors import NanobotError
+from nanobot.results import ToolResult, error_result
+from nanobot.schedule.appointments import Who
+from nanobot.security.policy import Access, Effect
+from nanobot.utils.text import squeeze
+from nanobot.watch.target import read_target
+
+_PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
+
+
+class WatchControl(Protocol):
+    """What a model may ask of watches; each raises `NanobotError`."""
+
+    async def add(self, what: str, part: str, every: str, who: Who, sender: Sender) -> str: ...
+
+    async def listed(self, who: Who) -> str: ...
+
+    async def change(self, action: str, wanted: str, who: Who) -> str: ...
+
+    async def news(self, sources: str, context: ToolContext) -> ToolResult:
+        """What is new in these sources, or in all that the person watches, and was in no briefing."""
+
+
+class WatchTool(Tool[WatchArguments]):
+    """`watch`: what is added runs by itself later, so it is judged as what steers the agent; its pages are judged as
+    addresses."""
+
+    name = "watch"
+    description = WATCH_DESCRIPTION
+    aliases = OFFERS["watch"].aliases
+    access: Access = "changes"
+    own_words = True
+    Arguments = WatchArguments
+    argument_aliases: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("url", "path", "query", "target", "id", "number"), "what"),
+        **dict.fromkeys(("section", "near", "words"), "part"),
+        **dict.fromkeys(("when", "interval", "schedule", "often"), "every"),
+        **dict.fromkeys(("action", "kind", "type"), "do"),
+    }
+
+    def __init__(self, watches: WatchControl) -> None:
+        self._watches = watches
+
+    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        given = super().canonical(arguments)
+        others = {"create": "add", "delete": "remove", "cancel": "remove", "stop": "pause", "new": "news"}
+        if "do" in given:
+            given["do"] = others.get(str(given["do"]), given["do"])
+        return {**given, "what": str(given["what"])} if isinstance(given.get("what"), int) else given
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        here = (Effect("send", context.address.key),)
+        try:
+            args = self.read(self.canonical(arguments))
+        except ValueError:
+            return here  # the call only says what is wrong with it
+        if args.do in ("list", "news"):
+            return here
+        if args.do in _PAST:
+            return (Effect("control", f"watch {args.do} {args.what}", f"{args.do} watch {args.what}"),)
+        shown = squeeze(f"{args.what} {args.part} {args.every}")
+        return (Effect("control", f"watch {shown}", f"watch {shown}"),)
+
+    async def run(self, args: WatchArguments, context: ToolContext) -> ToolResult:
+        who = Who(context.person, context.address.key, context.role, context.direct)
+        sender = Sender(context.sender.id, context.sender.name, context.role, tuple(context.granted))
+        try:
+            if args.do == "news":
+                return await self._watches.news(args.what, context)
+            if args.do == "list":
+                return ToolResult(await self._watches.listed(who), "listed the watches")
+            if args.do in _PAST:
+                said = await self._watches.change(args.do, args.what, who)
+                return ToolResult(said, said, receipt=f"{_PAST[args.do]} watch {args.what}")
+            said = await self._watches.add(args.what, args.part, args.every, who, sender)
+        except NanobotError as error:
+            return error_result("invalid_input", str(error))
+        return ToolResult(said, said, receipt=f"watching {read_target(args.what, args.part)}")

@@ -1,0 +1,176 @@
+"""What people and models ask of watches, in words: to see them, to add one, to change them, and what they have told.
+
+A watch is a job of the schedule, whose text is what is watched.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.work.briefing import Briefings, sources_of
+from nanobot.agent.work.looks import Looks, Sight, spread
+from nanobot.bus.events import InboundMessage, Sender
+from nanobot.errors import NanobotError, UsageError
+from nanobot.results import ToolResult
+from nanobot.schedule.appointments import Appointments, Who
+from nanobot.schedule.job import EVER, Every, ScheduledJob, told
+from nanobot.session.database import Database
+from nanobot.utils.text import shorten
+from nanobot.watch.store import WatchState, WatchStore
+from nanobot.watch.target import WatchTarget, read_target
+from nanobot.watch.words import named
+
+#: How often something is looked at where nobody says: pages and files, and searches, which cost more.
+HOURLY, SEARCHES = "every hour", "every 12 hours"
+_SHOWN = 100
+_RHYTHM = re.compile(
+    r"(?:^|\s)((?:(?:every|each|hourly|daily|weekly|jede[nrsm]?|alle|stündlich|täglich|chaque|cada)\b|每|毎).*)\Z",
+    re.IGNORECASE,
+)
+_HOW = (
+    "`/watch https://… every hour` tells you when a page or feed changes; `/watch https://… § Opening hours` watches a "
+    "part of it, `/watch https://… § price` its price, `/watch search: words` a search, `/watch file: notes.md` a "
+    "file. `/watch pause|resume|run|remove <number>` changes one, `/watch history` shows what was told."
+)
+_CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
+_PAST = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Looks now"}
+
+
+class Watches:
+    """The watches as people and models change them. Raises `UsageError` and `StoreError`.
+
+    Where nothing is read, as on the command line, there are no `briefings`, and the first look comes when it is due.
+    """
+
+    def __init__(self, appointments: Appointments, looks: Looks, briefings: Briefings | None = None) -> None:
+        self._appointments = appointments
+        self._looks = looks
+        self._briefings = briefings
+
+    async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
+        """What the person of a watch is told at a due time; empty for nothing. Raises `StoreError`."""
+        return await self._looks.work(job, due, sender)
+
+    async def say(self, message: InboundMessage, text: str) -> str:
+        """What becomes of `/watch WORDS`, as Markdown."""
+        who, sender = Who.of(message), message.sender
+        first, _, rest = text.strip().partition(" ")
+        word = first.casefold()
+        if not word or (word == "list" and not rest):
+            return await self.listed(who)
+        if word == "history":
+            return await self.history(rest, who)
+        if word in _CHANGES and re.fullmatch(r"(?:[#\d,\s]+|\s*all\s*)?", rest):
+            return await self.change(_CHANGES[word], rest, who)
+        line = rest if word == "add" else text
+        rhythm = _RHYTHM.search(line)
+        what = line[: rhythm.start()] if rhythm else line
+        return await self.add(what, "", rhythm[1] if rhythm else "", who, sender)
+
+    async def add(self, what: str, part: str, every: str, who: Who, sender: Sender) -> str:
+        """Watch something; a sentence with its number and what is seen now."""
+        target = read_target(what, part)
+        text = str(target)
+        phrase = every or (SEARCHES if target.kind == "search" else HOURLY)
+        when = self._appointments.read(phrase)
+        if isinstance(when, Every):  # so that many which are added at once do not look at once
+            when = replace(when, start=when.start + timedelta(seconds=spread(text, when.seconds) - when.seconds))
+        known = next((job for job in await self._own(who) if job.text == text), None)
+        if known is not None:
+            return f"Watched already as {known.id}: {_line(known)}"
+        state, shows = WatchState(), ""
+        if self._briefings is not None:
+            draft = ScheduledJob(
+                kind="watch", text=text, when=when, zone="UTC", person=who.person, chat=who.chat, direct=who.direct
+            )
+            state, shows = await self._seen(draft, target, sender)
+        made = await self._appointments.keep("watch", text, when, who)
+        if self._briefings is not None:
+            await self._looks.store.put(made.job.id, state)
+        shown = f" I see {shows} now." if shows else ""
+        line = f"Watching {made.job.id}: {named(made.job.text)}, {told(made.job)}.{shown} I write when it changes."
+        return f"{line} {made.note}".strip()
+
+    async def news(self, sources: str, context: ToolContext) -> ToolResult:
+        """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
+        if self._briefings is None:
+            raise UsageError("Nothing is read here.")
+        own = await self._own(Who(context.person, context.address.key, context.role, context.direct))
+        if sources.strip():
+            return await self._briefings.news(sources_of(sources), (), context)
+        targets = [read_target(job.text) for job in own]
+        told = await self._looks.store.history([job.id for job in own], 100)
+        return await self._briefings.news([one for one in targets if one.kind == "search"], told, context)
+
+    async def _seen(self, job: ScheduledJob, target: WatchTarget, sender: Sender) -> tuple[WatchState, str]:
+        try:
+            found = await self._looks.look(job, target, WatchState(), sender)
+        except NanobotError as error:
+            raise UsageError(
+                f"It is not watched, for it cannot be looked at: {str(error).partition(chr(10))[0]}"
+            ) from None
+        return found.state or WatchState(), found.shows
+
+    async def listed(self, who: Who) -> str:
+        """The watches of a person."""
+        own = await self._own(who)
+        if not own:
+            return f"Nothing is watched.\n\n{_HOW}"
+        lines = [f"- `{job.id}` {_line(job)}" for job in own]
+        troubles = [
+            f"- `{job.id}` ⚠️ {shorten(state.trouble, _SHOWN)}"
+            for job, state in [(job, (await self._looks.store.get(job.id))[0]) for job in own]
+            if state.trouble
+        ]
+        lines += ["", "**In trouble**", "", *troubles] if troubles else []
+        return "\n".join(["**Watched**", "", *lines, "", _HOW])
+
+    async def history(self, wanted: str, who: Who) -> str:
+        """What watches have told a person, with dates."""
+        own = {job.id: job for job in await self._own(who)}
+        numbers = [int(one) for one in re.findall(r"\d+", wanted)]
+        chosen = [number for number in own if not numbers or number in numbers]
+        found = await self._looks.store.history(chosen)
+        if not found:
+            return "No watch has told anything yet." if chosen else f"You have no watch {wanted}. `/watch` lists yours."
+        return "\n\n".join(f"`{one.job}` · {own[one.job].local(one.at):%Y-%m-%d %H:%M}\n{one.text}" for one in found)
+
+    async def change(self, action: str, wanted: str, who: Who) -> str:
+        """Pause, resume, take away or look now at the watches that are named, or all."""
+        own = await self._own(who)
+        numbers = {int(one) for one in re.findall(r"\d+", wanted)}
+        everything = wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume"))
+        chosen = own if everything else [job for job in own if job.id in numbers]
+        if not chosen or (not everything and len(chosen) < len(numbers)):
+            missing = ", ".join(str(one) for one in sorted(numbers - {job.id for job in own}))
+            what = f"You have no watch {missing}." if missing else f"Name the watch: `/watch {action} 3`, or `all`."
+            raise UsageError(f"{what} `/watch` lists yours with their numbers.")
+        ids = [job.id for job in chosen]
+        match action:
+            case "pause" | "resume" | "remove" | "run":
+                await self._appointments.change(action, ", ".join(map(str, ids)), who)
+            case _:
+                raise UsageError(_HOW)
+        if action == "remove":
+            await self._looks.store.remove(ids)
+        return "\n".join([f"**{_PAST[action]}**", "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)])
+
+    async def _own(self, who: Who) -> Sequence[ScheduledJob]:
+        if who.role == "guest":
+            raise UsageError("Watches are kept for the owner and for users; guests have none.")
+        jobs = await self._appointments.jobs.all(await self._appointments.persons(who))
+        return [job for job in jobs if job.kind == "watch"]
+
+
+def _line(job: ScheduledJob) -> str:
+    """A watch in a list."""
+    last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""
+    return f"{named(job.text)}, {told(job)}{'; paused' if job.paused else ''}{last}"
+
+
+def watches_of(appointments: Appointments, database: Database) -> Watches:
+    """The watches in this database where nothing is read."""
+    return Watches(appointments, Looks(WatchStore(database), Sight()))

@@ -1,0 +1,150 @@
+"""What is kept of watches in the ledger: what was last seen, what was told and when, and what briefings have told.
+
+A look and what it tells are kept in one transaction under its due time, so that a look which is done again after a
+crash tells the same, and tells it once.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import DecodeError, Struct, ValidationError
+from msgspec.json import decode, encode
+
+from nanobot.session.database import Database, Transaction, stamp
+from nanobot.session.ledger import HEARD
+from nanobot.watch.compare import Memory
+
+#: Characters of messages that wait until somebody speaks in their chat, and of what is kept of one message.
+_MOST_HEARD, _MOST_MESSAGE = 6_000, 4_000
+#: For how long what was told is shown, and what briefings told is known.
+KEEP_TOLD, KEEP_BRIEFED = timedelta(days=90), timedelta(days=400)
+_PUT = """
+INSERT INTO watch (job, state, calm) VALUES (:job, :state, 0)
+ON CONFLICT (job) DO UPDATE SET state = excluded.state, calm = 0
+"""
+_TELL = """
+INSERT INTO watch_told (job, due, at, text) VALUES (:job, :due, :at, :text) ON CONFLICT (job, due) DO NOTHING
+"""
+_NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_BRIEF = """
+INSERT INTO briefed (person, mark, turn, at) VALUES (:person, :mark, :turn, :at) ON CONFLICT (person, mark) DO NOTHING
+"""
+
+
+class WatchState(Struct, frozen=True, kw_only=True):
+    """What is kept of one watch: its memory, and by what an unchanged page is known (`etag`, `modified`, `digest`).
+
+    `trouble` is the reason why it cannot be looked at, `failures` how often in a row; `said` tells that its person
+    knows, `told_trouble` since when. Before `wait` it is not tried again.
+    """
+
+    memory: Memory = Memory()
+    etag: str = ""
+    modified: str = ""
+    digest: str = ""
+    trouble: str = ""
+    failures: int = 0
+    said: bool = False
+    wait: datetime | None = None
+    told_trouble: datetime | None = None
+
+
+class Told(Struct, frozen=True, array_like=True):
+    """One message of a watch."""
+
+    job: int
+    at: datetime
+    text: str
+
+
+class WatchStore:
+    """The rows of watches. Raises `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, job: int) -> tuple[WatchState, int]:
+        """What is kept of a watch, and at how many looks since then nothing had changed."""
+        query = "SELECT state, calm FROM watch WHERE job = :job"
+        found = await self._database.read(lambda db: db.fetch(tuple[str, int], query, job=job))
+        try:
+            return (decode(found[0][0], type=WatchState), found[0][1]) if found else (WatchState(), 0)
+        except (DecodeError, ValidationError):  # of another version: it gets to know the page anew
+            return WatchState(), 0
+
+    async def calm(self, job: int) -> None:
+        """Nothing had changed."""
+        await self._database.run(lambda db: db.change("UPDATE watch SET calm = calm + 1 WHERE job = :job", job=job))
+
+    async def put(self, job: int, state: WatchState) -> None:
+        text = encode(state).decode()
+        await self._database.run(lambda db: db.change(_PUT, job=job, state=text), durable=True)
+
+    async def tell(self, job: int, due: datetime, at: datetime, state: WatchState, text: str, chat: str) -> None:
+        """Keep a look together with what it tells a chat."""
+
+        async def work(db: Transaction) -> None:
+            await db.change(_PUT, job=job, state=encode(state).decode())
+            if await db.change(_TELL, job=job, due=stamp(due), at=stamp(at), text=text[:_MOST_MESSAGE]):
+                await _hear(db, chat, text)
+
+        await self._database.run(work, durable=True)
+
+    async def told_at(self, job: int, due: datetime) -> str | None:
+        """What the look of a due time has told; None where it was not done."""
+        query = "SELECT text FROM watch_told WHERE job = :job AND due = :due"
+        found = await self._database.read(lambda db: db.fetch(tuple[str], query, job=job, due=stamp(due)))
+        return found[0][0] if found else None
+
+    async def history(self, jobs: Collection[int], most: int = 30) -> tuple[Told, ...]:
+        """What these watches have told, the newest first."""
+        query = "SELECT job, at, text FROM watch_told ORDER BY at DESC"
+        found = await self._database.read(lambda db: db.fetch(Told, query))
+        return tuple(one for one in found if one.job in jobs)[:most]
+
+    async def remove(self, jobs: Iterable[int]) -> None:
+        """Forget watches."""
+
+        async def work(db: Transaction) -> None:
+            for job in jobs:
+                await db.change("DELETE FROM watch WHERE job = :job", job=job)
+                await db.change("DELETE FROM watch_told WHERE job = :job", job=job)
+
+        await self._database.run(work, durable=True)
+
+    async def tidy(self, at: datetime) -> None:
+        """Forget what belongs to no job any more, and what was told long ago."""
+
+        async def work(db: Transaction) -> None:
+            await db.change("DELETE FROM watch WHERE job NOT IN (SELECT id FROM job)")
+            await db.change("DELETE FROM watch_told WHERE job NOT IN (SELECT id FROM job)")
+            await db.change("DELETE FROM watch_told WHERE at < :old", old=stamp(at - KEEP_TOLD))
+            await db.change("DELETE FROM briefed WHERE at < :old", old=stamp(at - KEEP_BRIEFED))
+
+        await self._database.run(work)
+
+    # Briefings
+
+    async def briefed(self, person: str, turn: str) -> tuple[frozenset[str], datetime | None]:
+        """The marks of what earlier turns have told a person, and when the last of them did."""
+        query = "SELECT mark, at FROM briefed WHERE person = :person AND turn <> :turn"
+        values = {"person": person, "turn": turn}
+        found = await self._database.read(lambda db: db.fetch(tuple[str, datetime], query, **values))
+        return frozenset(mark for mark, _ in found), max((at for _, at in found), default=None)
+
+    async def brief(self, person: str, turn: str, marks: Sequence[str], at: datetime) -> None:
+        """Keep the marks of what a turn is given to tell."""
+
+        async def work(db: Transaction) -> None:
+            for mark in marks:
+                await db.change(_BRIEF, person=person, mark=mark, turn=turn, at=stamp(at))
+
+        await self._database.run(work, durable=True)
+
+
+async def _hear(db: Transaction, chat: str, text: str) -> None:
+    """Let the model of a chat know what was said there, when somebody speaks next."""
+    key = f"{HEARD}{chat}"
+    found = await db.fetch(tuple[str], "SELECT value FROM note WHERE key = :key", key=key)
+    before = f"{found[0][0]}\n\n" if found else ""
+    await db.change(_NOTE, key=key, value=f"{before}{text}"[-_MOST_HEARD:])

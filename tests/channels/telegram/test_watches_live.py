@@ -1,0 +1,61 @@
+"""Watches through the shipped gateway: what changes on a page is told once, and asks no model."""
+
+import json
+from pathlib import Path
+
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.cli.harness import Program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.website import Answer, Website
+
+DATE = "<pubDate>Sun, 22 Nov 2026 10:00:00 GMT</pubDate>"
+ITEM = f"<item><title>{{0}}</title><link>https://example.org/{{0}}</link>{DATE}</item>"
+FEED = "<rss version='2.0'><channel><title>News</title>{}</channel></rss>"
+
+
+def feed(*titles: str) -> Answer:
+    return Answer(FEED.format("".join(map(ITEM.format, titles))), type="application/rss+xml")
+
+
+def reading_loopback(home: Program) -> Program:
+    """The home of a program that may read pages of this machine."""
+    path = home.home / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.setdefault("tools", {})["ssrfWhitelist"] = ["127.0.0.1/32"]
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return home
+
+
+async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_taints_what_is_said_next(
+    tmp_path: Path,
+) -> None:
+    pages = {"/feed": feed("harbour")}
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(Reply("A bridge was opened."), after="no") as llm,
+        Website(pages) as site,
+    ):
+        ada = telegram.user("Ada", OWNER)
+
+        def told(words: str) -> int:
+            return sum(words in line for line in telegram.visible(ada.chat))
+
+        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
+            ada.say(f"/watch {site.url}/feed every 2 hours")
+            await telegram.until(lambda: told("Watching 1:") == 1)
+            pages["/feed"] = feed("bridge", "harbour")
+            ada.say("/watch run 1")
+            await telegram.until(lambda: told("+ bridge (22 Nov 2026)") == 1)
+            assert told("https://example.org/bridge") == 1
+            looks = len(site.paths)
+            ada.say("/watch run 1")
+            await telegram.until(lambda: len(site.paths) > looks)
+            ada.say("/watch history")
+            await telegram.until(lambda: told("+ bridge") == 2)
+            assert not llm.requests
+            ada.say("what was opened?")
+            await telegram.until(lambda: told("A bridge was opened.") == 1)
+        asked = str(llm.requests[0])
+        assert "<outside id=" in asked
+        assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
