@@ -73,9 +73,11 @@ class TurnView(Struct, frozen=True):
 
     `text` is what the current step has written, after the end the whole answer; `earlier` holds the texts of the steps
     before it, such as an announcement before a search. A retried step takes its own `text` back and nothing else.
+    `unasked` is the phase before a question, which a command may ask while no turn runs.
     """
 
     phase: Phase = "idle"
+    unasked: Phase = "idle"
     model: str = ""
     text: str = ""
     earlier: tuple[str, ...] = ()
@@ -90,6 +92,12 @@ class TurnView(Struct, frozen=True):
     @property
     def running(self) -> bool:
         return self.phase not in {"idle", "finished"}
+
+    def _after_question(self) -> Phase:
+        """What goes on once a question is closed: a turn, or nothing where none runs."""
+        if self.phase != "approval":
+            return self.phase
+        return "tools" if self.unasked not in {"idle", "finished"} else self.unasked
 
     def apply(self, event: Event) -> "TurnView":  # noqa: C901 - one case per event
         """The picture after `event`. The view itself never changes."""
@@ -118,9 +126,9 @@ class TurnView(Struct, frozen=True):
                 phase: Phase = "approval" if any(one.question not in ("", event.id) for one in self.hints) else "tools"
                 return replace(self, phase=phase, hints=self._asked("", event.id, ""))
             case QuestionAsked():
-                return replace(self, phase="approval")
+                return replace(self, phase="approval", unasked=self.phase)
             case QuestionClosed():
-                return replace(self, phase="tools")
+                return replace(self, phase=self._after_question())
             case TodoChanged():
                 return replace(self, todo=event.items)
             case ContextCompacted():

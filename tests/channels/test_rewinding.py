@@ -6,7 +6,7 @@ from pathlib import Path
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.test_questions import shown
-from tests.channels.test_terminal_pty import CTRL_D, terminal_of
+from tests.channels.test_terminal_pty import CTRL_C, CTRL_D, terminal_of
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -45,6 +45,7 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
             await terminal.until("❯ 3 The talk and the files")
             terminal.press("\r")
             await terminal.until("You are back before that question")
+            await terminal.until(lambda: "Ctrl-C stops" not in terminal.text())  # a command asked, and no turn runs
             assert (workspace / "a.md").read_text(encoding="utf-8") == "old"
             assert not (workspace / "b.md").exists()
             terminal.press("again\r")
@@ -61,6 +62,17 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
     assert "good day" in sent
     assert "write one" not in sent
     assert "how late" not in sent
+
+
+async def test_U65_a_picker_that_ctrl_c_leaves_leaves_nothing_running(tmp_path: Path) -> None:
+    async with LlmServer(after="Hello.") as server, terminal_of(program(tmp_path, server)) as terminal:
+        terminal.press("good day\r")
+        await terminal.until("Hello.")
+        terminal.press("/rewind\r")
+        await terminal.until("1 to 2 or ↑↓ and Enter answers")
+        terminal.press(CTRL_C)
+        await terminal.until("Everything is left as it is.")
+        await terminal.until(lambda: "Ctrl-C stops" not in terminal.text() and "stopping" not in terminal.text())
 
 
 async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp_path: Path) -> None:
