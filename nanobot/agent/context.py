@@ -267,10 +267,11 @@ def folder_of(message: InboundMessage, role: Role) -> str | None:
 
 
 def _opened(workspace: Path, folder: str, name: str) -> TextIO:
-    """A context file, opened. What a user can change is no way to the files of somebody else: no link is followed in
-    a `folder`. Raises `OSError`."""
+    """A context file, opened, and nothing but a file: a pipe would be waited for. What a user can change is no way to
+    the files of somebody else: no link is followed in a `folder`. Raises `OSError`."""
     if not folder:
-        return (workspace / name).open(encoding="utf-8", errors="replace")
+        file = os.open(workspace / name, os.O_RDONLY | os.O_NONBLOCK)
+        return _text_of(file, name, plain=stat.S_ISREG(os.fstat(file).st_mode))
     *above, last = *folder.split("/"), *name.split("/")
     at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -281,7 +282,11 @@ def _opened(workspace: Path, folder: str, name: str) -> TextIO:
     finally:
         os.close(at)
     status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+    return _text_of(file, name, plain=stat.S_ISREG(status.st_mode) and status.st_nlink == 1)
+
+
+def _text_of(file: int, name: str, *, plain: bool) -> TextIO:
+    if not plain:
         os.close(file)
         raise FileNotFoundError(name)
     return os.fdopen(file, encoding="utf-8", errors="replace")

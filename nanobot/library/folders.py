@@ -51,7 +51,8 @@ Report = Callable[[int, int, str], None]
 class LibraryFolders:
     """The folders of documents, and their reading into the index.
 
-    `forbidden` and `person` as in `Roots`; `foreign_below` gives the files of a folder that hold content from outside.
+    `forbidden` and `person` as in `Roots`; `foreign_below` gives the files of a folder that hold content from outside,
+    as all in `others` do, where the folders of other people are.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class LibraryFolders:
         forbidden: tuple[Path, ...],
         person: Path,
         foreign_below: Callable[[Path], frozenset[str]],
+        others: Path | None = None,
     ) -> None:
         self._index = index
+        self._others = f"{others.resolve()}/" if others is not None else ""
         self._roots = Roots(tuple(Root(one) for one in folders), forbidden, person)
         self._foreign_below = foreign_below
 
@@ -88,7 +91,9 @@ class LibraryFolders:
         there: dict[str, str] = {}
         for root in self._roots.roots:
             marked = self._foreign_below(root.path)
-            there |= {name: f"{state} {name in marked:d}" for name, state in files_below(root.path, self._roots)}
+            for name, state in files_below(root.path, self._roots):
+                outside = name in marked or bool(self._others and name.startswith(self._others))
+                there[name] = f"{state} {outside:d}"
         changed = [
             Document("document", "", name, state=state)
             for name, state in there.items()

@@ -1,5 +1,6 @@
 """What the model is told besides the conversation."""
 
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,13 @@ def test_the_files_stand_in_a_fixed_order_and_a_missing_one_is_no_matter(tmp_pat
     assert "AGENTS.md" not in system
     assert built(tmp_path).system(folder="") == system
     assert "2026" not in system, "the clock belongs into the tail"
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_no_matter(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "USER.md")
+    (tmp_path / "SOUL.md").mkdir()
+    (tmp_path / "AGENTS.md").write_text("Be brief.", encoding="utf-8")
+    assert "Be brief." in built(tmp_path).system(folder="")
 
 
 def test_what_somebody_has_written_into_a_file_is_told_from_the_next_turn_on(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ class FileTools:
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
         """The files of a folder that hold content from outside, as absolute paths. Waits for the disk."""
+        self.begin()  # another process may have written the first of them
         known: FileSpaces | None = vars(self).get("spaces")  # nothing was changed where there is none
         return known.foreign_below(folder) if known is not None else frozenset()
 

@@ -22,6 +22,8 @@ KEY = "helper:h{}"
 #: Characters of a task in a list, and of an answer that a person is shown again or the model is told.
 _TITLE, _ANSWER = 60, 20_000
 _RUNS = ("", "runs")
+#: Helpers of one person that have not ended.
+MOST_OPEN = 16
 #: What is due is later than what it was added at.
 _AT_ONCE = timedelta(milliseconds=1)
 
@@ -46,6 +48,8 @@ class BackgroundHelpers:
         known = [job for job in await self._jobs.all((person,)) if job.kind == "helper"]
         job = next((one for one in known if one.errand.name == errand.name), None)
         if job is None:
+            if sum(one.due < NEVER or one.result in _RUNS for one in known) >= MOST_OPEN:
+                return error_result("denied", f"{MOST_OPEN} helpers are at work already. Wait for their answers.")
             at = self._clock()
             text = encode(errand).decode()
             fresh = ScheduledJob(

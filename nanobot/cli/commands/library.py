@@ -18,6 +18,7 @@ from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.options import INTERRUPTED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
+from nanobot.config.paths import PEOPLE
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import LibraryFolders
 from nanobot.library.index import Document, LibraryIndex
@@ -138,7 +139,8 @@ def _folders_of(setup: Setup, index: LibraryIndex) -> LibraryFolders:
     files = FileTools(setup.loaded.config.tools, paths, person)
     files.begin()
     forbidden = (paths.home, paths.config, paths.database)
-    return LibraryFolders(index, tuple(_folders(setup).values()), forbidden, person, files.foreign_below)
+    folders, others = tuple(_folders(setup).values()), setup.paths.workspace / PEOPLE
+    return LibraryFolders(index, folders, forbidden, person, files.foreign_below, others)
 
 
 class _Bar:

@@ -185,6 +185,18 @@ async def test_broken_and_locked_documents_are_listed_and_end_nothing(tmp_path: 
         assert await books.read() == 0
 
 
+async def test_what_lies_in_the_folders_of_other_people_is_content_from_outside(tmp_path: Path) -> None:
+    with shelf(tmp_path) as one:
+        one.write("people/telegram-2/plan.md", "# Plan\n\nThe Kolva springs below Mount Teger.")
+        library = LibraryFolders(
+            one.index, (one.folder,), (), tmp_path, lambda _: frozenset(), others=one.folder / "people"
+        )
+        await library.read(lambda *_: None)
+        found = one.find("Where does the Kolva spring?")
+        assert found is not None
+        assert found.part.outside
+
+
 async def test_a_document_made_to_be_slow_ends_nothing_and_what_lies_beside_it_is_found(tmp_path: Path) -> None:
     with shelf(tmp_path) as one:
         one.write("slow.md", f"#{' ' * 20_000}{'x' * 300}\n\n{'*a' * 20_000}\n\n{' ' * 50_000}x\n")

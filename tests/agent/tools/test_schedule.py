@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.work.schedule import ScheduleTool
 from nanobot.bus.events import Address, Sender
@@ -31,6 +33,15 @@ async def test_U65_what_was_set_is_told_with_its_next_time_and_its_zone() -> Non
     task = await tool.call({"when": "0 9 * * 1", "text": "look", "do": "task"}, context())
     assert "scheduled 2: “look”, every Monday at 09:00" in task.receipt
     assert "task: “look”" in (await tool.call({"do": "list"}, context())).text
+
+
+async def test_what_runs_by_itself_sets_nothing_that_goes_on_by_itself() -> None:
+    tool = made()
+    alone = replace(context(), scheduled=True)
+    for arguments in ({"when": "every weekday at 8"}, {"when": "tomorrow at 9", "do": "task"}):
+        assert (await tool.call({**arguments, "text": "x"}, alone)).error == "denied"
+    assert (await tool.call({"when": "tomorrow at 9", "text": "the dentist"}, alone)).receipt
+    assert "x" not in (await tool.call({"do": "list"}, context())).text.partition("dentist")[0]
 
 
 async def test_nobody_sees_or_changes_what_is_anothers() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.work.background import BackgroundHelpers
+from nanobot.agent.work.background import MOST_OPEN, BackgroundHelpers
 from nanobot.bus.events import Errand, Sender
 from nanobot.errors import UsageError
 from nanobot.schedule.appointments import Appointments, Who
@@ -39,6 +39,17 @@ async def test_a_call_that_is_made_again_begins_no_second_helper_and_the_answer_
     assert "Helper h1, “Who makes bots?”, answered" in told.text
     assert await helpers.take_answers(asked) == ()
     assert await helpers.of(CHAT) == ()
+
+
+async def test_helpers_in_the_background_are_bounded_until_some_have_ended() -> None:
+    office = Office()
+    helpers = desk(office)
+    asked = replace(message("go"), address=replace(message("go").address, channel="telegram", chat="1"))
+    told = [(await helpers.start(asked, replace(ERRAND, name=f"e{n}"))).error for n in range(MOST_OPEN + 1)]
+    assert told == [None] * MOST_OPEN + ["denied"]
+    assert (await helpers.start(asked, replace(ERRAND, name="e0"))).error is None, "the same one again is that one"
+    await office.passes(seconds=5)
+    assert (await helpers.start(asked, replace(ERRAND, name="more"))).error is None
 
 
 async def test_a_helper_in_the_background_may_do_no_more_than_those_who_spoke_where_it_was_asked_for() -> None:

@@ -8,9 +8,12 @@ from nanobot.agent.tools.offers import OFFERS, SCHEDULE_DESCRIPTION, ScheduleArg
 from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Appointments, Who
+from nanobot.schedule.job import Once
 from nanobot.security.policy import Access, Effect
 from nanobot.utils.text import squeeze
 
+#: Else one task could set others, and they more, while nobody looks.
+_ALONE = "What runs by itself sets no tasks and nothing that repeats; it may set a reminder for one time."
 _PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
 
 
@@ -66,6 +69,8 @@ class ScheduleTool(Tool[ScheduleArguments]):
             if args.do == "remove" or args.do == "pause" or args.do == "resume":
                 said = await self._appointments.change(args.do, str(args.id or ""), who)
                 return ToolResult(said, f"{_PAST[args.do]} job {args.id}", receipt=f"{_PAST[args.do]} job {args.id}")
+            if context.scheduled and (args.do == "task" or not isinstance(self._appointments.read(args.when), Once)):
+                return error_result("denied", _ALONE)
             made = await self._appointments.add("ask" if args.do == "task" else "remind", args.text, args.when, who)
         except NanobotError as error:
             return error_result("invalid_input", str(error))
