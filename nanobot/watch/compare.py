@@ -41,10 +41,10 @@ _AGO = re.compile(
     r"|gerade eben"
     r"|il y a (?:\d+|une?) (?:secondes?|minutes?|heures?|jours?|semaines?|mois|ans?)"
     r"|hace (?:\d+|una?) (?:segundos?|minutos?|horas?|d[ií]as?|semanas?|mes(?:es)?|años?))(?!\w)"
-    r"|\d+ ?(?:秒|分钟|分鐘|分|小时|小時|時間|天|日|周|週間|个月|ヶ月)前|刚刚|刚才"
+    r"|(?<!\d)\d{1,9} ?(?:秒|分钟|分鐘|分|小时|小時|時間|天|日|周|週間|个月|ヶ月)前|刚刚|刚才"
 )
 _COUNTED = re.compile(
-    r"\d[\d.,  ]*[km]?\+? ?(?=(?:total |unique |active )?"
+    r"(?<![\d.,])\d[\d.,  ]{0,20}[km]?\+? ?(?=(?:total |unique |active )?"
     r"(?:views?|visits?|visitors?|readers?|likes?|comments?|repl(?:y|ies)|shares?|followers?|reactions?|upvotes?"
     r"|points?|users? online|online|watching|people (?:are )?(?:viewing|watching|reading)|stars?|forks?"
     r"|aufrufe|besucher|kommentare?|leser|downloads?|次浏览|阅读|评论|人在看)\b)"

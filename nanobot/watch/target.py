@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -15,6 +16,8 @@ TargetKind = Literal["page", "search", "file"]
 
 #: Characters of a target, and of a page that are compared.
 MOST_TARGET, MOST_TEXT = 1_000, 120_000
+#: Blocks of a page that are compared: each change is looked for among all the others.
+_MOST_BLOCKS = 3_000
 #: Blocks after words in which a number still belongs to them.
 _NEAR = 3
 _PART = " § "
@@ -22,7 +25,7 @@ _NUMBER_WORDS = re.compile(
     r"(?:price|number|preis|zahl|prix|precio|价格|數字|数字)(?:\s*:\s*|\s+(?:near|of|bei|de)\s+|$)(.*)", re.IGNORECASE
 )
 _CURRENCY = r"(?:[$€£¥₹₽₩₺]|\b(?:USD|EUR|GBP|CHF|JPY|CNY|PLN|SEK|NOK|DKK|CZK|RUB|INR|TRY|BRL)\b|\bkr\b|\bzł|元|円|원)"
-_AMOUNT = r"\d{1,3}(?:[ '’.,\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?"
+_AMOUNT = r"\d{1,3}(?:[ '’.,\u00a0\u202f]\d{3}){1,5}(?:[.,]\d{1,2})?(?!\d)|\d{1,15}(?:[.,]\d{1,9})?"
 _PRICE = re.compile(rf"{_CURRENCY}\s?({_AMOUNT})|({_AMOUNT})\s?{_CURRENCY}", re.IGNORECASE)
 _FIGURE = re.compile(rf"(?<![\w.,])-?(?:{_AMOUNT})")
 _LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(<?[^()\s]*(?:\([^()\s]*\)[^()\s]*)*>?(?:\s+\"[^\"]*\")?\)")
@@ -104,7 +107,8 @@ def _address(where: str, kind: str) -> str:
 def blocks_of(text: str) -> tuple[str, ...]:
     """A text in Markdown as its lines that say something, without rules and the lines under heads of tables."""
     lines = (squeeze(line) for line in text[:MOST_TEXT].splitlines())
-    return tuple(line for line in lines if re.search(r"\w", line) and not re.fullmatch(r"[\s|:=_-]+", line))
+    said = (line for line in lines if re.search(r"\w", line) and not re.fullmatch(r"[\s|:=_-]+", line))
+    return tuple(islice(said, _MOST_BLOCKS))
 
 
 def plain(block: str) -> str:
