@@ -90,7 +90,7 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("library", "documents"), _LIBRARY),
     "memory": _MEMORY,
     **dict.fromkeys(("skill", "skills"), _SKILLS),
-    **dict.fromkeys(("schedule", "cron", "reminders", "appointments"), _SCHEDULE),
+    **dict.fromkeys(("schedule", "cron", "remind", "reminders", "appointments"), _SCHEDULE),
     "chat": Word(arguments=("agent",)),
     **dict.fromkeys(("run", "serve"), _START),
 }
