@@ -239,9 +239,9 @@ class _JobRow(Struct, frozen=True, array_like=True):
     quiet: str
     paused: int
     origin: str
-    due: str
-    at: str
-    last: str
+    due: object  # a text or a time, as the database gives it; what is neither is told below
+    at: object
+    last: object
     result: str
     failures: int
 

@@ -402,17 +402,17 @@ async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above
         terminal_of(program(tmp_path, server)) as terminal,
     ):
         terminal.press("plan it\r")
-        await terminal.until("1 to 2 answers")
+        await terminal.until("1 to 2 or")
         await terminal.until("▶ plan it")
         terminal.press("2 or 3")  # in one piece: somebody pasted it
         await terminal.until("❯ 2 or 3")
         assert len(server.requests) == 1
         terminal.press(CTRL_C)
-        await terminal.until("1 to 2 answers")
+        await terminal.until("1 to 2 or")
         terminal.press("2")
         await terminal.until("It is planned.")
         assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
-        assert "1 to 2 answers" not in terminal.text(), "the question has left the screen"
+        assert "1 to 2 or" not in terminal.text(), "the question has left the screen"
         assert "The person chose: Friday" in json.dumps(server.requests[1].body)
         terminal.press(CTRL_D)
         assert await terminal.wait() == 0
