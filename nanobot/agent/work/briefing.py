@@ -76,7 +76,7 @@ class Briefings:
             return found_items((hit.title, hit.url, hit.published) for hit in hits)
         page = await self._sight.page(PageRequest(source.where))
         found = feed_items(page.content.text) if page.kind == "xml" else ()
-        if not found:
+        if not found and (page.kind != "xml" or page.content.text.strip()):  # a feed may be empty
             raise UsageError("it is no feed, so its items have no dates; watch the page instead")
         return found
 
