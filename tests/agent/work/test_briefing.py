@@ -55,7 +55,7 @@ class Press(Sight):
     def happens(self) -> None:
         """A day passes, and the sources show what there is then."""
         begun, self.at = self.at, self.at + timedelta(days=1)
-        new = []
+        new: list[Story] = []
         for _ in range(self.chance.choice((0, 0, 1, 2, 4))):
             at = begun + timedelta(minutes=self.chance.randrange(24 * 60))
             late = timedelta(hours=self.chance.choice((0, 0, 0, 9)))
