@@ -205,8 +205,7 @@ class HttpServer:
             await self.handler(request, responder)
         finally:
             watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watcher
+            await asyncio.wait({watcher})  # a cancellation of our own ends the connection, and is not taken for its
         if not responder.started:
             await responder.send(500, "the scripted handler sent nothing")
         return responder.keep_alive and headers.get("connection", "").lower() != "close"
