@@ -50,35 +50,31 @@ class LearnArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebFetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    url: Annotated[str, Meta(min_length=1, description="The page: an http(s) URL, or #n for result n of a search.")] = (
-        ""
-    )
-    urls: Annotated[tuple[str, ...], Meta(min_length=1, description="Up to 20 pages at once, instead of url.")] = ()
-    prompt: Annotated[str, Meta(description="What to find out: alone with its URLs in it, or beside url or urls.")] = ""
+    url: Annotated[str, Meta(min_length=1, description="An http(s) URL, or #n for result n of a search.")] = ""
+    urls: Annotated[tuple[str, ...], Meta(min_length=1, description="Up to 20 at once.")] = ()
+    prompt: Annotated[str, Meta(description="What to find out in them.")] = ""
     format: Annotated[Literal["markdown", "text", "html"], Meta(description="How to give an HTML page.")] = "markdown"
-    max_chars: Annotated[
-        Annotated[int, Meta(ge=100, le=1_000_000)] | None, Meta(description="Most characters to return.")
-    ] = None
-    offset: Annotated[int, Meta(ge=0, description="Character to start at, to read on in a long page.")] = 0
-    find: Annotated[str, Meta(max_length=300, description="Give only the places of the page that speak of this.")] = ""
+    max_chars: Annotated[Annotated[int, Meta(ge=100, le=1_000_000)] | None, Meta(description="Most characters.")] = None
+    offset: Annotated[int, Meta(ge=0, description="Character to read on at.")] = 0
+    find: Annotated[str, Meta(max_length=300, description="Only the places that speak of this.")] = ""
     section: Annotated[
         str,
-        Meta(max_length=300, description="Give only the section under this heading; of JSON, the part at this path."),
+        Meta(max_length=300, description="Only what stands under this heading, or at this path of JSON."),
     ] = ""
     raw: Annotated[bool, Meta(description="With format=html: keep scripts and styles.")] = False
-    fresh: Annotated[bool, Meta(description="Load the page again, even if it was read a moment ago.")] = False
+    fresh: Annotated[bool, Meta(description="Load it again.")] = False
 
 
 class WebSearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(description="What to search for.")]
     limit: Annotated[int, Meta(ge=1, le=20, description="Number of results.")] = 5
-    include_content: Annotated[bool, Meta(description="Also return page text. Costs many tokens.")] = False
+    include_content: Annotated[bool, Meta(description="Also return page text.")] = False
     freshness: Annotated[str, Meta(description="day, week, month, year or YYYY-MM-DD..YYYY-MM-DD.")] = ""
     include_domains: Annotated[tuple[str, ...], Meta(description="Only these sites.")] = ()
     exclude_domains: Annotated[tuple[str, ...], Meta(description="Not these sites.")] = ()
-    country: Annotated[str, Meta(description="Two-letter country code such as DE.")] = ""
-    language: Annotated[str, Meta(description="Language code such as de or zh.")] = ""
-    fresh: Annotated[bool, Meta(description="Ask again, even if this turn did so already.")] = False
+    country: Annotated[str, Meta(description="Such as DE.")] = ""
+    language: Annotated[str, Meta(description="Such as de or zh.")] = ""
+    fresh: Annotated[bool, Meta(description="Ask again.")] = False
 
 
 _Path = Annotated[str, Meta(min_length=1, description="Below the workspace, or absolute.")]
@@ -130,7 +126,7 @@ class DeleteFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
 class MessageArguments(Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     files: Annotated[tuple[str, ...], Meta(max_length=10, description="Paths of files to send.")] = ()
-    to: Annotated[str, Meta(description='"owner", the name of a person or group, or a number; empty: this chat.')] = ""
+    to: Annotated[str, Meta(description='"owner", a name or a number; empty: this chat.')] = ""
 
 
 class AskArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,16 +146,16 @@ class TodoArguments(Struct, frozen=True, forbid_unknown_fields=True):
 class ExecArguments(Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(max_length=50_000, description="A shell command line.")] = ""
     argv: Annotated[tuple[str, ...], Meta(description="A program and its arguments, instead of command.")] = ()
-    cwd: Annotated[str, Meta(description="Folder to run in; the workspace if not given.")] = ""
+    cwd: Annotated[str, Meta(description="Folder to run in.")] = ""
     timeout: Annotated[int, Meta(ge=1, le=86_400)] | None = None
-    background: Annotated[bool, Meta(description="Let it go on after this call; task reads and stops it.")] = False
-    network: Annotated[tuple[str, ...], Meta(description="Hosts it has to reach; there are no others.")] = ()
+    background: Annotated[bool, Meta(description="Goes on after this call; task reads and stops it.")] = False
+    network: Annotated[tuple[str, ...], Meta(description="Hosts it has to reach.")] = ()
 
 
 class TaskArguments(Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[int, Meta(ge=0, description="0 lists all.")] = 0
-    offset: Annotated[int, Meta(ge=0, description="Byte to read from; what is new if not given.")] | None = None
-    wait: Annotated[int, Meta(ge=0, le=600, description="Seconds to wait for its end.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Byte to read from.")] | None = None
+    wait: Annotated[int, Meta(ge=0, le=600, description="Seconds to wait.")] = 0
     stop: bool = False
 
 
@@ -264,8 +260,7 @@ SPAWN_DESCRIPTION = (
     "Several in one step run together."
 )
 DOCS_DESCRIPTION = (
-    "Search nanobot's own documentation: set-up, configuration keys, models and providers, Telegram, the terminal, "
-    "commands, tools, security. Use it for every question about nanobot itself, and before you change its settings."
+    "Search nanobot's own documentation: for every question about nanobot itself, and before you change its settings."
 )
 
 
