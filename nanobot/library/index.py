@@ -12,6 +12,7 @@ import os
 import re
 import sqlite3
 import threading
+import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -252,15 +253,20 @@ class LibraryIndex:
                 self._db = self._opened()
                 return _within(self._db, work, write=write)
 
+    def _owned(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        """A connection with our tables, which is closed with this index also where nobody does."""
+        weakref.finalize(self, db.close)
+        return _prepared(db)
+
     def _opened(self) -> sqlite3.Connection:
         if self._path is None:
-            return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+            return self._owned(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         for _ in range(3):
             self._path.touch(mode=0o600)  # private chats are read by their owner alone; files beside it get its mode
             self._inode = _inode(self._path)
             db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
-                return _prepared(db)
+                return self._owned(db)
             except sqlite3.DatabaseError as error:
                 db.close()
                 if not _is_damage(error):
