@@ -182,12 +182,14 @@ class HttpServer:
         except Exception as error:  # noqa: BLE001 - kept for the test, raised when the server closes
             self.errors.append(error)
         finally:
-            self._tasks.discard(task)
-            self.open_connections -= 1
-            self._gone.set()
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
+            try:
+                writer.close()
+                with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                    await writer.wait_closed()
+            finally:  # counted as closed only when its socket is: whoever waits may ask at once whether it can be read
+                self._tasks.discard(task)
+                self.open_connections -= 1
+                self._gone.set()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -10,6 +10,7 @@ and on `calls`. `fail(method, *faults)` scripts what goes wrong next, `failing(m
 """
 
 import asyncio
+import contextlib
 import hashlib
 import itertools
 import json
@@ -291,11 +292,15 @@ class TelegramServer(Served):
         ]
 
     async def until(self, condition: Callable[[], bool], timeout: float = 120.0) -> None:
-        """Wait until `condition` holds; checked whenever something changed."""
+        """Wait until `condition` holds; checked whenever something changed here, and ten times a second.
+
+        A condition may look at something else: a page of a web site, a file.
+        """
         async with asyncio.timeout(timeout):
             while not condition():
                 self._changed.clear()
-                await self._changed.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), 0.1)
 
     def sent(self, method: str) -> list[Call]:
         return [call for call in self.calls if call.method == method.lower()]
