@@ -81,7 +81,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.tools.commands.execute", "nanobot.web.client"),  # few commands have a network
     ("nanobot.agent.tools.commands.execute", "nanobot.web.host_proxy"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
-    ("nanobot.cli.config_command", "nanobot.app"),
+    ("nanobot.cli.care.config", "nanobot.app"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
     ("nanobot.security.process_tree", "subprocess"),  # what runs before every command on Linux needs none
@@ -91,7 +91,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.search.catalog", "nanobot.web.search.duckduckgo"),  # no engine is imported before it is asked
     ("nanobot.web.search.catalog", "nanobot.web.search.engines"),
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
-    ("nanobot.cli.mcp_command", "nanobot.agent.external_tools"),  # only trying a server needs it
+    ("nanobot.cli.commands.mcp", "nanobot.agent.external_tools"),  # only trying a server needs it
     ("nanobot.command.builtin", "nanobot.command.skills"),  # as are skills
     ("nanobot.command.builtin", "nanobot.schedule.appointments"),  # few conversations schedule anything
     ("nanobot.schedule.due", "cronsim"),

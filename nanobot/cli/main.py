@@ -86,35 +86,6 @@ def _start_lean() -> None:
 def _command(name: str) -> Callable[[Namespace], int]:
     """What runs a command; nothing is imported for the others."""
     match name:
-        case "config":
-            from nanobot.cli.config_command import run_config
-
-            return run_config
-        case "status":
-            from nanobot.cli.status import run_status
-
-            return run_status
-        case "usage":
-            from nanobot.cli.usage_command import run_usage
-
-            return run_usage
-        case "people" | "permissions" | "schedule" | "watch":
-            from nanobot.cli.people_command import run_people, run_permissions, run_schedule, run_watch
-
-            runs = {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}
-            return runs.get(name, run_watch)
-        case "mcp":
-            from nanobot.cli.mcp_command import run_mcp
-
-            return run_mcp
-        case "skill":
-            from nanobot.cli.commands.skill import run_skill
-
-            return run_skill
-        case "library":
-            from nanobot.cli.commands.library import run_library
-
-            return run_library
         case "gateway":
             from nanobot.cli.gateway import run_gateway
 
@@ -127,10 +98,53 @@ def _command(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.replay import run_replay
 
             return run_replay
-        case _:
+        case "agent":
             from nanobot.cli.agent_command import run_agent
 
             return run_agent
+        case _:
+            return _kept(name) or _looked_after(name)
+
+
+def _kept(name: str) -> Callable[[Namespace], int] | None:
+    """A command about what nanobot keeps for its people."""
+    match name:
+        case "people" | "permissions" | "schedule" | "watch":
+            from nanobot.cli.commands.people import run_people, run_permissions, run_schedule, run_watch
+
+            runs = {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}
+            return runs.get(name, run_watch)
+        case "skill":
+            from nanobot.cli.commands.skill import run_skill
+
+            return run_skill
+        case "library":
+            from nanobot.cli.commands.library import run_library
+
+            return run_library
+        case "usage":
+            from nanobot.cli.commands.usage import run_usage
+
+            return run_usage
+        case _:
+            return None
+
+
+def _looked_after(name: str) -> Callable[[Namespace], int]:
+    """A command that sets nanobot up or says how it is."""
+    match name:
+        case "config":
+            from nanobot.cli.care.config import run_config
+
+            return run_config
+        case "mcp":
+            from nanobot.cli.commands.mcp import run_mcp
+
+            return run_mcp
+        case _:
+            from nanobot.cli.care.status import run_status
+
+            return run_status
 
 
 def _innermost(error: BaseException) -> BaseException:

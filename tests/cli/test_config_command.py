@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.cli.config_command import run_config
+from nanobot.cli.care.config import run_config
 from nanobot.cli.options import parse
 from tests.cli.harness import Program
 

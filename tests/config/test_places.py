@@ -46,7 +46,7 @@ def test_the_usual_workspace_follows_the_home() -> None:
 
 
 def test_looking_at_the_configuration_costs_no_event_loop() -> None:
-    code = "import sys, nanobot.config.paths, nanobot.cli.config_command; sys.exit('asyncio' in sys.modules)"
+    code = "import sys, nanobot.config.paths, nanobot.cli.care.config; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 

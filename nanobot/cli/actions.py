@@ -1,0 +1,123 @@
+"""The words and options of each command of the command line. Imports nothing heavy, as `options` does not."""
+
+import argparse
+from typing import TypeAlias
+
+Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - the only name it has
+
+
+def seconds(text: str) -> float:
+    """A time limit such as `90`, `90s`, `5m`."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    try:
+        value = float(text[:-1] if unit else text) * (unit or 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; write seconds such as 90, or 5m")
+    return value
+
+
+def config_actions(words: Actions) -> None:
+    """What `nanobot config` does."""
+    about = {
+        "check": "say what is wrong in the configuration file (exit code 0: nothing, 1: warnings, 2: errors)",
+        "path": "print where the configuration file is",
+        "schema": "print the JSON Schema of the file, for editors",
+        "show": "print the configuration in force, secrets hidden",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    actions["path"].add_argument("--all", action="store_true", help="print every folder and file, with its name")
+    actions["show"].add_argument("key", nargs="?", default="", help="show this key alone, such as tools.web.search")
+
+
+def mcp_actions(words: Actions) -> None:
+    """What `nanobot mcp` does."""
+    about = {
+        "list": "show the MCP servers of the configuration",
+        "add": "write an MCP server into the configuration",
+        "remove": "take an MCP server out of the configuration",
+        "login": "log in to an MCP server that wants it, in a browser",
+        "test": "connect to the MCP servers and list their tools (exit code 1: one failed)",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    add = actions["add"].add_argument
+    add("name", metavar="NAME", help="what the server is called, such as files")
+    add("words", nargs="+", metavar="WORD", help="its address, or behind -- its program and what that is given")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the program; may be repeated")
+    add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="a header for the address; the same")
+    add("--sse", action="store_true", help="the address speaks SSE, the older way")
+    for one in ("remove", "login"):
+        actions[one].add_argument("name", metavar="NAME", help="the server")
+    actions["test"].add_argument("name", nargs="?", default="", metavar="NAME", help="this server alone")
+
+
+def library_actions(words: Actions) -> None:
+    """What `nanobot library` does."""
+    about = {
+        "list": "show the folders of the library",
+        "add": "write a folder into the configuration and read it; Ctrl-C stops, and reading goes on later",
+        "remove": "take a folder out of the configuration and the index; its files stay",
+        "read": "read what is new or changed",
+        "status": "show what was read, and which documents could not be",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    for one in ("add", "remove"):
+        actions[one].add_argument("folder", metavar="FOLDER", help="the folder, such as ~/Documents")
+    actions["read"].add_argument("--quiet", action="store_true", help="say nothing, and give way to other programs")
+
+
+def skill_actions(words: Actions) -> None:
+    """What `nanobot skill` does."""
+    about = {
+        "list": "show the skills, and which of them count",
+        "show": "print a skill; in a terminal, ask whether it counts",
+        "new": "begin a skill in the workspace",
+        "check": "say what is wrong with a skill, by its name or folder, or with all (exit code 1: something is)",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    for one in ("show", "new"):
+        actions[one].add_argument("name", metavar="NAME", help="the skill")
+    actions["check"].add_argument("name", nargs="?", default="", metavar="NAME", help="this skill or folder alone")
+    actions["new"].add_argument("words", nargs="*", metavar="WORD", help="what it does, and when it is of use")
+
+
+def agent_options(parser: argparse.ArgumentParser) -> None:
+    """A conversation, or one question."""
+    add = parser.add_argument
+    add("words", nargs="*", metavar="MESSAGE", help="ask this and leave; `-` reads it from standard input")
+    add("-m", "--message", metavar="TEXT", help="the same, for texts that begin with a dash")
+    add("--model", metavar="NAME", help="use this model instead of the configured one")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-r", "--session", metavar="ID", help="go on with this session; the start of its id is enough")
+    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="go on with the last session")
+    which.add_argument("--ephemeral", action="store_true", help="keep this conversation nowhere")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--stream-json", action="store_true", help="print one JSON object per event and line")
+    add("--timeout", type=seconds, metavar="SECONDS", help="give up after this time with exit code 124")
+    add("--record", metavar="FILE", help="write the turn into this new file, for `nanobot replay`; needs a message")
+    _print_options(parser)
+
+
+def demo_options(parser: argparse.ArgumentParser) -> None:
+    """A look at what nanobot does."""
+    add = parser.add_argument
+    add("words", nargs="*", metavar="QUESTION", help="ask this instead of the question of the demo")
+    add("--chat", action="store_true", help="talk instead of asking one question")
+    add("--model", metavar="NAME", help="use this model (default: one with a key in the environment, else lookup)")
+    _print_options(parser)
+    parser.set_defaults(session=None, go_on=False, ephemeral=True, json=False, stream_json=False)
+
+
+def usage_options(parser: argparse.ArgumentParser) -> None:
+    """What was spent."""
+    forms = "today, week or month, by day, model, chat, person or cause; or raise USD, which allows more today"
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _print_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
