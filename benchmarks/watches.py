@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nanobot.agent.scheduler import JobSurface, Scheduler, ScheduleServices
+from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.agent.work.looks import Looks, Sight, spread
+from nanobot.agent.work.runs import ScheduleServices
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.schedule.job import NEVER, Every, ScheduledJob

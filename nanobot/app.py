@@ -13,9 +13,10 @@ from loguru import logger
 from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
-from nanobot.agent.tools.own_tools import FileTools
-from nanobot.builder import Builder, SharedServices
-from nanobot.builder import Launch as Launch
+from nanobot.agent.tools.files.offered import FileTools
+from nanobot.builder.agent import Builder
+from nanobot.builder.launch import Launch as Launch
+from nanobot.builder.launch import SharedServices
 from nanobot.bus.events import Address, MessageBus, Sender
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
@@ -30,7 +31,7 @@ from nanobot.session.store import SessionStore
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from nanobot.agent.scheduler import Reports, ScheduleServices
+    from nanobot.agent.work.runs import Reports, ScheduleServices
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
     from nanobot.schedule.job import ScheduledJob
@@ -76,7 +77,7 @@ class Nanobot:
         env = os.environ if launch.env is None else launch.env
         prepare_home(paths)
         builder = await Builder.begin(loaded, paths, launch, env)
-        provider = await builder.provider(launch.model)
+        provider = await builder.models.provider(launch.model)
         loaded = builder.loaded
         for warning in builder.warnings():
             logger.warning("{}", warning)
@@ -180,7 +181,7 @@ class Nanobot:
         return (among_many,)
 
     def _scheduling(self) -> "ScheduleServices":
-        from nanobot.agent.scheduler import ScheduleServices
+        from nanobot.agent.work.runs import ScheduleServices
 
         shared = self._shared
         if shared.appointments is None:
@@ -273,7 +274,7 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
         refused.append(str(error))
     builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
     try:
-        await (await builder.provider()).aclose()
+        await (await builder.models.provider()).aclose()
     except NanobotError as error:
         refused.append(str(error))
     finally:

@@ -57,7 +57,15 @@ FLOORS = {
 }
 
 #: What these are for is to import what is asked for, and nothing before: tools, parts of the agent, commands.
-IMPORTS_WHEN_ASKED = {"nanobot.builder", "nanobot.app", "nanobot.agent.tools.own_tools", "nanobot.cli.main"}
+IMPORTS_WHEN_ASKED = {
+    "nanobot.app",
+    "nanobot.builder.agent",
+    "nanobot.builder.models",
+    "nanobot.cli.main",
+    "nanobot.agent.tools.own_tools",
+    "nanobot.agent.tools.files.offered",
+    "nanobot.agent.tools.knowledge.offered",
+}
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations

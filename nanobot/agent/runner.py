@@ -5,29 +5,27 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot.agent import explanations
-from nanobot.agent.answer_text import checked, mended, report_checked, unlinked
+from nanobot.agent import ends, explanations
+from nanobot.agent.answer_text import report_checked, unlinked
 from nanobot.agent.approvals import Approvals
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
 from nanobot.agent.questions import Questions
-from nanobot.agent.receipts import CHANGES, NOTES, ClaimKind, unbacked, with_receipt
+from nanobot.agent.receipts import CHANGES, with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.agent.turn import KeepResult, Spent, SubagentLimits, Turn
-from nanobot.bus.events import Notice, Outcome, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from nanobot.agent.turn import KeepResult, SubagentLimits, Turn
+from nanobot.bus.events import Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
     AssistantMessage,
     Finish,
-    Message,
     StepRetried,
     Text,
     ToolCall,
@@ -42,14 +40,9 @@ from nanobot.security.trust import wrap
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
-from nanobot.utils.tool_hints import fold_hints, numbered, shared_hint, tool_hint
+from nanobot.utils.tool_hints import numbered, shared_hint, tool_hint
 from nanobot.utils.watchdog import log_chain
 
-if TYPE_CHECKING:
-    from nanobot.money.budget import BudgetVerdict
-
-#: How often one call may fail in the same way before an answer is forced.
-SAME_FAILURES = 5
 #: Tools that write a text, whose marks are checked then.
 _WRITES = frozenset({"write_file", "edit_file"})
 #: How many calls of one batch run at the same time.
@@ -66,8 +59,6 @@ _OWN_SEARCH = ("search of the model's service",)
 _LAST_SECONDS = 5.0
 #: The tool that pages through a long file.
 _PAGING = "read_file"
-#: Seconds for the last request of a turn that ran out of its budget.
-SUMMARY_SECONDS = 30.0
 #: Answers that ended like this may hold calls whose arguments were cut.
 _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated", "overflow"})
 #: (turn, call, task) → what the helper of this call brings back.
@@ -118,10 +109,10 @@ class AgentRunner:
                     await turn.add(*turn.prompt.opening)
                 return await self._steps(conversation)
         except ProviderError as error:
-            return self._failed(conversation, explanations.explain(error, turn.provider.info), error)
+            return ends.failed(conversation, explanations.explain(error, turn.provider.info), error)
         except TimeoutError:
             turn.settle("[Broken off at the time limit]")
-            return await self._out_of(conversation, "seconds")
+            return await ends.out_of(conversation, "seconds")
         finally:
             watch.cancel()
             conversation.release()
@@ -148,7 +139,7 @@ class AgentRunner:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
         turn = conversation.turn
         turn.notes.extend(
-            _note(turn, one) for one in _unknown(turn.messages)
+            _note(turn, one) for one in ends.unknown(turn.messages)
         )  # of a process that died before it could tell
         answer = turn.open
         for call in answer.calls if answer else ():
@@ -169,25 +160,25 @@ class AgentRunner:
         while (spent := turn.spent()) is None:
             await turn.steer()
             if (verdict := await conversation.refused()) is not None:
-                return await self._over_budget(conversation, verdict)
+                return await ends.over_budget(conversation, verdict)
             answer = await self._ask(conversation)
             if answer.calls:
                 await self._execute_tools(conversation, answer)
-                if turn.failures and max(turn.failures.values()) >= SAME_FAILURES:
-                    return await self._force_answer(conversation)
+                if turn.failures and max(turn.failures.values()) >= ends.SAME_FAILURES:
+                    return await ends.force_answer(conversation)
             elif answer.text.strip():
-                if doubted or not (claims := _claims_more(turn, answer.text)):
-                    return await self._completed(conversation, answer)
+                if doubted or not (claims := ends.claims_more(turn, answer.text)):
+                    return await ends.completed(conversation, answer)
                 doubted = True
-                await self._doubt(turn, claims)
+                await ends.doubt(turn, claims)
             elif answer.finish == "filtered":
                 raise ProviderError("filtered", "")
             elif nudged:
-                return self._failed(conversation, explanations.NO_ANSWER)
+                return ends.failed(conversation, explanations.NO_ANSWER)
             else:
                 nudged = True
                 await turn.add(UserMessage((Text(explanations.NUDGE),), kind="notice"))
-        return await self._out_of(conversation, spent)
+        return await ends.out_of(conversation, spent)
 
     async def _ask(self, conversation: Conversation) -> AssistantMessage:
         """The answer of a step. Somebody who waits in a chat is not asked to send a question again for a model that is
@@ -445,88 +436,6 @@ class AgentRunner:
             logger.warning("a long result of {} could not be kept: {}", name, error)
             return ""
 
-    # Ends
-
-    async def _completed(self, conversation: Conversation, answer: AssistantMessage) -> TurnFinished:
-        if answer.finish == "length":
-            text = "The answer reached the model's output limit. Ask it to go on."
-            await conversation.turn.emit(Notice(text, "warning"))
-        elif answer.finish == "filtered":
-            await conversation.turn.emit(Notice("The model's content rules cut this answer short.", "warning"))
-        return await self._result(conversation, "completed", answer.text.strip())
-
-    @staticmethod
-    async def _doubt(turn: Turn, claims: tuple[ClaimKind, ...]) -> None:
-        """The answer says that something was done which no call has done: the model is asked once more."""
-        turn.void()
-        await turn.emit(StepRetried(explanations.DOUBTED))
-        await turn.add(UserMessage((Text(explanations.ask_for_the_deed(claims)),), kind="notice"))
-
-    async def _force_answer(self, conversation: Conversation) -> TurnFinished:
-        instruction = explanations.FORCE_ANSWER.format(count=SAME_FAILURES)
-        text = await conversation.conclude(instruction, conversation.turn.remaining)
-        if not text:
-            return self._failed(conversation, explanations.NO_ANSWER)
-        return await self._result(conversation, "completed", text)
-
-    async def _out_of(self, conversation: Conversation, spent: Spent) -> TurnFinished:
-        """End at a limit: the model sums up; where it cannot, the runtime does."""
-        turn = conversation.turn
-        reason = explanations.limit_reason(spent, turn.limits, turn.overdue)
-        text = ""
-        if not (turn.overdue and turn.silent):  # what hangs would hang again
-            text = await conversation.conclude(explanations.ask_for_summary(reason), SUMMARY_SECONDS)
-        if text and turn.overdue:
-            turn.notes.append(f"{reason[0].upper()}{reason[1:]}.")
-            await turn.emit(Notice(turn.notes[-1], "warning"))
-        if not text:
-            text = explanations.plain_summary(reason, fold_hints(turn.doing))
-            turn.answer()
-            turn.messages.append(AssistantMessage((Text(text),), "other"))
-        return await self._result(conversation, "out_of_steps", text)
-
-    async def _over_budget(self, conversation: Conversation, verdict: "BudgetVerdict") -> TurnFinished:
-        """End because the budget is used up: what was begun is summed up, what was not is left alone."""
-        turn = conversation.turn
-        if not turn.steps:
-            turn.close("budget")
-            if turn.message.cause in ("schedule", "watch"):  # it has not failed, and says so once a day
-                return turn.finished("out_of_steps", "" if verdict.told else verdict.text)
-            return turn.finished("failed", "", verdict.text, temporary=True)
-        turn.notes.append(verdict.text)
-        await turn.emit(Notice(verdict.text, "warning"))
-        return await self._out_of(conversation, "budget")
-
-    def _failed(self, conversation: Conversation, sentence: str, error: ProviderError | None = None) -> TurnFinished:
-        """End in failure with a legal history; the text that came before the failure is kept."""
-        turn = conversation.turn
-        partial = turn.shown
-        if error is not None and error.kind == "overflow":
-            sentence = explanations.OUT_OF_CONTEXT
-        turn.close("failure")
-        temporary = error is not None and error.retryable
-        return turn.finished("failed", partial, sentence, temporary=temporary, citations=conversation.text.citations)
-
-    async def _result(self, conversation: Conversation, outcome: Outcome, text: str) -> TurnFinished:
-        """The end of a turn with the marks of its answer judged; where they may still change, mended once."""
-        turn = conversation.turn
-        answer = await checked(turn, conversation.text, text)
-        may_change = turn.message.revisable and turn.provider.info.capabilities.language_model
-        if may_change and outcome == "completed" and any(one.missing for one in answer.citations):
-            answer = await mended(turn, answer, conversation.ask_aside)
-        turn.cite(answer.citations)
-        turn.unbacked = tuple(NOTES[kind] for kind in _claims_more(turn, answer.shown))
-        return turn.finished(outcome, answer.shown.strip(), citations=answer.citations)
-
-
-def _claims_more(turn: Turn, answer: str) -> tuple[ClaimKind, ...]:
-    """What an answer claims that no call of the turn has done.
-
-    What is no language model claims nothing; and where nobody knows what a call has done, nobody can doubt it.
-    """
-    judged = turn.provider.info.capabilities.language_model and not any(_unknown(turn.messages))
-    return unbacked(answer, turn.done) if judged else ()
-
 
 def _wording(turn: Turn, name: str, arguments: Mapping[str, object]) -> str:
     """A call in words for those who read them; where that is a group, they are not all for its eyes."""
@@ -539,16 +448,6 @@ def _hint(turn: Turn, call: ToolCall) -> str:
 
 def _note(turn: Turn, call: ToolCall) -> str:
     return explanations.outcome_unknown(_hint(turn, call))
-
-
-def _unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
-    """The calls whose outcome was called unknown."""
-    calls: dict[str, ToolCall] = {}
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            calls = {call.id: call for call in message.calls}
-        elif isinstance(message, ToolMessage) and message.text == explanations.OUTCOME_UNKNOWN:
-            yield from filter(None, [calls.get(message.call_id)])
 
 
 def _may_spawn(turn: Turn) -> bool:

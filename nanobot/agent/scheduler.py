@@ -6,27 +6,36 @@ inbox in that transaction, so that its turn is durable: it goes on in the next p
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from loguru import logger
-from msgspec import DecodeError, Struct, field
+from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from nanobot.agent.control import Settle
 from nanobot.agent.work.background import KEY as BACKGROUND_KEY
-from nanobot.bus.events import Address, InboundMessage, MessageBus, MessageSent, OutboundMessage, Sender, TurnFinished
+from nanobot.agent.work.runs import (
+    MAX_RESULT,
+    MAX_TITLE,
+    SILENT,
+    JobRun,
+    Prompted,
+    Reports,
+    ScheduleServices,
+    late,
+    skipped,
+    title_of,
+    when_of,
+)
+from nanobot.bus.events import Address, InboundMessage, MessageSent, OutboundMessage, Sender
 from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import least
-from nanobot.schedule.due import LATE, Missed, missed
+from nanobot.schedule.due import Missed, missed
 from nanobot.schedule.job import NEVER, ScheduledJob, told
-from nanobot.schedule.store import JobStore
 from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
-from nanobot.session.ledger import Arrival, Closing, InboxRow, Ledger, OutboxItem, crash_reason
-from nanobot.session.store import SessionStore
-from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.session.ledger import Arrival, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import shorten, squeeze
 
 #: The channel of conversations that the schedule begins; on it their events are published.
@@ -36,28 +45,9 @@ CHANNEL = "schedule"
 LOOK_SECONDS, READ_SECONDS = 30.0, 60.0
 #: Seconds by which a clock that was put back is noticed.
 _PUT_BACK = 60.0
-#: Turns of the schedule at once, and failures in a row after which a job is paused.
-MOST_AT_ONCE, MOST_FAILURES = 4, 5
-#: What a model answers that has nothing to say, so that nobody is disturbed.
-SILENT = "NOTHING_TO_SAY"
-_TITLE, _RESULT = 60, 160
+#: Turns of the schedule at once.
+MOST_AT_ONCE = 4
 _DAY = timedelta(days=1)
-
-
-class Reports(Protocol):
-    """A surface that brings what comes of jobs to its chats."""
-
-    async def sender(self, person: str) -> Sender | None:
-        """Somebody with the rights that they have now; None for who has none any more."""
-
-    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
-        """A text of the runtime (Markdown) as rows of the outbox, under their key."""
-
-    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
-        """The end of a turn as rows of the outbox."""
-
-    def wake(self) -> None:
-        """There is something new in the outbox."""
 
 
 class JobLock(Protocol):
@@ -86,14 +76,6 @@ class JobSurface(Struct):
         return f"{CHANNEL}:{self.channel}"
 
 
-class Prompted(Struct, frozen=True):
-    """What stands in the inbox of a due time: the job, when it was due, and what is to be said of the delay."""
-
-    job: int
-    due: datetime
-    delay: str = ""
-
-
 class JobFile(Protocol):
     """A file whose lines are jobs. Both may wait for the disk a moment."""
 
@@ -102,35 +84,6 @@ class JobFile(Protocol):
 
     async def read(self) -> None:
         """Make the rows those of the file. Raises `StoreError`."""
-
-
-#: What does the jobs of a kind that need no turn: the job, its due time, and who made it with the rights of now → what
-#: its chat is told, empty for nothing. Raises `NanobotError`.
-JobWork = Callable[[ScheduledJob, datetime, Sender], Awaitable[str]]
-#: Stops the turn of a conversation, by its key.
-Stop = Callable[[str], Awaitable[object]]
-#: (message, settle) → the end of its turn.
-Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
-
-
-async def _leave(_key: str) -> None:
-    """Nothing is stopped."""
-
-
-class ScheduleServices(Struct, frozen=True):
-    """What the scheduler works with. `works` do the jobs of other kinds than reminders and prompts."""
-
-    jobs: JobStore
-    ledger: Ledger
-    bus: MessageBus
-    process: Process
-    templates: PromptTemplates
-    works: Mapping[str, JobWork] = field(default_factory=dict)
-    stop: Stop = _leave
-
-    @property
-    def sessions(self) -> SessionStore:
-        return self.ledger.sessions
 
 
 class Scheduler:
@@ -271,7 +224,7 @@ class Scheduler:
             raise
         except NanobotError as error:  # such as a zone that this machine does not know
             logger.error("job {} is paused: {}", job.id, error)
-            said = shorten(f"paused: {error}", _RESULT)
+            said = shorten(f"paused: {error}", MAX_RESULT)
             await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True, result=said))
 
     async def _serve(self, surface: JobSurface, job: ScheduledJob, at: datetime) -> None:
@@ -285,13 +238,13 @@ class Scheduler:
         past, address = await self._missed(job, at), Address.of(job.chat)
         key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S}"
         if past.run is None and job.kind != "watch":  # whatever was missed, one look shows what has changed
-            items = await reports.line(address, key, _skipped(job, past))
+            items = await reports.line(address, key, skipped(job, past))
             await jobs.serve(job, past.due, at, result=f"missed {past.count}", items=items)
         elif job.kind == "remind":
-            items = await reports.line(address, key, f"⏰ {job.text}{_late(job, past, at)}")
+            items = await reports.line(address, key, f"⏰ {job.text}{late(job, past, at)}")
             await jobs.serve(job, past.due, at, result="said", items=items)
         else:
-            prompted = Prompted(job.id, past.due, _late(job, past, at).strip())
+            prompted = Prompted(job.id, past.due, late(job, past, at).strip())
             arrival = Arrival(key, encode(prompted).decode(), f"{CHANNEL}:{job.id}")
             await jobs.serve(job, past.due, at, result="runs", prompt=(surface.inbox, arrival))
         reports.wake()
@@ -354,7 +307,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - what broke is not begun again and again, and ends no other
             logger.exception("a run of job {} broke", prompted.job)
             await until_stored(lambda: self._services.ledger.finish((row.seq,)))
-            said = shorten(squeeze(f"failed: {error}"), _RESULT)
+            said = shorten(squeeze(f"failed: {error}"), MAX_RESULT)
             await self._services.jobs.change((prompted.job,), lambda one: replace(one, paused=True, result=said))
         finally:
             self._runs.pop(row.seq, None)
@@ -371,7 +324,7 @@ class Scheduler:
         if job is None or sender is None or sender.role == "guest":
             await services.ledger.finish((row.seq,))
             return
-        run = _JobRun(services, surface.reports, row, job, prompted)
+        run = JobRun(services, surface.reports, row, job, prompted)
         try:
             if job.kind == "ask":
                 await self._ask(run, sender)
@@ -383,13 +336,13 @@ class Scheduler:
             await asyncio.shield(services.ledger.release((row.seq,)))
             raise
 
-    async def _ask(self, run: "_JobRun", sender: Sender) -> None:
+    async def _ask(self, run: JobRun, sender: Sender) -> None:
         """A turn in a session of its own, which begins anew at each run."""
         job, services = run.job, self._services
         conversation = f"{CHANNEL}:{job.id}"
         _, begun = await services.sessions.begun(run.row.turn)
         if not begun:
-            await services.sessions.start(conversation, shorten(squeeze(job.text), _TITLE))
+            await services.sessions.start(conversation, shorten(squeeze(job.text), MAX_TITLE))
         due = f"{job.local(run.prompted.due):%Y-%m-%d %H:%M}"
         content = services.templates.render(
             "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=job.text
@@ -406,14 +359,14 @@ class Scheduler:
         await services.process(message, run.settle)
         await run.note()
 
-    async def _help(self, run: "_JobRun", sender: Sender) -> None:
+    async def _help(self, run: JobRun, sender: Sender) -> None:
         """The turn of a helper in the background."""
         job, services, errand = run.job, self._services, run.job.errand
         conversation = BACKGROUND_KEY.format(job.id)
         granted = tuple(one for one in sender.granted if one in errand.granted or errand.role == "owner")
         session = await services.sessions.current(conversation)
         if not session.title:
-            await services.sessions.rename(session.id, _title(job))
+            await services.sessions.rename(session.id, title_of(job))
         message = InboundMessage(
             Address.of(job.chat),
             replace(sender, role=least(sender.role, errand.role), granted=granted),
@@ -435,7 +388,7 @@ class Scheduler:
         why = crash_reason(row.attempts)
         items: tuple[OutboxItem, ...] = ()
         if job is not None:
-            text = f"⚠️ “{_title(job)}” of {_when(job, prompted.due)} was given up: {why}."
+            text = f"⚠️ “{title_of(job)}” of {when_of(job, prompted.due)} was given up: {why}."
             items = await surface.reports.line(Address.of(job.chat), row.turn, text)
             await self._services.jobs.ended(job.id, f"given up: {why}", failed=True)
         await self._services.ledger.bury((row.seq,), why, items)
@@ -455,102 +408,3 @@ class Scheduler:
             items = await surface.reports.line(Address.of(job.chat), f"{event.turn}-{event.seq}", text)
             await until_stored(lambda: self._services.ledger.put(items))
             surface.reports.wake()
-
-
-class _JobRun:
-    """One run of a job, and what becomes of it."""
-
-    def __init__(
-        self, services: ScheduleServices, reports: Reports, row: InboxRow, job: ScheduledJob, prompted: Prompted
-    ) -> None:
-        self._services = services
-        self._reports = reports
-        self.row = row
-        self.job = job
-        self.prompted = prompted
-        self._result = ("", False)
-
-    async def settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
-        """Keep the end of the turn with its answer for the chat."""
-        items: tuple[OutboxItem, ...] = ()
-        if finished is not None:
-            failed, stopped = finished.outcome == "failed", finished.outcome == "cancelled"
-            silent = finished.text.strip().strip(".*_`") in ("", SILENT) and not finished.receipts
-            if failed and not self.job.failures:
-                items = await self._failed(finished.error)
-            elif not (failed or stopped or silent):
-                items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
-            said = "stopped" if stopped else "had nothing to say" if silent else "answered"
-            self._result = (f"failed: {finished.error}" if failed else said, failed)
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing))
-        self._reports.wake()
-
-    async def work(self, work: JobWork | None, sender: Sender) -> None:
-        """Do a job that needs no turn."""
-        items: tuple[OutboxItem, ...] = ()
-        try:
-            text = await (work or _nobody)(self.job, self.prompted.due, sender)
-            items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
-            self._result = ("told of a change" if text else "nothing new", False)
-        except NanobotError as error:
-            self._result = (f"failed: {error}", True)
-            items = () if self.job.failures else await self._failed(str(error))
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items))
-        self._reports.wake()
-        await self.note()
-
-    async def note(self) -> None:
-        """Keep how it ended for who asks; what fails again and again is paused, and that is said."""
-        text, failed = self._result
-        job = await self._services.jobs.ended(self.job.id, shorten(squeeze(text), _RESULT), failed=failed)
-        if job is None or job.failures < MOST_FAILURES or job.paused:
-            return
-        await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True))
-        said = f"⏸ “{_title(job)}” has failed {job.failures} times and is paused. `/schedule resume {job.id}` goes on."
-        items = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
-        await until_stored(lambda: self._services.ledger.put(items))
-        self._reports.wake()
-
-    async def _failed(self, error: str) -> tuple[OutboxItem, ...]:
-        text = f"⚠️ “{_title(self.job)}” of {_when(self.job, self.prompted.due)} failed: {error}"
-        said = f"{text} I say this once; `/schedule` shows how it goes on."
-        return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
-
-
-async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
-    raise NanobotError(f"nothing here does jobs of the kind {job.kind}")
-
-
-def _without_silence(finished: TurnFinished) -> TurnFinished:
-    """The end of a turn that has done something and has nothing to say of it."""
-    return replace(finished, text="Done.") if finished.text.strip() == SILENT else finished
-
-
-def _headed(job: ScheduledJob, finished: TurnFinished) -> TurnFinished:
-    """What a helper answers, under what it was asked."""
-    if job.kind != "helper":
-        return finished
-    return replace(finished, text=f"**Helper h{job.id}**: {_title(job)}\n\n{finished.text}")
-
-
-def _title(job: ScheduledJob) -> str:
-    return shorten(squeeze(job.title), _TITLE)
-
-
-def _when(job: ScheduledJob, due: datetime) -> str:
-    return f"{job.local(due):%A %d %B, %H:%M}"
-
-
-def _skipped(job: ScheduledJob, past: Missed) -> str:
-    """That something was not done, because it was due while nobody was there to do it."""
-    number = f"{past.count} times" if past.count > 1 else "once"
-    ends = "It is not made up for." if job.kind != "remind" else ""
-    return f"⏰ Missed {number}: “{_title(job)}”, due {_when(job, past.due)}; nanobot was not running. {ends}".rstrip()
-
-
-def _late(job: ScheduledJob, past: Missed, at: datetime) -> str:
-    """What is said of a delay, in brackets; empty where there is none."""
-    if past.run is None or (at - past.run <= 2 * LATE and not past.count):
-        return ""
-    number = f"; missed {past.count}" if past.count else ""
-    return f"\n\n_(due {_when(job, past.run)}{number})_"

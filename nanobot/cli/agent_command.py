@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.own_tools import files_of
+from nanobot.agent.tools.files.offered import files_of
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.scheduler import MOST_FAILURES, JobSurface, Scheduler, ScheduleServices
+from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, TextDelta, ToolMessage, Usage

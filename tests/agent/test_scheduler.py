@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.control import Settle
-from nanobot.agent.scheduler import MOST_FAILURES, JobSurface, Scheduler, ScheduleServices
+from nanobot.agent.scheduler import JobSurface, Scheduler
+from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
 from nanobot.bus.events import (
     Address,
     InboundMessage,

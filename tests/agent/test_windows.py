@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.history import Past
-from nanobot.agent.tools.own_tools import FileTools
+from nanobot.agent.tools.files.offered import FileTools
 from nanobot.agent.turn import TurnLimits
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig

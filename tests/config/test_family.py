@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from nanobot.builder import Builder, Launch
+from nanobot.builder.agent import Builder
+from nanobot.builder.launch import Launch
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.paths import Paths
@@ -210,7 +211,7 @@ def test_a_webhook_is_used_in_the_mode_of_webhooks_alone() -> None:
 
 def choice(block: dict[str, object], tmp_path: Path, model: str = "") -> ChoiceRequest:
     paths = Paths.resolve({"HOME": str(tmp_path)})
-    return Builder(loaded(block), paths, Launch(), {}).choice(model)
+    return Builder(loaded(block), paths, Launch(), {}).models.choice(model)
 
 
 async def test_presets_and_fallback_objects_are_asked_with_their_own_settings(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class PlainReports:
-    """Meets `agent.scheduler.Reports`: rows of plain text. `people` may have entries."""
+    """Meets `agent.work.runs.Reports`: rows of plain text. `people` may have entries."""
 
     def __init__(self, *people: str, channel: str = "telegram:1") -> None:
         self.people = {one: Sender(one.partition(":")[2], role="owner") for one in people}

@@ -9,7 +9,8 @@ from itertools import takewhile
 import pytest
 
 from nanobot.agent.control import Settle
-from nanobot.agent.scheduler import JobSurface, Scheduler, ScheduleServices
+from nanobot.agent.scheduler import JobSurface, Scheduler
+from nanobot.agent.work.runs import ScheduleServices
 from nanobot.bus.events import InboundMessage, MessageBus, TurnFinished
 from nanobot.schedule.due import cron, due_times
 from nanobot.schedule.job import Every, JobKind, MissedPolicy, ScheduledJob, When

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.own_tools import skill_folders
+from nanobot.agent.tools.files.offered import skill_folders
 from nanobot.config.paths import Paths
 from nanobot.errors import UsageError
 from nanobot.security.projects import Project

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from nanobot.agent.tools.own_tools import FileTools
+from nanobot.agent.tools.files.offered import FileTools
 from nanobot.agent.work.briefing import Briefings
 from nanobot.agent.work.looks import Looks, Sight
 from nanobot.agent.work.watches import Watches

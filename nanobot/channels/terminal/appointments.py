@@ -13,7 +13,7 @@ from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
 
 
 class TerminalReports:
-    """Meets `agent.scheduler.Reports`. A text stands in the outbox before it is printed, so that none is lost."""
+    """Meets `agent.work.runs.Reports`. A text stands in the outbox before it is printed, so that none is lost."""
 
     def __init__(self, ledger: Ledger, bus: MessageBus) -> None:
         self._ledger = ledger

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from nanobot.agent.tools.own_tools import FileTools
+from nanobot.agent.tools.files.offered import FileTools
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.options import INTERRUPTED
 from nanobot.config.edit import ConfigFile

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from nanobot.agent.tools.own_tools import skill_folders
+from nanobot.agent.tools.files.offered import skill_folders
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import TERMINAL_PERSON, Setup, set_up

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.agent.tools.own_tools import FileTools
+from nanobot.agent.tools.files.offered import FileTools
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.files.search import SearchJob, find

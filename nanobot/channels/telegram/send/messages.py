@@ -54,7 +54,7 @@ class TelegramMessages:
 
 
 class TelegramReports:
-    """Meets `agent.scheduler.Reports`: brings what comes of the schedule to people and groups of the bot.
+    """Meets `agent.work.runs.Reports`: brings what comes of the schedule to people and groups of the bot.
 
     What is for a terminal goes to the owner, who may not sit there.
     """

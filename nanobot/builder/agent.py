@@ -8,17 +8,16 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.monitoring import WatchedDatabase, watched
+from nanobot.agent.monitoring import WatchedDatabase
 from nanobot.agent.runner import AgentRunner, Spawner
 from nanobot.agent.tools.base import HelperTask, ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
+from nanobot.agent.tools.files.offered import files_of, skill_folders
+from nanobot.agent.tools.knowledge.offered import LibraryTools, SkillTools
 from nanobot.agent.tools.offers import (
     DOCS_DESCRIPTION,
     SCHEDULE_DESCRIPTION,
@@ -27,20 +26,11 @@ from nanobot.agent.tools.offers import (
     WATCH_DESCRIPTION,
     fetch_description,
 )
-from nanobot.agent.tools.own_tools import (
-    CommandTools,
-    FileTools,
-    LibraryTools,
-    SkillTools,
-    files_of,
-    schedule_tool,
-    skill_folders,
-    spawn_tool,
-    talk_tools,
-    watch_tool,
-)
+from nanobot.agent.tools.own_tools import CommandTools, schedule_tool, spawn_tool, talk_tools, watch_tool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, ModelSettings, SubagentLimits, Turn, TurnLimits
+from nanobot.builder.launch import Launch, SharedServices
+from nanobot.builder.models import Models
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
@@ -48,18 +38,15 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import PEOPLE, Paths
-from nanobot.config.schema import ModelPresetConfig, ProviderConfig
 from nanobot.config.schema_tools import HooksConfig
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import ToolCall
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
-from nanobot.providers.retry import Tuning
-from nanobot.providers.vendors import THINKING_STYLES, VENDORS, unsupported, vendor_of
+from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.results import ToolResult
 from nanobot.security.policy import Policy, Rule
-from nanobot.security.projects import Project, counts
+from nanobot.security.projects import counts
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
@@ -69,7 +56,6 @@ from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
-    from nanobot.agent.recording import Recorder
     from nanobot.agent.tools.web.fetch import WebFetchTool
     from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.agent.work.subagents import SubagentManager
@@ -78,50 +64,11 @@ if TYPE_CHECKING:
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
     from nanobot.money.budget import Budget
-    from nanobot.plugins.entry_points import Plugins
     from nanobot.schedule.appointments import Appointments
     from nanobot.schedule.heartbeat import Heartbeat
 
 
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
-
-
-class Launch(Struct, frozen=True):
-    """What the command line adds to the configuration.
-
-    `model` wins over the configured one. `ephemeral` keeps the session in memory and leaves no trace on disk.
-    `recorder` writes down what the model and the tools say in the one turn to come. With a `role` it is a gateway that
-    shares the ledger of `gateway.ledger` with others. `project` is a folder of others in which the owner works.
-    """
-
-    model: str = ""
-    ephemeral: bool = False
-    env: Mapping[str, str] | None = None
-    recorder: "Recorder | None" = None
-    role: "Role | None" = None
-    project: Project | None = None
-
-
-class SharedServices(Struct, frozen=True):
-    """What all parts of a running agent share."""
-
-    paths: Paths
-    env: Mapping[str, str]
-    ledger: Ledger
-    chats: ChatSettings
-    files: FileTools
-    library: LibraryTools
-    templates: PromptTemplates
-    alarms: Alarms = field(default_factory=Alarms)
-    share: "Share | None" = None
-    messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
-    appointments: "Callable[[], Appointments] | None" = None
-    heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
-    plugins: "Plugins | None" = None
-    watches: "Callable[[], Watches] | None" = None
-
-    async def aclose(self) -> None:
-        await self.ledger.aclose()
 
 
 class Builder:
@@ -151,6 +98,8 @@ class Builder:
             from nanobot.plugins.entry_points import begin
 
             self.hooks, self.plugins = begin(loaded.config, env, paths.home)
+        introduced = None if launch.ephemeral else paths.home / "introduced"
+        self.models = Models(loaded, env, self.alarms, self.plugins, introduced)
         self.skills = SkillTools(skill_folders(paths, launch.project, env), self.files)
         self.external = ExternalTools(
             loaded,
@@ -165,7 +114,7 @@ class Builder:
 
     @classmethod
     async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "Builder":
-        """A start, and `nanobot config check`, begin with this and go on with `provider`."""
+        """A start, and `nanobot config check`, begin with this and go on with `models.provider`."""
         if any(getattr(section, "api_key_command", ()) for _, section in sections_in(loaded.config)):
             from nanobot.config.key_commands import with_command_keys
 
@@ -201,77 +150,6 @@ class Builder:
             if lacks:
                 found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
         return found
-
-    async def provider(self, model: str = "") -> LLMProvider:
-        """The model that answers. Raises `UsageError` where there is none."""
-        if self.plugins is not None and (own := self.plugins.provider(model, self.defaults)) is not None:
-            return watched(own, self.alarms)
-        return watched(await choose(self.choice(model)), self.alarms)
-
-    def choice(self, model: str = "") -> ChoiceRequest:
-        """What to ask the registry for. A model named by a person may point to another vendor than the configured.
-
-        Raises `UsageError` for a preset that is not there.
-        """
-        config, defaults = self._loaded.config, self.defaults
-        wanted = model or (defaults.model_preset if defaults.model_preset != "default" else "")
-        preset = config.model_presets.get(wanted)
-        if preset is None and wanted and not model:
-            near = nearest(wanted, [*config.model_presets])
-            hint = f' Did you mean "{near}"?' if near else " Write it under modelPresets, or take the key out."
-            raise UsageError(f'agents.defaults.modelPreset names "{wanted}", which modelPresets does not have.{hint}')
-        first = (
-            _model_choice(preset)
-            if preset
-            else ModelChoice(
-                model or defaults.model,
-                "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider,
-                defaults.context_window_tokens,
-            )
-        )
-        return ChoiceRequest(
-            model=first.model,
-            provider=first.provider,
-            credentials={name: _credentials(one) for name, one in config.providers.items()},
-            env=self._env,
-            disabled={
-                where.removeprefix("providers."): reason
-                for where, reason in self._loaded.disabled.items()
-                if where.startswith("providers.")
-            },
-            fallbacks=tuple(
-                _model_choice(one)
-                if isinstance(one, ModelPresetConfig)
-                else _model_choice(config.model_presets[one])
-                if one in config.model_presets
-                else ModelChoice(one)
-                for one in defaults.fallback_models
-            ),
-            window=first.window,
-            tuning=first.tuning,
-            fallback_factory=self._lookup,
-        )
-
-    async def switch_model(self, name: str) -> LLMProvider:
-        if name.casefold() == "lookup":
-            return self._lookup()
-        provider = await self.provider(name)
-        if name and name not in self._loaded.config.model_presets and not self._added(provider.info):
-            info = provider.info
-            judge_offer(info.model, await offered(self.choice(name)), info.name)
-        return provider
-
-    async def offered_models(self, info: ProviderInfo) -> tuple[str, ...]:
-        """What the service of a chat's model offers besides it."""
-        if not info.capabilities.language_model or self._added(info):
-            return ()
-        return await offered(replace(self.choice(), model=info.model, provider=info.name))
-
-    def _lookup(self) -> LLMProvider:
-        """The provider of last resort, loaded only where it answers."""
-        from nanobot.providers.lookup.provider import LookupProvider
-
-        return LookupProvider(None if self._launch.ephemeral else self._paths.home / "introduced")
 
     def shared(self) -> SharedServices:
         """Where this agent keeps what outlives a turn."""
@@ -384,12 +262,12 @@ class Builder:
                 watches=shared.watches,
             ),
             self.tools(),
-            switch_model=self.switch_model,
+            switch_model=self.models.switch,
             search_usage=self.external.usage,
             search_known=self.external.known,
             chats=shared.chats,
             model_fixed=bool(self._launch.model),
-            offered_models=self.offered_models,
+            offered_models=self.models.offered,
             undo=self.files.undo,
             trust=self.files.trust,
             known=self.library.known,
@@ -565,10 +443,6 @@ class Builder:
             readers=self.plugins.readers() if self.plugins is not None else (),
         )
 
-    def _added(self, info: ProviderInfo) -> bool:
-        """Whether a plug-in answers, whose models nobody lists."""
-        return self.plugins is not None and info.name in self.plugins.providers
-
     async def aclose(self) -> None:
         if self.hooks is not None:
             await self.hooks.aclose()
@@ -583,13 +457,3 @@ class Builder:
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
     """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
     return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)
-
-
-def _credentials(provider: ProviderConfig) -> Credentials:
-    thinking = THINKING_STYLES[provider.thinking_style] if provider.thinking_style else None
-    return Credentials(provider.api_key, provider.api_base or "", provider.extra_headers, provider.extra_body, thinking)
-
-
-def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
-    tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
-    return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)

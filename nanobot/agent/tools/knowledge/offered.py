@@ -1,0 +1,237 @@
+"""The tools for skills, documents and memory as the configuration has them."""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import tzinfo
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loguru import logger
+
+from nanobot.agent.tools.base import ToolLike
+from nanobot.agent.tools.deferred import DeferredTool
+from nanobot.agent.tools.files.offered import FileTools, user_of
+from nanobot.agent.tools.offers import (
+    LEARN_DESCRIPTION,
+    LIBRARY_DESCRIPTION,
+    RECALL_DESCRIPTION,
+    REMEMBER_DESCRIPTION,
+    SKILL_DESCRIPTION,
+)
+from nanobot.bus.events import InboundMessage
+from nanobot.config.paths import PEOPLE, folder_name
+from nanobot.config.schema import LibraryConfig
+from nanobot.errors import SkipTool, UsageError
+from nanobot.messages import Role
+from nanobot.session.ledger import Ledger
+
+if TYPE_CHECKING:
+    from nanobot.library.forgotten import Forgets
+    from nanobot.library.index import LibraryIndex
+    from nanobot.library.known import KnownFacts
+    from nanobot.library.memory import MemoryFiles
+    from nanobot.library.talk import Conversations
+    from nanobot.skills.shelf import SkillShelf
+    from nanobot.skills.skill import Place
+
+
+class SkillTools:
+    """The skills in these folders, and the tools that read and write them; `files` says who has files. Without a ledger
+    nothing is kept of them."""
+
+    def __init__(self, folders: "tuple[tuple[Place, Path], ...]", files: FileTools) -> None:
+        self._folders = folders
+        self._files = files
+        self.ledger: Ledger | None = None
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where nothing can be written."""
+        return {"skill": lambda: DeferredTool("skill", self._tool, SKILL_DESCRIPTION), "learn": self._offer_learn}
+
+    def _offer_learn(self) -> ToolLike:
+        if not self._files.offered or self._folders[0][0] != "workspace":
+            raise SkipTool("no skill can be written here, for there are no files or the workspace is not trusted")
+        return DeferredTool("learn", self._learn, LEARN_DESCRIPTION)
+
+    def _learn(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.learn import LearnTool
+
+        if self.ledger is None:
+            raise SkipTool("nothing is kept here")
+        return LearnTool(self._files.spaces, self.shelf, self.ledger.sessions)
+
+    def _tool(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.skill import SkillTool
+
+        return SkillTool(self.shelf)
+
+    @cached_property
+    def shelf(self) -> "SkillShelf":
+        from nanobot.skills.shelf import SkillShelf
+
+        return SkillShelf(self._folders, self.ledger)
+
+    async def listing(self) -> str:
+        """What the owner's model is told of the skills; where there are none but ours, one line of their names."""
+        own = [folder for place, folder in self._folders if place != "shipped"]
+        if await asyncio.to_thread(_any_within, own):
+            return await self.shelf.listing()
+        names = await asyncio.to_thread(lambda: sorted(os.listdir(self._folders[-1][1])))  # noqa: PTH208 - names
+        return f"There are: {', '.join(names)}." if names else ""
+
+
+def _any_within(folders: Iterable[Path]) -> bool:
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            if any(one.is_dir() for one in entries):
+                return True
+    return False
+
+
+class LibraryTools:
+    """What finds text at hand, and notes it: recall, library and remember, and lines of memory beside a question.
+
+    They share the one `index`, a file, or None where nothing is kept. The memory files of people are below `memory`, or
+    None where they are not to be read. `zone` is that of the person; `ledger` holds the conversations.
+    """
+
+    def __init__(
+        self, config: LibraryConfig, index: Path | None, memory: Path | None, files: FileTools, zone: tzinfo
+    ) -> None:
+        self._config = config
+        self._file = index
+        self._folder = memory
+        self._files = files
+        self._zone = zone
+        self.ledger: Ledger | None = None
+        self._lock = threading.Lock()
+        self._index: LibraryIndex | None = None
+
+    def docs_tool(self) -> ToolLike:
+        from nanobot.agent.tools.docs import NanobotDocsTool
+
+        return NanobotDocsTool(index=self.index)
+
+    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+        """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
+        return {"recall": self._offer_recall, "library": self._offer_library, "remember": self._offer_remember}
+
+    def _offer_recall(self) -> ToolLike:
+        if self._file is None:
+            raise SkipTool("this conversation leaves no trace, and finds none of others")
+        return DeferredTool("recall", self._recall, RECALL_DESCRIPTION)
+
+    def _offer_library(self) -> ToolLike:
+        if not self._config.folders or self._file is None:
+            raise SkipTool("no folder of documents is named; `nanobot library add FOLDER` adds one")
+        return DeferredTool("library", self._library, LIBRARY_DESCRIPTION)
+
+    def _offer_remember(self) -> ToolLike:
+        if not self._files.offered or self._folder is None:
+            raise SkipTool('tools.profile is "web"' if self._folder else "nobody has said that this folder is trusted")
+        return DeferredTool("remember", self._remember, REMEMBER_DESCRIPTION)
+
+    def _remember(self) -> ToolLike:
+        from nanobot.agent.tools.knowledge.remember import RememberTool
+
+        return RememberTool(self._files.spaces, self._zone)
+
+    def _recall(self) -> ToolLike:
+        from nanobot.agent.tools.library import RecallTool
+
+        if self.ledger is None:
+            raise SkipTool("there are no conversations")
+        return RecallTool(self.index, self.ledger.sessions, self._talk(self.ledger), self._memory, self._zone)
+
+    def _library(self) -> ToolLike:
+        from nanobot.agent.tools.library import LibraryTool
+
+        return LibraryTool(self.index)
+
+    @property
+    def index(self) -> "LibraryIndex":
+        """The one connection of this process; threads ask for it too."""
+        from nanobot.library.index import LibraryIndex
+
+        with self._lock:
+            if self._index is None:
+                self._index = LibraryIndex(self._file)
+            return self._index
+
+    @cached_property
+    def _memory(self) -> "MemoryFiles | None":
+        from nanobot.library.memory import MemoryFiles
+
+        return MemoryFiles(self._folder, self.index, self._files.foreign_below) if self._folder else None
+
+    async def keep(self, config: Path, env: Mapping[str, str]) -> None:
+        """Keep the index up to date until cancelled: conversations, and the documents that `config` names."""
+        from nanobot.library.upkeep import LibraryUpkeep
+
+        if self._file is None or self.ledger is None:
+            return
+        named = ("--config", str(config)) if self._config.folders else None
+        await LibraryUpkeep(self._talk(self.ledger), self._config.minutes, named, env).run()
+
+    def _talk(self, ledger: Ledger) -> "Conversations":
+        from nanobot.library.forgotten import ForgottenFacts
+        from nanobot.library.talk import Conversations
+
+        return Conversations(ledger.sessions, self.index, ForgottenFacts(ledger))
+
+    async def known(self, message: InboundMessage, words: str) -> str:
+        """What is noted of the person who writes this message, as `KnownFacts.shown` has it."""
+        return await self._facts().shown(user_of(message), words)
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        """Take something away of what is known of this person, as `KnownFacts.forget` has it."""
+        chat = f"{message.address.key} {message.sender.id}"
+        return await self._facts().forget(user_of(message), chat, words)
+
+    def _facts(self) -> "KnownFacts":
+        from nanobot.library.forgotten import ForgottenFacts
+        from nanobot.library.known import KnownFacts
+
+        if self._file is None or self.ledger is None or self._memory is None:
+            raise UsageError("There is no memory here: nothing of this talk is kept, or the folder is not trusted.")
+        gone = ForgottenFacts(self.ledger)
+        return KnownFacts(self._files.spaces, self._memory, self.index, self.ledger.sessions, gone)
+
+    async def forgets(self, owner: str) -> "Forgets":
+        """What a person, or the owner as the empty one, has taken away. Raises `StoreError`."""
+        from nanobot.library.forgotten import ForgottenFacts
+
+        return await ForgottenFacts(self.ledger).forgets(owner) if self.ledger is not None else lambda _text, _at: False
+
+    async def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
+        """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty."""
+        hidden = self._file is None or not message.direct or role == "guest"
+        if hidden or self._folder is None or not message.content.strip():
+            return ""
+        owner = "" if role == "owner" else f"{message.address.channel}:{message.sender.id}"
+        try:
+            return await asyncio.to_thread(self._remembered, self._folder, message.content, owner, shown)
+        except (OSError, sqlite3.Error) as error:
+            logger.warning("memory could not be searched: {}", error)
+            return ""
+
+    def _remembered(self, workspace: Path, question: str, owner: str, shown: frozenset[str]) -> str:
+        folder = workspace / (f"{PEOPLE}/{folder_name(owner)}" if owner else "") / "memory"
+        try:
+            names = {f"memory/{name}" for name in os.listdir(folder) if name.endswith(".md")}  # noqa: PTH208 - names
+        except OSError:
+            return ""
+        if names <= shown or self._memory is None:
+            return ""
+        from nanobot.library.memory import remembered
+
+        return remembered(self._memory.beside(question, owner, shown))
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()

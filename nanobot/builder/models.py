@@ -1,0 +1,124 @@
+"""From a configuration to the model that answers: presets, keys, fallbacks, and what a service offers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from nanobot.agent.monitoring import watched
+from nanobot.bus.alarms import Alarms
+from nanobot.config.loader import Loaded
+from nanobot.config.schema import ModelPresetConfig, ProviderConfig
+from nanobot.errors import UsageError
+from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer
+from nanobot.providers.registry import offered as offered_by
+from nanobot.providers.retry import Tuning
+from nanobot.providers.vendors import THINKING_STYLES, vendor_of
+from nanobot.utils.text import nearest
+
+if TYPE_CHECKING:
+    from nanobot.plugins.entry_points import Plugins
+
+
+class Models:
+    """The models as the configuration and its presets have them. `introduced` is where the provider without a model
+    notes that it has said what it is, None where nothing is kept.
+    """
+
+    def __init__(
+        self, loaded: Loaded, env: Mapping[str, str], alarms: Alarms, plugins: "Plugins | None", introduced: Path | None
+    ) -> None:
+        self._config = loaded.config
+        self._defaults = loaded.config.agents.defaults
+        self._disabled = loaded.disabled
+        self._env = env
+        self._alarms = alarms
+        self._plugins = plugins
+        self._introduced = introduced
+
+    async def provider(self, model: str = "") -> LLMProvider:
+        """The model that answers. Raises `UsageError` where there is none."""
+        if self._plugins is not None and (own := self._plugins.provider(model, self._defaults)) is not None:
+            return watched(own, self._alarms)
+        return watched(await choose(self.choice(model)), self._alarms)
+
+    def choice(self, model: str = "") -> ChoiceRequest:
+        """What to ask the registry for. A model named by a person may point to another vendor than the configured.
+
+        Raises `UsageError` for a preset that is not there.
+        """
+        config, defaults = self._config, self._defaults
+        wanted = model or (defaults.model_preset if defaults.model_preset != "default" else "")
+        preset = config.model_presets.get(wanted)
+        if preset is None and wanted and not model:
+            near = nearest(wanted, [*config.model_presets])
+            hint = f' Did you mean "{near}"?' if near else " Write it under modelPresets, or take the key out."
+            raise UsageError(f'agents.defaults.modelPreset names "{wanted}", which modelPresets does not have.{hint}')
+        first = (
+            _model_choice(preset)
+            if preset
+            else ModelChoice(
+                model or defaults.model,
+                "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider,
+                defaults.context_window_tokens,
+            )
+        )
+        return ChoiceRequest(
+            model=first.model,
+            provider=first.provider,
+            credentials={name: _credentials(one) for name, one in config.providers.items()},
+            env=self._env,
+            disabled={
+                where.removeprefix("providers."): reason
+                for where, reason in self._disabled.items()
+                if where.startswith("providers.")
+            },
+            fallbacks=tuple(
+                _model_choice(one)
+                if isinstance(one, ModelPresetConfig)
+                else _model_choice(config.model_presets[one])
+                if one in config.model_presets
+                else ModelChoice(one)
+                for one in defaults.fallback_models
+            ),
+            window=first.window,
+            tuning=first.tuning,
+            fallback_factory=self._lookup,
+        )
+
+    async def switch(self, name: str) -> LLMProvider:
+        if name.casefold() == "lookup":
+            return self._lookup()
+        provider = await self.provider(name)
+        if name and name not in self._config.model_presets and not self._added(provider.info):
+            info = provider.info
+            judge_offer(info.model, await offered_by(self.choice(name)), info.name)
+        return provider
+
+    async def offered(self, info: ProviderInfo) -> tuple[str, ...]:
+        """What the service of a chat's model offers besides it."""
+        if not info.capabilities.language_model or self._added(info):
+            return ()
+        return await offered_by(replace(self.choice(), model=info.model, provider=info.name))
+
+    def _lookup(self) -> LLMProvider:
+        """The provider of last resort, loaded only where it answers."""
+        from nanobot.providers.lookup.provider import LookupProvider
+
+        return LookupProvider(self._introduced)
+
+    def _added(self, info: ProviderInfo) -> bool:
+        """Whether a plug-in answers, whose models nobody lists."""
+        return self._plugins is not None and info.name in self._plugins.providers
+
+
+def _credentials(provider: ProviderConfig) -> Credentials:
+    thinking = THINKING_STYLES[provider.thinking_style] if provider.thinking_style else None
+    return Credentials(provider.api_key, provider.api_base or "", provider.extra_headers, provider.extra_body, thinking)
+
+
+def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
+    tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
+    return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)
