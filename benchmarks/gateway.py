@@ -99,19 +99,23 @@ def place(store: Path, home: Path) -> None:
 
 
 @asynccontextmanager
-async def running(users: int, lag_file: Path | None = None, store: Path | None = None) -> AsyncIterator[Gateway]:
-    """A gateway in a home of its own, with a copy of `store` where one is named."""
-    async with TelegramServer() as telegram, LlmServer(after=Reply("Done.")) as model:
+async def running(
+    users: int, lag_file: Path | None = None, store: Path | None = None, settings: dict[str, object] | None = None
+) -> AsyncIterator[Gateway]:
+    """A gateway in a home of its own, with a copy of `store` where one is named, and further `settings`."""
+    own = TOKEN.replace("123456", str(os.getpid()))  # one gateway of this machine answers a bot
+    async with TelegramServer(own) as telegram, LlmServer(after=Reply("Done.")) as model:
         with tempfile.TemporaryDirectory() as home:
             if store is not None:
                 place(store, Path(home))
             config = {
+                **(settings or {}),
                 "agents": {"defaults": {"provider": "bench", "model": "bench"}},
                 "providers": {"bench": {"apiKey": "sk-bench-000000", "apiBase": f"{model.url}/v1"}},
                 "channels": {
                     "telegram": {
                         "enabled": True,
-                        "token": TOKEN,
+                        "token": telegram.token,
                         "apiBase": telegram.url,
                         "allowFrom": [FIRST_USER + number for number in range(users)],
                         "joinSeconds": 0,

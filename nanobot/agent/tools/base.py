@@ -379,7 +379,7 @@ class Tool(ToolLike, Generic[Args]):
 
 
 #: What each argument would say and no model needs.
-_UNTOLD = frozenset({"title", "minLength", "maxLength", "additionalProperties"})
+_UNTOLD = frozenset({"title", "minLength", "maxLength", "minimum", "minItems", "additionalProperties"})
 
 
 def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -396,9 +396,12 @@ def _written_out(schema: Mapping[str, object], parts: Mapping[str, Mapping[str, 
     """A schema with its parts in their places, and without what tells a model nothing: the Struct judges a call."""
     if isinstance(where := schema.get("$ref"), str):
         return _written_out(parts[where.rpartition("/")[2]], parts)
+    kinds = schema.get("anyOf")
+    if isinstance(kinds, list) and len(kinds) == 2 and {"type": "null"} in kinds:  # it may be left out
+        kind = next(one for one in kinds if one != {"type": "null"})
+        return _written_out({**schema, **kind, "anyOf": []}, parts)
     return {
         key: _written_out(value, parts) if isinstance(value, Mapping) else value
         for key, value in schema.items()
-        if isinstance(value, Mapping)
-        or not (key in _UNTOLD or value == [] or (key == "default" and value in ("", None)))
+        if isinstance(value, Mapping) or not (key in _UNTOLD or value == [] or (key == "default" and not value))
     }
