@@ -23,7 +23,7 @@ from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError, UsageError
-from nanobot.providers.base import ProviderInfo
+from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nanobot.agent.work.runs import Reports, ScheduleServices
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
+    from nanobot.doctor.checkup import Patient
     from nanobot.schedule.job import ScheduledJob
 
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
@@ -290,6 +291,22 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
     if "channels.telegram" in loaded.disabled:
         refused.append(no_channel(loaded, paths))
     return refused, builder.warnings() + warned
+
+
+async def patient_of(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> "Patient":
+    """What `nanobot doctor` looks at. Raises `ConfigError` where a command for a key fails."""
+    from nanobot.doctor.checkup import Patient
+    from nanobot.doctor.probes import for_a_try
+    from nanobot.money.budget import prices_of
+    from nanobot.providers.registry import choose
+
+    builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
+
+    async def model() -> LLMProvider:
+        own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
+        return own or await choose(for_a_try(builder.models.choice()))
+
+    return Patient(builder.loaded, paths, env, model, prices_of(loaded.config.prices))
 
 
 def no_channel(loaded: Loaded, paths: Paths) -> str:

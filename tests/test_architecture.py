@@ -51,6 +51,7 @@ FLOORS = {
     "channels": 6,
     "plugins": 7,
     "builder": 8,
+    "doctor": 8,  # it tries what lower rooms give; whoever starts it hands over the parts that only `builder` makes
     "app": 9,
     "cli": 10,
     "__main__": 11,
@@ -119,6 +120,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.channels.telegram.send.outbox": 1,
     "nanobot.channels.telegram.show.progress": 1,
     "nanobot.cli.main": 1,
+    "nanobot.doctor.findings": 1,  # a check that breaks is a finding, and the others still tell what is wrong
     "nanobot.plugins.entry_points": 1,  # what others wrote: a broken plug-in costs nothing but itself
     "nanobot.session.sqlite": 2,  # what fails on the store's thread is handed to the one who waits for it
 }

@@ -121,3 +121,8 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--plain", action="store_true", help="plain lines: no colour, no live area, for screen readers")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+
+
+def doctor_options(parser: argparse.ArgumentParser) -> None:
+    """What `nanobot doctor` takes."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -137,6 +137,10 @@ def _looked_after(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.care.config import run_config
 
             return run_config
+        case "doctor":
+            from nanobot.cli.care.doctor import run_doctor
+
+            return run_doctor
         case "mcp":
             from nanobot.cli.commands.mcp import run_mcp
 

@@ -85,6 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
     status = "show version, configuration, model, tools and sessions"
     commands.add_parser("status", help=status, description=status, parents=[common])
+    well = "try everything that nanobot needs, and say what is wrong and what to do (exit code 1: warnings, 2: faults)"
+    actions.doctor_options(commands.add_parser("doctor", help=well, description=well, parents=[common]))
     good = "show what you have allowed for good, or take it back"
     allowed = commands.add_parser(
         "permissions", help=good, description=f"{good[0].upper()}{good[1:]}.", parents=[common]
@@ -133,9 +135,8 @@ def _common() -> argparse.ArgumentParser:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    commands = tuple(
-        "agent gateway demo replay status usage people permissions schedule watch config mcp library skill".split()
-    )
+    kept = "usage people permissions schedule watch library skill"
+    commands = tuple(f"agent gateway demo replay doctor status config mcp {kept}".split())
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)

@@ -39,11 +39,7 @@ _SETUP = Word(
     "model, put a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY into the environment or into the file that `nanobot "
     "config path` names; `nanobot config check` says what is wrong in it. docs/quickstart.md has all steps."
 )
-_CHECK = Word(
-    "status",
-    says="`nanobot status` shows the model, tools, sessions and the gateway; `nanobot config check` says what is wrong "
-    "in the configuration.",
-)
+_CHECK = Word("status", ("doctor",))
 _KEYS = Word(
     says="There is no login. A key of a model's service goes into the environment, such as ANTHROPIC_API_KEY, or into "
     "providers.<name>.apiKey of the file that `nanobot config path` names; the token of a Telegram bot goes into "

@@ -82,6 +82,11 @@ def _unheard(_why: str, _advice: str) -> None:
     """Nobody is told."""
 
 
+def prices_of(own: Mapping[str, PriceConfig]) -> Prices:
+    """The prices in force, with those of the configuration."""
+    return Prices({name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in own.items()})
+
+
 class Budget:
     """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone;
     `report` is for who tells the owner what befalls others.
@@ -129,8 +134,7 @@ class Budget:
         """The caps and prices of the configuration."""
         person = Caps(config.per_person.per_day, config.per_person.per_month)
         limits = BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
-        own = {name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in prices.items()}
-        return cls(limits, Prices(own), store, notes, midnight, report)
+        return cls(limits, prices_of(prices), store, notes, midnight, report)
 
     async def judge(
         self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0

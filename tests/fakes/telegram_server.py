@@ -232,6 +232,7 @@ class TelegramServer(Served):
         self.clock: Callable[[], float] = time.monotonic  # a test may give another one
         self.commands: dict[str, Json] = {}
         self.allowed: list[str] | None = None
+        self.webhook: Json = {}  # what getWebhookInfo says of one that is set, such as its url
         self.agreeing: tuple[User, str] | None = None  # who presses which button as soon as it is shown
         self.broken = 0  # calls that met a fault
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
@@ -428,6 +429,9 @@ class TelegramServer(Served):
 
     async def _do_getme(self, params: Json, respond: Responder) -> object:
         return BOT
+
+    async def _do_getwebhookinfo(self, params: Json, respond: Responder) -> object:
+        return {"url": "", "has_custom_certificate": False, "pending_update_count": len(self.updates), **self.webhook}
 
     async def _do_getupdates(self, params: Json, respond: Responder) -> object:
         if self._poll is not None:  # the older poll loses

@@ -111,6 +111,10 @@ class TelegramLine:
         """Ask Telegram who we are. Raises `TelegramError`."""
         self.me = Me(self.me.id, (await self.bot.get_me()).username or "")
 
+    async def look(self, hold: int) -> None:
+        """Wait `hold` seconds for updates and confirm none. Raises `TelegramError`: `Conflict` where others poll."""
+        await _updates(self.bot, {"timeout": hold, "limit": 1}, hold + 10.0)
+
     async def aclose(self) -> None:
         await self._request.shutdown()
 
@@ -132,11 +136,7 @@ class PollClient:
         wanted: dict[str, object] = {"timeout": self._hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
         if offset is not None:
             wanted["offset"] = offset
-        with warnings.catch_warnings():  # the library recommends its own getUpdates, which loses what it cannot read
-            warnings.simplefilter("ignore")
-            raw: object = await self._bot.do_api_request(
-                "getUpdates", api_kwargs=wanted, read_timeout=self._hold + 10.0
-            )
+        raw = await _updates(self._bot, wanted, self._hold + 10.0)
         return [row for row in raw if isinstance(row, dict)] if isinstance(raw, list) else []
 
     async def delete_webhook(self) -> None:
@@ -151,6 +151,13 @@ class PollClient:
 
     async def aclose(self) -> None:
         await self._request.shutdown()
+
+
+async def _updates(bot: Bot, wanted: dict[str, object], seconds: float) -> object:
+    with warnings.catch_warnings():  # the library recommends its own getUpdates, which loses what it cannot read
+        warnings.simplefilter("ignore")
+        raw: object = await bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=seconds)
+    return raw
 
 
 def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:

@@ -1,0 +1,117 @@
+"""What a check has found: one line with what is the matter, and one with what to do.
+
+A check never raises for what it looks at: a fault is its finding. One that takes too long is a finding that says so.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from loguru import logger
+from msgspec import Struct, field
+
+from nanobot.errors import NanobotError
+from nanobot.utils.logs import scrub
+from nanobot.utils.text import shorten, squeeze
+
+#: `ok`: nothing to do. `warn`: it works, but not as it should. `bad`: something does not work. `off`: not used, or not
+#: tried, and why.
+State = Literal["ok", "warn", "bad", "off"]
+#: What stands before a finding.
+MARKS: Mapping[State, str] = {"ok": "✓", "warn": "!", "bad": "✗", "off": "-"}
+#: Seconds that one check may take.
+CHECK_SECONDS = 9.0
+_CHARS = 400
+
+
+class Finding(Struct, frozen=True):
+    """`words` say what was found and `fix` what to do, each in one line; `fix` is empty where nothing is to be done.
+
+    `facts` hold what a caller may want to go on with, such as the name of a bot. `network` tells whether a server
+    elsewhere answered; it is empty where none was asked.
+    """
+
+    name: str
+    state: State
+    words: str
+    fix: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    network: Literal["", "reached", "unreached"] = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """As a person reads it in a terminal."""
+        told = [f"{MARKS[self.state]} {self.name}: {self.words}"]
+        return [*told, f"    → {self.fix}"] if self.fix else told
+
+    @property
+    def markdown(self) -> str:
+        """As a person reads it in a chat."""
+        fix = f"\n  → {self.fix}" if self.fix else ""
+        return f"- {MARKS[self.state]} **{self.name}**: {self.words}{fix}"
+
+
+#: A check, with the name under which its finding stands.
+Check = tuple[str, Callable[[], Awaitable[Finding | Sequence[Finding]]]]
+
+
+def one_line(text: str) -> str:
+    """The text of an error for a finding: in one line, without secrets, not too long, without its last full stop."""
+    return shorten(squeeze(scrub(text)), _CHARS).rstrip(".")
+
+
+async def bounded(name: str, check: Awaitable[Finding | Sequence[Finding]], seconds: float) -> list[Finding]:
+    """What a check finds within so many seconds; else that it was too slow."""
+    try:
+        async with asyncio.timeout(seconds):
+            found = await check
+    except TimeoutError:
+        words, fix = f"no answer within {seconds:.0f} s", "Run it again; if it stays so, look at what it asks."
+        return [Finding(name, "warn", words, fix)]
+    except (NanobotError, OSError) as error:
+        return [Finding(name, "bad", one_line(str(error)) or type(error).__name__)]
+    except Exception as error:  # noqa: BLE001 - a check that breaks is a finding, and the others go on
+        logger.opt(exception=error).warning("the check {} broke", name)
+        fix = "This is a fault of nanobot itself: the log shows where."
+        return [Finding(name, "bad", f"the check itself broke ({one_line(f'{type(error).__name__}: {error}')})", fix)]
+    return [found] if isinstance(found, Finding) else list(found)
+
+
+async def findings_of(checks: Iterable[Check]) -> list[Finding]:
+    """What all checks find, run beside each other, in their order."""
+    found = await asyncio.gather(*(bounded(name, make(), CHECK_SECONDS) for name, make in checks))
+    return [one for some in found for one in some]
+
+
+def said_once(found: Sequence[Finding]) -> list[Finding]:
+    """One finding in place of those that all say that there is no network."""
+    lost = [one for one in found if one.network == "unreached"]
+    if len(lost) < 2 or any(one.network == "reached" for one in found):
+        return list(found)
+    names = ", ".join(one.name for one in lost)
+    words = f"nothing outside this machine answers ({lost[0].words}); not tried: {names}"
+    fix = "Check the connection of this machine, its DNS and its proxy, then run it again."
+    return [Finding("Network", "bad", words, fix), *(one for one in found if one not in lost)]
+
+
+def exit_code(found: Iterable[Finding]) -> int:
+    """0 where all is well, 1 for warnings, 2 where something does not work."""
+    states = {one.state for one in found}
+    return 2 if "bad" in states else 1 if "warn" in states else 0
+
+
+def verdict(found: Sequence[Finding]) -> str:
+    """All findings in one sentence."""
+    bad, warned = (sum(one.state == state for one in found) for state in ("bad", "warn"))
+    if not bad and not warned:
+        return f"All is well: {len(found)} checks."
+    parts = [f"{bad} {'does' if bad == 1 else 'do'} not work"] if bad else []
+    parts += [f"{warned} warning{'s' * (warned != 1)}"] if warned else []
+    return f"{len(found)} checks: {', '.join(parts)}."
+
+
+def as_json(found: Sequence[Finding]) -> str:
+    """One JSON object on one line."""
+    told = [{"name": one.name, "state": one.state, "words": one.words, "fix": one.fix} for one in found]
+    return msgspec.json.encode({"ok": exit_code(found) == 0, "checks": told}).decode()

@@ -1,0 +1,249 @@
+"""Live tries of what nanobot talks to: a model, a search engine, a Telegram bot. Each asks once, within a bound.
+
+Setting up uses the same tries as `nanobot doctor`, so both say the same of one thing.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec.structs import replace
+from telegram.error import Conflict, EndPointNotFound, InvalidToken, NetworkError, TelegramError, TimedOut
+
+from nanobot.agent.explanations import remedy
+from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.receive.poller import IN_USE
+from nanobot.channels.telegram.settings import TelegramSettings
+from nanobot.doctor.findings import Finding, one_line
+from nanobot.errors import NanobotError, ProviderError, SearchError, SearchErrorKind
+from nanobot.messages import AssistantMessage, Completed, Text, UserMessage
+from nanobot.money.prices import Prices
+from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, opened
+from nanobot.providers.http import Deadlines
+from nanobot.providers.local import probe
+from nanobot.providers.registry import ChoiceRequest
+from nanobot.providers.retry import RetryPolicy
+from nanobot.web.search.base import SearchQuery
+from nanobot.web.search.chain import ChainLink, SearchChain
+from nanobot.web.usage import UsageLedger
+
+#: Seconds that one try may take.
+TRY_SECONDS = 8.0
+_MODEL, _CONTEXT, _TOKEN, _UPDATES = "Model", "Local context", "Telegram token", "Telegram updates"
+_PING = ToolSpec(
+    "ping",
+    "Say that tools work.",
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+)
+_QUESTION = Request(
+    (UserMessage((Text("Call the tool ping with the word pong. Say nothing else."),)),),
+    system="This is a test of whether you can call tools.",
+    tools=(_PING,),
+    max_tokens=1_000,
+)
+#: Tokens of context with which an agent works at all, and with which it works well.
+_LEAST, _GOOD = 16_000, 64_000
+_SEARCH_FIXES: dict[SearchErrorKind, str] = {
+    "auth": "Check its key (tools.web.search).",
+    "quota": "Wait until its allowance is renewed, or set another engine in tools.web.search.provider.",
+    "rate_limited": "Wait a minute, or set another engine in tools.web.search.provider.",
+    "blocked": "Set an engine with a key in tools.web.search; nanobot asks the others meanwhile.",
+    "network": "Check the connection, its address and the proxy (tools.web.proxy).",
+    "not_configured": "Give it what it lacks in tools.web.search.",
+}
+_SEARCH_FIX = "nanobot asks the next engine meanwhile; if it stays so, set another one in tools.web.search.provider."
+#: Seconds for which updates are waited for, to see whether somebody else takes them.
+_HOLD = 2
+
+
+def for_a_try(choice: ChoiceRequest) -> ChoiceRequest:
+    """The same choice asked once: no repeats, no other model, no long wait."""
+    waits = Deadlines(connect=5.0, first=TRY_SECONDS, idle=TRY_SECONDS)
+    return replace(choice, fallbacks=(), retry=RetryPolicy(tries=1), deadlines=waits)
+
+
+async def try_model(
+    choose: Callable[[], Awaitable[LLMProvider]], prices: Prices
+) -> tuple[Finding, ProviderInfo | None]:
+    """Ask the model for one call of a tool: whether it answers, can call tools, how fast, and what that cost.
+
+    The second value is who answered or should have; None where there is nobody to ask.
+    """
+    try:
+        provider = await choose()
+    except NanobotError as error:
+        return Finding(_MODEL, "bad", one_line(str(error)), "`nanobot onboard` sets one up."), None
+    info = provider.info
+    try:
+        if not info.capabilities.language_model:
+            words = f"no language model: {info.chosen_because}; answers are quotations of what is found"
+            return Finding(_MODEL, "warn", words, "`nanobot onboard` sets one up."), info
+        return await _asked(provider, prices), info
+    finally:
+        await provider.aclose()
+
+
+async def _asked(provider: LLMProvider, prices: Prices) -> Finding:
+    info, began = provider.info, time.monotonic()
+    name = f"{info.name}/{info.model}"
+    facts = {"provider": info.name, "model": info.model, "address": info.base_url}
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            message = await _answer(provider)
+    except TimeoutError:
+        why = (
+            "it may still be loading; try again in a minute" if info.local else "the service is slow or does not answer"
+        )
+        fix = "Try again, or choose another model (agents.defaults.model)."
+        return Finding(_MODEL, "bad", f"{name} did not answer within {TRY_SECONDS:.0f} s: {why}", fix, facts)
+    except ProviderError as error:
+        cause, advice = remedy(error, info)
+        way = "" if info.local else _way(error.kind)
+        return Finding(_MODEL, "bad", f"{name}: {one_line(cause)}", one_line(advice) + ".", facts, way)
+    price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
+    used = message.usage.input + message.usage.output
+    cost = (
+        "a price that is not known"
+        if price is None
+        else "nothing"
+        if price.free
+        else f"{price.cost(message.usage):.5f} USD"
+    )
+    told = f"{name} answered in {time.monotonic() - began:.1f} s ({used} tokens, which cost {cost})"
+    way = "" if info.local else "reached"
+    if any(call.name == _PING.name and not call.error for call in message.calls):
+        return Finding(_MODEL, "ok", f"{told} and can call tools", "", facts | {"tools": "yes"}, way)
+    words = f"{told}, but did not call the tool that it was asked to call"
+    fix = "Without tools it can only talk: choose a model that can call tools (/model lists what is offered)."
+    return Finding(_MODEL, "warn", words, fix, facts | {"tools": "no"}, way)
+
+
+async def _answer(provider: LLMProvider) -> AssistantMessage:
+    async with opened(provider.stream(_QUESTION)) as deltas:
+        async for delta in deltas:
+            if isinstance(delta, Completed):
+                return delta.message
+    raise ProviderError("protocol", "the answer had no end")
+
+
+async def try_context(info: ProviderInfo) -> Finding:
+    """How much context a server of the owner's really gives its model, which many set far below what it can do.
+
+    Ask after the model was asked: Ollama tells it of a loaded model alone.
+    """
+    if not info.local:
+        return Finding(_CONTEXT, "off", "the model is not on a machine of yours")
+    servers = await probe({info.name: info.base_url.rstrip("/").removesuffix("/v1")})
+    served = next((one.window for server in servers for one in server.models if one.id == info.model), 0)
+    known = info.capabilities.window
+    if not served:
+        return Finding(
+            _CONTEXT, "off", f"{info.name} does not say how much it gives; nanobot counts on {known:,} tokens"
+        )
+    facts = {"window": str(served)}
+    fix = (
+        "Start Ollama with OLLAMA_CONTEXT_LENGTH=64000 in its environment."
+        if info.name == "ollama"
+        else "Load the model with a larger context (64,000 tokens are good)."
+    )
+    if served < known:
+        words = f"{info.name} gives {info.model} {served:,} tokens, fewer than the {known:,} that nanobot counts on"
+        fix += f" Or set agents.defaults.contextWindowTokens to {served}."
+        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
+    words = f"{info.name} gives {info.model} {served:,} tokens"
+    if served < _GOOD:
+        what = "too few for tools and pages" if served < _LEAST else "few for long conversations"
+        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", f"{words}, {what}", fix, facts)
+    return Finding(_CONTEXT, "ok", words, facts=facts)
+
+
+async def try_search(link: ChainLink, usage: UsageLedger) -> Finding:
+    """Ask one search engine one question, which counts like any other of its searches."""
+    name = f"Search: {link.name}"
+    chain = SearchChain([link], ledger=usage)
+    began = time.monotonic()
+    try:
+        reply = (await chain.search(SearchQuery("python programming language", limit=3), timeout=TRY_SECONDS)).reply
+    except SearchError as error:
+        fix = _SEARCH_FIXES.get(error.kind, _SEARCH_FIX)
+        return Finding(name, "bad", one_line(str(error)), fix, network=_way(error.kind))
+    finally:
+        await chain.aclose()
+    took = f"{time.monotonic() - began:.1f} s"
+    if reply.hits:
+        return Finding(
+            name, "ok", f"{len(reply.hits)} result{'s' * (len(reply.hits) != 1)} in {took}", network="reached"
+        )
+    return Finding(name, "warn", f"it answered in {took} and found nothing, which it should", _SEARCH_FIX)
+
+
+async def try_token(settings: TelegramSettings) -> Finding:
+    """Ask Telegram whose token it is (getMe); the name of the bot stands in `facts["bot"]`."""
+    line = TelegramLine(settings)
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            await line.identify()
+    except (TelegramError, TimeoutError) as error:
+        return _telegram_failed(_TOKEN, error, settings)
+    finally:
+        await line.aclose()
+    facts = {"bot": line.me.username}
+    return Finding(_TOKEN, "ok", f"it is that of @{line.me.username}", "", facts, "reached")
+
+
+async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
+    """Whether updates of the bot come to nanobot: a webhook that takes them, or another program that polls.
+
+    With `ours` a gateway of this machine polls now, which is not disturbed. Else updates are waited for during a
+    moment, which confirms none; a program elsewhere takes its place back at once, and is seen by that.
+    """
+    line = TelegramLine(settings)
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            hook = await line.bot.get_webhook_info()
+            if hook.url and (settings.webhook is None or hook.url != settings.webhook.url):
+                words = f"a webhook takes the messages of this bot to {hook.url.split('?')[0]}"
+                fix = "Stop the program behind it; the gateway removes the webhook when it starts."
+                return Finding(_UPDATES, "warn", words, fix)
+            if hook.url:
+                return _delivered(hook.last_error_message or "", hook.pending_update_count)
+            if not ours:
+                await line.look(_HOLD)
+    except Conflict:
+        return Finding(_UPDATES, "bad", IN_USE.partition(". ")[0], f"{IN_USE.partition('. ')[2]}.")
+    except (TelegramError, TimeoutError) as error:
+        return _telegram_failed(_UPDATES, error, settings)
+    finally:
+        await line.aclose()
+    waiting = hook.pending_update_count
+    waits = f"; {waiting} message{'s' * (waiting != 1)} wait{'s' * (waiting == 1)}" if waiting else ""
+    return Finding(_UPDATES, "ok", f"nothing else takes the messages of this bot{waits}")
+
+
+def _way(kind: str) -> Literal["reached", "unreached"]:
+    return "unreached" if kind in {"network", "timeout"} else "reached"
+
+
+def _delivered(error: str, waiting: int) -> Finding:
+    if error:
+        words = f"Telegram cannot deliver to the webhook: {one_line(error)}; {waiting} wait"
+        return Finding(_UPDATES, "bad", words, "Check channels.telegram.webhook and what stands before this machine.")
+    return Finding(_UPDATES, "ok", f"Telegram delivers to the webhook; {waiting} wait")
+
+
+def _telegram_failed(name: str, error: TelegramError | TimeoutError, settings: TelegramSettings) -> Finding:
+    if isinstance(error, InvalidToken | EndPointNotFound):
+        words = "Telegram refuses the token: it was revoked or mistyped"
+        fix = "Get the current one from @BotFather (/mybots, your bot, API Token) for channels.telegram.token."
+        return Finding(name, "bad", words, fix, network="reached")
+    address = settings.base_url.removesuffix("/bot")
+    if isinstance(error, TimedOut | TimeoutError):
+        words = f"{address} did not answer in time"
+    elif isinstance(error, NetworkError):
+        words = f"{address} cannot be reached ({one_line(str(error))})"
+    else:
+        return Finding(name, "bad", f"Telegram says: {one_line(str(error))}", "Try again in a minute.")
+    fix = "Check the connection of this machine; where Telegram is blocked, set channels.telegram.proxy."
+    return Finding(name, "bad", words, fix, network="unreached")
