@@ -36,6 +36,7 @@ from nanobot.utils.text import duration
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
     from nanobot.agent.work.background import BackgroundHelpers
+    from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
 
 #: Seconds for the slow parts of /status.
@@ -64,7 +65,8 @@ class AgentServices(Struct, frozen=True):
     at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
     line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
-    `known` lists what is noted of a person, `forget` takes some of it away, and `forgets` tells what they took away.
+    `find_sessions` finds those in which a person may look. `known` lists what is noted of a person, `forget` takes some
+    of it away, and `forgets` tells what they took away.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
     `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
@@ -89,6 +91,7 @@ class AgentServices(Struct, frozen=True):
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    find_sessions: "Callable[[InboundMessage, str], Awaitable[FoundSessions]] | None" = None
     known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
@@ -295,6 +298,11 @@ class ChatControl:
         if self._services.trust is None:
             raise UsageError("There are no files here.")
         return await self._services.trust(message, name)
+
+    async def find_sessions(self, message: InboundMessage, words: str) -> "FoundSessions":
+        if self._services.find_sessions is None:
+            raise UsageError("There are no sessions here that could be searched.")
+        return await self._services.find_sessions(message, words)
 
     async def known(self, message: InboundMessage, words: str) -> str:
         if self._services.known is None:

@@ -270,6 +270,7 @@ class Builder:
             offered_models=self.models.offered,
             undo=self.files.undo,
             trust=self.files.trust,
+            find_sessions=self.library.find_sessions,
             known=self.library.known,
             forget=self.library.forget,
             forgets=self.library.forgets,

@@ -18,6 +18,7 @@ from nanobot.utils.marks import passages
 from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
+    from nanobot.library.session_search import FoundSessions
     from nanobot.schedule.appointments import Appointments
     from nanobot.skills.shelf import SkillShelf
 
@@ -87,7 +88,7 @@ def builtin_router(
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
         Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
         Command("model", "Show the model, or use another one", _model, "[name]"),
-        Command("sessions", "List the sessions of this chat", _sessions),
+        Command("sessions", "List the sessions of this chat, or find them by words", _sessions, "[words]"),
         Command("resume", "Go back to an earlier session", _resume, "[id]"),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
@@ -296,6 +297,9 @@ def _offer(names: Sequence[str]) -> str:
 
 
 async def _sessions(ctx: CommandContext) -> None:
+    if ctx.args.strip():
+        await ctx.reply(_found(await ctx.control.find_sessions(ctx.message, ctx.args), ctx))
+        return
     found = [one for one in await ctx.control.store.list(ctx.key) if one.messages]
     if not found:
         await ctx.reply("No sessions yet.")
@@ -322,6 +326,20 @@ async def _resume(ctx: CommandContext) -> None:
     # A group does not read again what was said: some of it may have been said elsewhere.
     said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
     await ctx.reply(f"{back}\n\n{said}" if said else back)
+
+
+def _found(found: "FoundSessions", ctx: CommandContext) -> str:
+    """Sessions with what was said in them, as Markdown."""
+    lines = []
+    for one in found.sessions:
+        lines.append(_session_line(one.info, ctx))
+        if one.said_at is not None:
+            at = one.said_at.astimezone(ctx.control.midnight().tzinfo)
+            more = f" (and {one.passages - 1} more)" if one.passages > 1 else ""
+            lines.append(f"  {at:%Y-%m-%d %H:%M}, {one.speaker}: {one.quote}{more}")
+    head = ["**Sessions** with these words, best first", ""] if lines else ["No session has these words."]
+    still = [] if found.complete else ["", "The index of conversations is still being made; ask again in a minute."]
+    return "\n".join([*head, *lines, *still])
 
 
 def _session_line(info: SessionInfo, ctx: CommandContext) -> str:

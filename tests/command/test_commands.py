@@ -11,6 +11,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
+from nanobot.library.session_search import FoundSession, FoundSessions
 from nanobot.messages import Citation, Usage
 from nanobot.money.budget import Budget
 from nanobot.money.caps import BudgetLimits, Caps
@@ -146,6 +147,10 @@ class Control:
 
     async def trust(self, message: InboundMessage, name: str) -> str:
         return f"{name or 'all'} for {message.sender.id}"
+
+    async def find_sessions(self, message: InboundMessage, words: str) -> FoundSessions:
+        quote = FoundSession(self.store.known[0], f"… the {words} sleeps", "owner", TODAY, 3)
+        return FoundSessions((quote, FoundSession(self.store.known[0])), complete=words != "cat")
 
     async def known(self, message: InboundMessage, words: str) -> str:
         return f"known {words} of {message.sender.id}"
@@ -298,6 +303,10 @@ async def test_the_replies_name_what_is_there() -> None:
     assert "Its service offers `gpt-0`, `gpt-1`, " in model
     assert model.endswith("`gpt-19`, and 5 more.")
     assert "`aa11` cats (4 messages, 2026-01-02 05:04)" in (await said("/sessions"))[0]
+    found = (await said("/sessions cat"))[0]
+    assert "2026-01-02 00:00, owner: … the cat sleeps (and 2 more)" in found
+    assert found.count("`aa11` cats") == 2
+    assert "still being made" in found
     assert "`aa11`" in (await said("/resume"))[0]
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
     (tools,) = await said("/tools")
