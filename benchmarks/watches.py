@@ -168,8 +168,11 @@ async def no_model(message: InboundMessage, settle: object) -> TurnFinished:
 class Day:
     """One simulated day of watches over these kinds of pages."""
 
-    def __init__(self, folder: Path, port: int, hosts: Sequence[str]) -> None:
-        self.at = BEGIN
+    def __init__(
+        self, folder: Path, port: int, hosts: Sequence[str], *, begin: datetime = BEGIN, person: str = "bench:1"
+    ) -> None:
+        self.at = self.begin = begin
+        self.person = person
         self.port, self.hosts = port, hosts
         self.ledger = Ledger(SqliteDatabase(folder / "n.db"), clock=lambda: self.at)
         self.jobs = JobStore(self.ledger)
@@ -180,7 +183,9 @@ class Day:
         services = ScheduleServices(
             self.jobs, self.ledger, MessageBus(), no_model, PromptTemplates(), works={"watch": looks.work}
         )
-        self.scheduler = Scheduler(services, [JobSurface("bench", self.reports)], clock=lambda: self.at)
+        self.scheduler = Scheduler(
+            services, [JobSurface(person.partition(":")[0], self.reports)], clock=lambda: self.at
+        )
 
     async def no_sleep(self, _seconds: float) -> None:
         return
@@ -190,15 +195,15 @@ class Day:
         for number in range(WATCHES):
             kind, host = kinds[number % len(kinds)], self.hosts[number % len(self.hosts)]
             url = f"http://{host}:{self.port}/{kind}/{number}"
-            start = BEGIN + timedelta(seconds=spread(url, 3_600) - 3_600)
+            start = self.begin + timedelta(seconds=spread(url, 3_600) - 3_600)
             when = Every(3_600, start)
-            job = ScheduledJob(kind="watch", text=url, when=when, zone="UTC", person="bench:1", chat="bench:1")
+            job = ScheduledJob(kind="watch", text=url, when=when, zone="UTC", person=self.person, chat=self.person)
             await self.jobs.add(job, self.at)
-        end, hour = BEGIN + timedelta(hours=hours), -1
+        end, hour = self.begin + timedelta(hours=hours), -1
         begun = time.process_time()
         while self.at < end:
-            if (self.at - BEGIN) // timedelta(hours=1) != hour:
-                hour = (self.at - BEGIN) // timedelta(hours=1)
+            if (self.at - self.begin) // timedelta(hours=1) != hour:
+                hour = (self.at - self.begin) // timedelta(hours=1)
                 await self.said(hour)
             until = await self.scheduler.serve_due()
             await self.scheduler.idle()

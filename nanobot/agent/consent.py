@@ -29,6 +29,8 @@ _WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
     "recall": ("search", "searched", "Kept of", "search what is kept of {}"),
     "write": ("write", "wrote", "Path", "write {}, whatever the text"),
     "control": ("change", "changed", "Path", "change {}, whatever the text"),
+    "memory": ("note in", "noted in", "Path", "note in {}, whatever the text"),
+    "appointment": ("change the schedule:", "changed the schedule:", "Appointment", "set exactly {}"),
     "delete": ("delete", "deleted", "Path", "delete {}, whatever it holds then"),
     "run": ("run", "ran", "Runs", "run exactly {}"),
     "run_lossy": ("run", "ran", "Runs", "run exactly {}"),
@@ -44,6 +46,8 @@ _UNDO: Mapping[EffectKind, str] = {
     "address": _SENT,
     "write": _KEPT,
     "control": _KEPT,
+    "memory": _KEPT,
+    "appointment": "yes, with /schedule and /watch, until it has run",
     "delete": "yes, it goes to the trash: /undo brings it back",
     "run": "yes, /undo brings back what it changes and deletes in its folders",
     "run_lossy": "in part, for a file in its folders is too large to be kept for /undo",
@@ -79,7 +83,7 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
     allowed = "; ".join(dict.fromkeys(one.words for one in lasting))
     lines.append(f"Always: {allowed}{outside}, until you take it back with /permissions.")
     shown = "\n".join(filter(None, (_shown(one) for one in asked)))
-    diff = first.kind in ("write", "control") and bool(first.shown)
+    diff = first.kind in ("write", "control", "memory") and bool(first.shown)
     return Question(
         title,
         "\n".join(lines),
@@ -93,7 +97,7 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
 
 def _short(target: str, kind: EffectKind) -> str:
     """A target for a title: of a path its end, of anything else as much as fits."""
-    if kind in ("read", "keys", "write", "control", "delete"):
+    if kind in ("read", "keys", "write", "control", "memory", "delete"):
         target = "/".join(PurePath(target).parts[-2:])
     return shorten(squeeze(strip_unsafe(target)), _TITLE)
 

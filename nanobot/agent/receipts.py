@@ -26,8 +26,8 @@ BACKED_BY: Mapping[ClaimKind, frozenset[str]] = {
     "delete": frozenset({"delete", "control", *_ANY}),
     "run": frozenset(_ANY),
     "send": frozenset({"send", "send_other", "run_open", "change"}),
-    "schedule": frozenset({"control", *_ANY}),
-    "remember": frozenset({"write", "control", *_ANY}),
+    "schedule": frozenset({"appointment", "control", *_ANY}),
+    "remember": frozenset({"memory", "write", "control", *_ANY}),
 }
 #: What stands under an answer whose claim nothing backs.
 NOTES: Mapping[ClaimKind, str] = {

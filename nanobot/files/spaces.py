@@ -77,6 +77,10 @@ class FileSpaces:
         """Whether a person has files here."""
         return person.direct and (person.role == "owner" or (person.role == "user" and person.granted))
 
+    def has_own(self, person: FileUser) -> bool:
+        """Whether `own` gives files of a person."""
+        return self.may(replace(person, granted=True))
+
     def own(self, person: FileUser) -> FileStore:
         """The files of a person for what they do by themselves, without a model: also where they were granted none.
 

@@ -32,6 +32,8 @@ EffectKind = Literal[
     "write",
     "delete",
     "control",
+    "memory",
+    "appointment",
     "run",
     "run_lossy",
     "run_open",
@@ -42,7 +44,9 @@ EffectKind = Literal[
     "forbidden",
 ]
 Preset = Literal["careful", "normal", "free"]
-Grant = Literal["", "files", "exec", "messages", "mcp"]
+Grant = Literal["", "own", "files", "exec", "messages", "mcp"]
+#: What every user has, of what is their own alone.
+OWN: Grant = "own"
 #: What the owner can let a user do, and what that is in words.
 GRANTS: Mapping[Grant, str] = {
     "files": "files in a folder of their own",
@@ -57,7 +61,8 @@ class EffectRule(Struct, frozen=True):
 
     `clean` and `tainted` are for the owner in the preset `normal`: without and with content from outside in the
     conversation. `careful` and `free` are other answers for a clean one. A user needs the `grant` of that name; one
-    that is empty nobody needs, and `guests` have it too. `means` and `why` are for people: what it is, why it is asked.
+    that is empty nobody needs, `OWN` every user has, and `guests` have it too. `means` and `why` are for people: what
+    it is, why it is asked.
     """
 
     means: str
@@ -99,13 +104,29 @@ KINDS: Mapping[EffectKind, EffectRule] = {
         "move a file to the trash", "allow", "allow", "it takes a file away", careful="ask", grant="files"
     ),
     "control": EffectRule(
-        "change what steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, memory, skills, templates, "
-        "schedule, hooks",
+        "change a file that steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, HEARTBEAT.md, those of "
+        "memory, skills, templates, hooks",
         "allow",
         "ask",
         "it changes what steers nanobot, and this conversation holds content from outside",
         careful="ask",
         grant="files",
+    ),
+    "memory": EffectRule(
+        "note a fact in the person's own memory",
+        "allow",
+        "ask",
+        "it changes what is remembered, and this conversation holds content from outside",
+        careful="ask",
+        grant=OWN,
+    ),
+    "appointment": EffectRule(
+        "set or change the person's own reminders, tasks and watches",
+        "allow",
+        "ask",
+        "it runs by itself later, and this conversation holds content from outside",
+        careful="ask",
+        grant=OWN,
     ),
     "run": EffectRule(
         "run a command in the sandbox, without a network",
@@ -154,9 +175,9 @@ _SHELL = re.compile(r"[;&|<>`$\\(){}\r\n]")
 _PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
 _NOT_THEIRS = "it is for the owner alone"
 SCHEDULED = "no person is there to be asked"
-_READ_ALONG = "files and commands are one person's, and others read along here"
+_READ_ALONG = "it belongs to one person, and others read along here"
 #: What belongs to one person, and is no tool of a conversation that others read.
-PERSONAL: frozenset[Grant] = frozenset({"files", "exec"})
+PERSONAL: frozenset[Grant] = frozenset({OWN, "files", "exec"})
 
 
 class Effect(Struct, frozen=True):
@@ -304,7 +325,8 @@ class Policy:
             return "deny", effect.reason or kind.means
         if kind.grant in PERSONAL and not call.direct:
             return "deny", _READ_ALONG
-        lets_in = {"guest": kind.guests, "user": kind.guests or not kind.grant or kind.grant in call.granted}
+        granted = not kind.grant or kind.grant == OWN or kind.grant in call.granted
+        lets_in = {"guest": kind.guests, "user": kind.guests or granted}
         if not lets_in.get(call.role, True):
             return "deny", _NOT_THEIRS
         met = [rule.decision for rule in self.rules if rule.meets(call, effect)]

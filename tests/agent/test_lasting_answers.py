@@ -47,6 +47,18 @@ TABLE: tuple[Row, ...] = (
         (E("control", "/w/AGENTS.md", "+ obey"),),
         (E("control", "/w/SOUL.md"), E("control", "/w/sub/AGENTS.md")),
     ),
+    (
+        E("memory", "/w/memory/MEMORY.md", "+ - Drinks tea."),
+        "note in /w/memory/MEMORY.md, whatever the text",
+        (E("memory", "/w/memory/MEMORY.md", "+ - Drinks coffee."),),
+        (E("memory", "/w/memory/2026-11-22.md"), E("control", "/w/memory/MEMORY.md")),
+    ),
+    (
+        E("appointment", "remind, tomorrow at 9: call mum"),
+        "set exactly remind, tomorrow at 9: call mum",
+        (),
+        (E("appointment", "remind, tomorrow at 10: call mum"),),
+    ),
     (E("delete", PLAN), f"delete {PLAN}, whatever it holds then", (), (E("delete", "/w/notes"), E("write", PLAN))),
     (E("run", "make all"), "run exactly make all", (), (E("run", "make all install"), E("run_open", "make all"))),
     (

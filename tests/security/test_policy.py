@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from nanobot.messages import ROLES, Role
 from nanobot.security.policy import (
     KINDS,
+    OWN,
+    PERSONAL,
     Decision,
     Effect,
     EffectKind,
@@ -47,7 +49,9 @@ def test_A21_what_it_does_who_speaks_and_what_was_read_decide(kind: EffectKind, 
     user = Policy().judge(replace(call, role="user")).decision
     granted = Policy().judge(replace(call, role="user", granted=frozenset({row.grant}))).decision
     assert granted == (row.tainted if tainted else row.clean)
-    assert user == ("deny" if row.grant else granted)
+    assert user == ("deny" if row.grant and row.grant != OWN else granted)
+    group = Policy().judge(replace(call, direct=False)).decision
+    assert group == ("deny" if row.grant in PERSONAL or row.clean == "deny" else row.tainted if tainted else row.clean)
 
 
 def test_the_table_of_the_page_about_security_is_that_of_the_judge() -> None:
@@ -57,7 +61,8 @@ def test_the_table_of_the_page_about_security_is_that_of_the_judge() -> None:
     rows.append("|---|---|---|---|---|---|")
     for row in KINDS.values():
         decisions = (row.clean, row.tainted, row.careful or row.clean, row.free or row.clean)
-        needs = "nothing; guests too" if row.guests else f"`{row.grant}`" if row.grant else "nothing"
+        free = {"": "nothing", OWN: "nothing; their own chat alone"}
+        needs = "nothing; guests too" if row.guests else free.get(row.grant, f"`{row.grant}`")
         cells = (row.means, *(said[one] for one in decisions), "-" if row.clean == "deny" else needs)
         rows.append(f"| {' | '.join(cells)} |")
     page = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
@@ -65,7 +70,7 @@ def test_the_table_of_the_page_about_security_is_that_of_the_judge() -> None:
 
 
 def test_what_holds_content_from_outside_is_asked_in_every_preset_and_the_forbidden_never_allowed() -> None:
-    risky: tuple[EffectKind, ...] = ("address", "control", "run_open", "send_other", "change")
+    risky: tuple[EffectKind, ...] = ("address", "control", "memory", "appointment", "run_open", "send_other", "change")
     presets: tuple[Preset, ...] = ("careful", "normal", "free")
     for preset in presets:
         for kind in risky:

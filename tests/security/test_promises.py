@@ -225,7 +225,10 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
         (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
         (RIGHTS, "test_everybody_whom_a_star_lets_in_is_a_guest"),
     ),
-    "A user has besides what": ((ROLES, "test_a_user_has_what_the_owner_granted"),),
+    "A user has besides a memory": (
+        (ROLES, "test_a_user_has_what_the_owner_granted"),
+        (RIGHTS, "test_owner_user_guest_and_anonymous_admin"),
+    ),
     "A turn has what was granted": ((ROLES, "test_a_turn_may_do_the_least_of_what_was_granted"),),
     "In a group nobody has files": ((ROLES, "test_a_user_has_what_the_owner_granted"),),
     "`tools.web.fetch.deny` names": ((LISTED, "test_a_listed_host_counts_with_its_subdomains"),),

@@ -11,7 +11,7 @@ from nanobot.errors import SkipTool
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import PERSONAL, Verdict
+from nanobot.security.policy import OWN, PERSONAL, Verdict
 from nanobot.session.pins import ToolWords
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
@@ -82,13 +82,14 @@ class ToolRegistry:
         """What a model is told, sorted by name; made once and kept until the set of tools changes.
 
         In turns that are not the owner's it is told of tools that read what anybody may read, and in those of a user of
-        what the owner has `granted`. Where others read along, that is not `direct`, nobody has files and commands.
+        what the owner has `granted` and what is their own. Where others read along, that is not `direct`, nobody has
+        files, commands and what is their own.
         """
         if self._specs is None:
             self._specs = tuple(self._tools[name].spec for name in self.names)
         if role == "owner" and direct:
             return self._specs
-        granted = granted if role == "user" else frozenset()
+        granted = granted | {OWN} if role == "user" else frozenset()
 
         def is_offered(tool: ToolLike) -> bool:
             if tool.grant in PERSONAL and not direct:

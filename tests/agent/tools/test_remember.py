@@ -123,7 +123,9 @@ async def test_each_person_has_a_memory_of_their_own_and_groups_and_guests_have_
         await room.say("My word is canary-bo.", remember("The word is canary-bo."), at=BO_CHAT, by=BO)
         assert "canary-bo" in note(room, "people/telegram-2")
         assert "canary-bo" not in note(room)
-        places = ((GROUP, BO, False), (GROUP, OWNER, False), (GUEST_CHAT, GUEST, True), (CY_CHAT, UNGRANTED, True))
+        await room.say("My word is canary-cy.", remember("The word is canary-cy."), at=CY_CHAT, by=UNGRANTED)
+        assert "canary-cy" in note(room, "people/telegram-3"), "it takes no grant"
+        places = ((GROUP, BO, False), (GROUP, OWNER, False), (GUEST_CHAT, GUEST, True))
         for at, by, direct in places:
             await room.say("Remember canary-none.", remember("The word is canary-none."), at=at, by=by, direct=direct)
             assert not any("canary-none" in path.read_text() for path in room.workspace.rglob("*.md"))

@@ -62,8 +62,8 @@ async def test_a_time_that_is_not_understood_is_told_with_how_to_write_it() -> N
     assert (await made().call({"when": "tomorrow"}, context())).error == "invalid_input"
 
 
-async def test_all_that_sets_or_changes_something_is_judged_as_what_steers() -> None:
+async def test_all_that_sets_or_changes_something_is_judged_as_an_appointment() -> None:
     tool = made()
     for arguments in ({"when": "hourly", "text": "x"}, {"do": "remove", "id": 1}, {"do": "resume", "id": 1}):
-        assert [one.kind for one in tool.effects(arguments, context())] == ["control"]
+        assert [one.kind for one in tool.effects(arguments, context())] == ["appointment"]
     assert [one.kind for one in tool.effects({"do": "list"}, context())] == ["send"]

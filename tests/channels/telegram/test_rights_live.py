@@ -137,6 +137,7 @@ async def test_owner_user_guest_and_anonymous_admin_get_what_is_theirs(tmp_path:
             commands = asyncio.create_task(_commands(at, groups[2]))
             await _prompts(at, ada, bob, groups[0])
             await _tools(at, server, ada, (bob, groups[1].user, groups[1].guest))
+            await _kept(at, bob, groups[1])
             await _steering(at, groups[0])
             await commands
         for chat, lines in telegram.chats.items():
@@ -154,10 +155,11 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     for request in theirs:
         assert not any(canary in request for canary in (*PERSONAL, "canary-private", "/workspace"))
     servers, talk = {"mcp_one_look", "mcp_one_send"}, {"ask", "message", "todo", "recall", "spawn"}
+    kept = {"schedule", "watch", "remember"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
-        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | {"schedule", "watch", "remember", "skill", "learn"},
-        COMMON | talk,
+        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | kept | {"skill", "learn"},
+        COMMON | talk | kept,
         COMMON | talk | servers,
         COMMON | talk,
         *[COMMON] * 2,
@@ -178,6 +180,21 @@ async def _tools(at: House, server: McpServer, ada: User, others: tuple[User, Us
     assert [call["name"] for call in server.calls] == ["send", "send"]
     assert ["answer to" in (await at.ask(who, look))[1] for who in others[::2]] == [False, False]
     assert "docs/" in (await at.ask(others[2], 'CALL nanobot_docs {"query": "allowFrom"}'))[1]
+
+
+async def _kept(at: House, bob: User, group: People) -> None:
+    """A user without any grant has a memory and appointments of their own, in their own chat; a guest never."""
+    note, remind = 'CALL remember {"fact": "Bob drinks tea."}', 'CALL schedule {"when": "tomorrow at 9", "text": "tea"}'
+    assert "Noted in memory/MEMORY.md" in (await at.ask(bob, note))[1]
+    assert "Bob drinks tea." in (await at.ask(bob))[0]
+    assert "Scheduled 1: “tea”" in (await at.ask(bob, remind))[1]
+    assert "“tea”" in await at.command(bob, "/schedule")
+    for who in (group.user, group.guest, group.owner):
+        assert "Bob drinks tea." not in (await at.ask(who))[0]
+        assert "Noted" not in (await at.ask(who, note.replace("tea", "milk")))[1]
+        assert "Scheduled" not in (await at.ask(who, remind))[1]
+    assert "MEMORY.md" in await at.command(bob, "/undo")
+    assert "Bob drinks tea." not in (await at.ask(bob))[0].partition('"role": "user"')[0]
 
 
 async def _steering(at: House, group: People) -> None:

@@ -50,6 +50,10 @@ class FileTool(Tool[PathArgs]):
         """Do it. Raises `PathError` or `StoreError`."""
         raise NotImplementedError
 
+    def files_of(self, person: FileUser) -> FileStore:
+        """The files that it works with. Raises `PathError` for those who have none."""
+        return self.spaces.of(person)
+
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
@@ -59,7 +63,7 @@ class FileTool(Tool[PathArgs]):
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         given = self.canonical(arguments)
         try:
-            return self.judged(self.read(given), self.spaces.of(person_of(context)), context)
+            return self.judged(self.read(given), self.files_of(person_of(context)), context)
         except PathError as error:
             return (Effect("forbidden", str(given.get("path", "")), reason=str(error)),)
         except OSError as error:
@@ -71,7 +75,7 @@ class FileTool(Tool[PathArgs]):
 
     async def run(self, args: PathArgs, context: ToolContext) -> ToolResult:
         try:
-            store = await asyncio.to_thread(self.spaces.of, person_of(context))
+            store = await asyncio.to_thread(self.files_of, person_of(context))
             return await self.work(args, store, context)
         except MissingFile as error:
             return error_result("not_found", str(error))

@@ -20,13 +20,13 @@ from nanobot.agent.tools.files.common import FileTool, hold, to_its_end
 from nanobot.agent.tools.offers import OFFERS, REMEMBER_DESCRIPTION, RememberArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.edits import Change, text_of
-from nanobot.files.spaces import FileSpaces
+from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
 from nanobot.library.lines import MEMORY, PERSON, added, day_note, fact_of, lines_of, origin_of, replaced, same
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Access, Effect, texts_of
+from nanobot.security.policy import OWN, Access, Effect, Grant, texts_of
 from nanobot.security.trust import unwrap
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
@@ -50,6 +50,7 @@ class RememberTool(FileTool[RememberArguments]):
     description = REMEMBER_DESCRIPTION
     aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
     access: Access = "changes"
+    grant: Grant = OWN
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("text", "content", "memory", "note"), "fact"),
         "old": "replaces",
@@ -64,13 +65,16 @@ class RememberTool(FileTool[RememberArguments]):
     def exclusive(self) -> bool:
         return True
 
+    def files_of(self, person: FileUser) -> FileStore:
+        return self.spaces.own(person)  # a memory is one's own, also where the owner has granted no files
+
     def judged(self, args: RememberArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:
         place = self._place(args, store)
         try:
             shown = store.preview(place, partial(self._made, args, place, context)).diff
         except PathError:
             shown = ""  # the call will only say why it cannot be done
-        return (Effect("control", str(place.path), shown),)
+        return (Effect("memory", str(place.path), shown),)
 
     async def work(self, args: RememberArguments, store: FileStore, context: ToolContext) -> ToolResult:
         fact = fact_of(args.fact)
@@ -83,7 +87,7 @@ class RememberTool(FileTool[RememberArguments]):
 
         def change() -> Change:
             place = self._place(args, store)
-            hold(place, "control", context)
+            hold(place, "memory", context)
             made = partial(self._made, args, place, context)
             return store.change(place, made, session=context.chat, taint=context.taint)
 

@@ -9,7 +9,7 @@ from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import Once
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import OWN, Access, Effect, Grant
 from nanobot.utils.text import squeeze
 
 #: Else one task could set others, and they more, while nobody looks.
@@ -18,12 +18,13 @@ _PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
 
 
 class ScheduleTool(Tool[ScheduleArguments]):
-    """`schedule`: what is set runs by itself later, so it is judged as what steers the agent."""
+    """`schedule`: what is set runs by itself later, so it is asked for beside content from outside."""
 
     name = "schedule"
     description = SCHEDULE_DESCRIPTION
     aliases = OFFERS["schedule"].aliases
     access: Access = "changes"
+    grant: Grant = OWN
     own_words = True
     Arguments = ScheduleArguments
     argument_aliases: ClassVar[Mapping[str, str]] = {
@@ -57,9 +58,9 @@ class ScheduleTool(Tool[ScheduleArguments]):
         if args.do == "list":
             return (Effect("send", context.address.key),)
         if args.do in _PAST:
-            return (Effect("control", f"schedule {args.do} {args.id}", f"{args.do} job {args.id}"),)
+            return (Effect("appointment", f"{args.do} job {args.id}"),)
         shown = f"{'remind' if args.do == 'remind' else 'task'}, {args.when}: {args.text}"
-        return (Effect("control", f"schedule {squeeze(shown)}", shown),)
+        return (Effect("appointment", squeeze(shown), shown),)
 
     async def run(self, args: ScheduleArguments, context: ToolContext) -> ToolResult:
         who = Who(context.person, context.address.key, context.role, context.direct)

@@ -9,7 +9,7 @@ from nanobot.bus.events import Sender
 from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Who
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import OWN, Access, Effect, Grant
 from nanobot.utils.text import squeeze
 from nanobot.watch.target import read_target
 
@@ -30,13 +30,14 @@ class WatchControl(Protocol):
 
 
 class WatchTool(Tool[WatchArguments]):
-    """`watch`: what is added runs by itself later, so it is judged as what steers the agent; its pages are judged as
+    """`watch`: what is added runs by itself later, so it is judged as an appointment; its pages are judged as
     addresses."""
 
     name = "watch"
     description = WATCH_DESCRIPTION
     aliases = OFFERS["watch"].aliases
     access: Access = "changes"
+    grant: Grant = OWN
     own_words = True
     Arguments = WatchArguments
     argument_aliases: ClassVar[Mapping[str, str]] = {
@@ -65,9 +66,9 @@ class WatchTool(Tool[WatchArguments]):
         if args.do in ("list", "news"):
             return here
         if args.do in _PAST:
-            return (Effect("control", f"watch {args.do} {args.what}", f"{args.do} watch {args.what}"),)
+            return (Effect("appointment", f"{args.do} watch {args.what}"),)
         shown = squeeze(f"{args.what} {args.part} {args.every}")
-        return (Effect("control", f"watch {shown}", f"watch {shown}"),)
+        return (Effect("appointment", f"watch {shown}"),)
 
     async def run(self, args: WatchArguments, context: ToolContext) -> ToolResult:
         who = Who(context.person, context.address.key, context.role, context.direct)
