@@ -25,10 +25,18 @@ def config_actions(words: Actions) -> None:
         "path": "print where the configuration file is",
         "schema": "print the JSON Schema of the file, for editors",
         "show": "print the configuration in force, secrets hidden",
+        "get": "print the value of one key that is in force",
+        "set": "write a key: its value as JSON or plain text; a secret is asked for without showing it",
+        "unset": "take a key out of the file, so that it has its default",
+        "edit": "open the file in $VISUAL or $EDITOR; it is saved when it is in order",
     }
     actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
     actions["path"].add_argument("--all", action="store_true", help="print every folder and file, with its name")
     actions["show"].add_argument("key", nargs="?", default="", help="show this key alone, such as tools.web.search")
+    for one in ("get", "set", "unset"):
+        actions[one].add_argument("key", metavar="KEY", help="the key, such as agents.defaults.model")
+    actions["set"].add_argument("value", nargs="*", metavar="VALUE", help="its value; a list may be several words")
+    actions["set"].add_argument("--stdin", action="store_true", help="read the value from standard input")
 
 
 def mcp_actions(words: Actions) -> None:

@@ -44,10 +44,11 @@ def _path(dotted: str) -> KeyPath:
 
 
 _FAMILY = msgspec.json.decode(Path(__file__).with_name("family.json").read_bytes(), type=_Family)
-_ALIASES = {_path(key): _path(place) for key, place in _FAMILY.aliases.items()}
-_ALIAS_PARENTS = {path[:size] for path in _ALIASES for size in range(1, len(path))}
+ALIASES = {_path(key): _path(place) for key, place in _FAMILY.aliases.items()}
+_ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 _NO_EFFECT = {_path(key): meaning for meaning, keys in _FAMILY.no_effect.items() for key in keys}
-_MILLISECONDS = {_path(key) for key in _FAMILY.milliseconds}
+HABITS = _FAMILY.habits
+MILLISECONDS = {_path(key) for key in _FAMILY.milliseconds}
 _SEARCH: KeyPath = ("tools", "web", "search")
 _MARK = re.compile(r"\$(?:\$|\{([^}]*)(\}?))")
 _INSIDE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -169,9 +170,9 @@ class FileReading(Struct):
             if self._twice(member.line, name, key or written, seen):
                 continue
             if key:
-                self._value(member.node, (*path, key), here, name, thousandths=here in _MILLISECONDS)
-            elif here in _ALIASES:
-                self._value(member.node, _ALIASES[here], here, name)
+                self._value(member.node, (*path, key), here, name, thousandths=here in MILLISECONDS)
+            elif here in ALIASES:
+                self._value(member.node, ALIASES[here], here, name)
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
                 self._group(member.node.value, Section, (), here, name)
             elif here in _NO_EFFECT:
@@ -190,11 +191,11 @@ class FileReading(Struct):
         return False
 
     def _unknown(self, member: Member, model: type[Section], source: KeyPath, name: str) -> None:
-        key, siblings = camel(member.key), [path[-1] for path in (*_ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
+        key, siblings = camel(member.key), [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
         elsewhere = [".".join(path) for path, _ in walk_keys() if path[-1] == key]
         hint = ""
-        if not source and key in _FAMILY.habits:
-            hint = f"That key belongs in {_FAMILY.habits[key]}."
+        if not source and key in HABITS:
+            hint = f"That key belongs in {HABITS[key]}."
         elif near := nearest(member.key, [*keys_of(model), *siblings]):
             hint = f'Did you mean "{near}"?'
         elif len(elsewhere) == 1:

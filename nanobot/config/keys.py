@@ -15,7 +15,7 @@ from nanobot.config.section import Kind, Section
 from nanobot.utils.secrecy import mask_url, url_secrets
 
 KeyPath = tuple[str, ...]
-_NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
+NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
 ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
 #: Shorter values are no secrets worth the damage of replacing them everywhere.
 _SHORTEST = 6
@@ -178,7 +178,7 @@ def _secrets_of(value: object, private: str) -> Iterator[str]:
                     yield unquote(text)
         case dict() if private == "hidden":
             for name, inner in value.items():
-                if _NAMES.search(name):
+                if NAMES.search(name):
                     yield inner
                     yield inner.rpartition(" ")[2]
 

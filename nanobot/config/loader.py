@@ -131,9 +131,11 @@ def _disabled(reading: FileReading) -> dict[str, str]:
 
 def _nearest_variable(path: KeyPath, name: str, env: Mapping[str, str]) -> str:
     """A variable whose name is near: one that is set, or the usual one of the provider that the key belongs to."""
-    usual = [f"{part.upper()}_API_KEY" for part in path[:-1]] + ["TELEGRAM_BOT_TOKEN"]
+    usual = {f"{part.upper()}_API_KEY" for part in path[:-1]} | {"TELEGRAM_BOT_TOKEN"}
+    if name in usual:
+        return ""
     found = nearest(name, [known for known in env if ENV_NAMES.search(known)])
-    return found or next((known for known in usual if nearest(name, [known])), "")
+    return found or next((known for known in sorted(usual) if nearest(name, [known])), "")
 
 
 def _switch_off(path: KeyPath, reading: FileReading) -> KeyPath | None:

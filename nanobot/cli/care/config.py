@@ -7,6 +7,7 @@ import sys
 
 from msgspec.structs import fields
 
+from nanobot.cli.care.settings import run_settings
 from nanobot.cli.options import USAGE
 from nanobot.config.generate import editor_schema
 from nanobot.config.keys import masked
@@ -17,7 +18,7 @@ from nanobot.utils.text import nearest, printable
 
 
 def run_config(args: argparse.Namespace) -> int:
-    """Run one of check, path, schema and show; the exit code: 0, 1 for warnings, 2 for errors."""
+    """Run what is done with the configuration; the exit code: 0, 1 for warnings, 2 for errors."""
     paths = Paths.resolve(os.environ, args.config, args.workspace)
     match args.config_action:
         case "schema":
@@ -27,6 +28,8 @@ def run_config(args: argparse.Namespace) -> int:
             return _path(paths, every=args.all)
         case "check":
             return _check(paths, args)
+        case "get" | "set" | "unset" | "edit":
+            return run_settings(paths, args)
         case _:
             return _show(paths, args.key)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _TRY_SECONDS = 60.0
 _NAME = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _SHOWN = 20
+_SERVERS = ("tools", "mcpServers")
 Words = Sequence[ToolWords]
 
 
@@ -58,7 +59,7 @@ def _add(paths: Paths, args: argparse.Namespace) -> int:
     if not _NAME.fullmatch(args.name):
         raise UsageError("The name of a server is made of letters, digits, `.`, `-` and `_`, such as `files`.")
     file = ConfigFile(paths.config, os.environ)
-    place = (*file.place_of_server(args.name), args.name)
+    place = (*_SERVERS, args.name)
     if file.has(place):
         raise UsageError(f"There is an MCP server {args.name!r} already; `nanobot mcp remove` takes it out.")
     file.add(place, _entry(args))
@@ -102,7 +103,7 @@ def _pairs(given: list[str], mark: str, shape: str) -> dict[str, str]:
 
 def _remove(paths: Paths, name: str) -> int:
     file = ConfigFile(paths.config, os.environ)
-    place = (*file.place_of_server(name), name)
+    place = (*_SERVERS, name)
     if not file.has(place):
         raise UsageError(f"{paths.config} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.")
     file.remove(place)

@@ -1,0 +1,221 @@
+"""`nanobot config get|set|unset|edit`: one key after another, or the whole file in an editor."""
+
+import argparse
+import getpass
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from nanobot.cli.options import FAILED, USAGE
+from nanobot.config.changes.asked import dotted, is_secret, key_path, value_of
+from nanobot.config.edit import ConfigFile
+from nanobot.config.given import expand
+from nanobot.config.keys import KeyPath, masked
+from nanobot.config.loader import Loaded, load, load_text
+from nanobot.config.paths import Paths
+from nanobot.errors import ConfigError, UsageError
+from nanobot.utils.text import printable
+
+#: What a secret given on the command line would be: in the history of the shell, and in the list of processes.
+_SEEN = (
+    "{key} is a secret, which everybody here could read in the list of processes and in the history of your shell. "
+    "`nanobot config set {key}` asks for it without showing it; `--stdin` reads it from a pipe."
+)
+#: Programs that are looked for where no variable names one.
+_USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
+_AGAIN = "Enter opens the editor again, q leaves everything as it was: "
+_NEXT_START = "A running nanobot has it after its next start."
+
+
+def run_settings(paths: Paths, args: argparse.Namespace) -> int:
+    """Run one of get, set, unset and edit; the exit code. Raises `ConfigError` or `UsageError`."""
+    if args.config_action == "edit":
+        return _edit(paths)
+    path = key_path(args.key)
+    match args.config_action:
+        case "get":
+            return _get(paths, path)
+        case "unset":
+            return _unset(paths, path)
+        case _:
+            return _set(paths, path, args)
+
+
+def _get(paths: Paths, path: KeyPath) -> int:
+    value = _shown(load(paths.config, env=os.environ, must_exist=paths.config_named), path)
+    if value is None:
+        sys.stderr.write(printable(f"nanobot: {dotted(path)} is not set.\n"))
+        return FAILED
+    _print(json.loads(value) if value.startswith('"') else value)
+    return 0
+
+
+def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
+    key, file = dotted(path), ConfigFile(paths.config, os.environ)
+    value = _asked(path, args)
+    before = file.text
+    loaded = file.set(path, value)
+    named = isinstance(value, str) and is_secret(path) and _is_reference(value)
+    shown = json.dumps(value) if named else _shown(loaded, path) or "what you gave"
+    if file.text == before:
+        _print(f"{key} is {shown} already in {paths.config}.")
+    else:
+        _print(f"{key} = {shown} in {paths.config}. {_NEXT_START}")
+    return _told(loaded, path)
+
+
+def _asked(path: KeyPath, args: argparse.Namespace) -> object:
+    """The value that a person gives, in whichever way. A secret is taken as it stands."""
+    secret, key = is_secret(path), dotted(path)
+    if args.stdin and args.value:
+        raise UsageError("With --stdin the value comes from standard input; leave it out of the command line.")
+    if args.value:
+        value = value_of(args.value, path)
+        seen = [place for place, text in _texts(value, path) if is_secret(place) and not _is_reference(text)]
+        if seen:
+            raise UsageError(_SEEN.format(key=dotted(seen[0])))
+        return value
+    if args.stdin:
+        text = sys.stdin.read().strip()
+    elif secret and sys.stdin.isatty():
+        text = getpass.getpass(f"{key} (is not shown): ").strip()
+    else:
+        raise UsageError(f"Which value? `nanobot config set {key} VALUE`; `--stdin` reads it from a pipe.")
+    if not text:
+        raise UsageError("There was no value, so nothing was changed.")
+    return text if secret else value_of([text], path)
+
+
+def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """The texts in a value, each with its key path."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, (*path, name))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def _is_reference(text: str) -> bool:
+    """Whether a text is nothing, or names a variable in place of a secret."""
+    try:
+        return not text or expand(text, {}).used
+    except ValueError:
+        return False
+
+
+def _shown(loaded: Loaded, path: KeyPath) -> str | None:
+    """The value in force there as JSON, without what is secret; None where there is none."""
+    value = masked(loaded.config)
+    for part in path:
+        if not isinstance(value, dict) or part not in value:
+            return None
+        value = value[part]
+    return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict) else None)
+
+
+def _told(loaded: Loaded, path: KeyPath = ()) -> int:
+    """Print what the file warns of below a key; the exit code: 0, or 1 for warnings."""
+    key = ".".join(path)
+    told = [str(one) for one in loaded.problems if f"{one.path}.".startswith(f"{key}.") or not key]
+    told += [f"{where} is switched off: {why}" for where, why in loaded.disabled.items() if key.startswith(where)]
+    for words in told:
+        sys.stderr.write(printable(f"{words}\n"))
+    return FAILED if told else 0
+
+
+def _unset(paths: Paths, path: KeyPath) -> int:
+    file, key = ConfigFile(paths.config, os.environ), dotted(path)
+    if not file.has(path):
+        _print(f"{key} is not in {paths.config}: it has its default already.")
+        return 0
+    file.remove(path)
+    _print(f"{key} is taken out of {paths.config} and has its default again. {_NEXT_START}")
+    return 0
+
+
+def _edit(paths: Paths) -> int:
+    file = ConfigFile(paths.config, os.environ)
+    problems: list[str] = []
+
+    def judge(made: str) -> list[str]:
+        problems.clear()
+        try:
+            load_text(made, paths.config, env=os.environ)
+        except ConfigError as error:
+            problems.extend(str(problem) for problem in error.problems)
+        return problems
+
+    made = edited(file.text, paths.config.name, os.environ, judge)
+    if made is None:
+        _print(f"{paths.config} is as it was.")
+        return USAGE if problems else 0
+    loaded = file.replace(made)
+    _print(f"{paths.config} is changed. {_NEXT_START}")
+    return _told(loaded)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")
+
+
+def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
+    """What a person makes of `text` in an editor; None where nothing was changed, or nothing of it is to be kept.
+
+    `name` is what the copy is called, for the editor's colours. While `judge` finds problems, they are printed and the
+    editor is offered again. Raises `UsageError` where there is no editor, or it fails.
+    """
+    command = _editor(env)
+    with tempfile.TemporaryDirectory(prefix="nanobot-") as folder:  # readable by us alone
+        copy = Path(folder, name)
+        copy.write_text(text, encoding="utf-8")
+        while True:
+            _run(command, copy)
+            try:
+                made = copy.read_text(encoding="utf-8-sig")
+                problems = judge(made) if made != text else ()
+            except (OSError, UnicodeDecodeError) as error:
+                made, problems = text, [f"The copy cannot be read: {error}."]
+            if not problems:
+                return made if made != text else None
+            for problem in problems:
+                sys.stderr.write(printable(f"{problem}\n"))
+            if not (sys.stdin.isatty() and _again()):
+                return None
+
+
+def _again() -> bool:
+    sys.stderr.write(_AGAIN)
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    return bool(answer) and answer.strip().casefold() not in ("q", "quit", "n", "no")
+
+
+def _editor(env: Mapping[str, str]) -> list[str]:
+    named = env.get("VISUAL", "").strip() or env.get("EDITOR", "").strip()
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise UsageError(f"VISUAL or EDITOR cannot be read as a command: {error}.") from None
+    if words:
+        return words
+    found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
+    if not found:
+        raise UsageError("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano.")
+    return [found]
+
+
+def _run(command: Sequence[str], file: Path) -> None:
+    try:
+        ended = subprocess.run([*command, str(file)], check=False)  # noqa: S603 - the person's own
+    except OSError as error:
+        raise UsageError(
+            f"The editor {command[0]} cannot be started: {error.strerror}. Name another one in EDITOR."
+        ) from error
+    if ended.returncode:
+        raise UsageError(f"The editor {command[0]} ended with exit code {ended.returncode}. Nothing was changed.")
