@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -17,7 +18,7 @@ from nanobot.agent.tools.files.offered import FileTools
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
-from nanobot.bus.events import Address, MessageBus, Sender
+from nanobot.bus.events import TERMINAL, MessageBus, Sender
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -85,7 +86,7 @@ class Nanobot:
         if launch.recorder is not None:
             provider = launch.recorder.provider(provider)
         bus = WatchedBus(builder.alarms)
-        builder.alarms.through(in_the_terminal(bus, Address("terminal", "local")))
+        builder.alarms.through(in_the_terminal(bus, TERMINAL))
         shared = builder.shared()
         await builder.external.connect()
         await builder.commands.find_sandbox()
@@ -152,9 +153,28 @@ class Nanobot:
             reports[channel.name] = channel.reports
         if self._shared.plugins is not None:
             made += [cast("BaseChannel", one) for _, one in self._shared.plugins.made("nanobot.channels", self)]
-        return ChannelManager(self, made, *self._keeping(reports))
+        if self._shared.share is not None:
+            return ChannelManager(self, made, *self._keeping(reports, {}))
+        serve, at_terminals = self._terminals(reports)
+        return ChannelManager(self, made, serve, *self._keeping(reports, at_terminals))
 
-    def _keeping(self, reports: "Mapping[str, Reports]") -> "tuple[Callable[[], Awaitable[None]], ...]":
+    def _terminals(
+        self, reports: "Mapping[str, Reports]"
+    ) -> "tuple[Callable[[], Awaitable[None]], Mapping[str, Reports]]":
+        """What serves terminals that join this gateway; and what brings the results of their jobs to people."""
+        from nanobot.channels.socket.server import GatewaySocket
+        from nanobot.channels.socket.terminals import SeatedReports
+        from nanobot.channels.terminal.appointments import TerminalReports
+
+        shared = self._shared
+        here = TerminalReports(shared.ledger, self.bus)
+        locate = partial(shared.files.locate, copy=True)
+        socket = GatewaySocket(self, shared.paths, locate, self.loop.runner.approvals.channels, here.run)
+        return socket.run, {name: SeatedReports(here, one, lambda: socket.talking) for name, one in reports.items()}
+
+    def _keeping(
+        self, reports: "Mapping[str, Reports]", at_terminals: "Mapping[str, Reports]"
+    ) -> "tuple[Callable[[], Awaitable[None]], ...]":
         """What keeps the appointments of a gateway: of many that share a database one does."""
         from nanobot.agent.scheduler import JobSurface, Scheduler
         from nanobot.session.lock import terminal_jobs_lock
@@ -165,7 +185,7 @@ class Nanobot:
         surfaces = [JobSurface(*one) for one in reports.items()]
         if shared.share is None:
             lock = terminal_jobs_lock(shared.paths.home)
-            surfaces += [JobSurface("terminal", one.reports, lock, lent=True) for one in surfaces]
+            surfaces += [JobSurface("terminal", one, lock, lent=True) for one in at_terminals.values()]
             return (Scheduler(self._scheduling(), surfaces, file=shared.heartbeat()).run,)
         if shared.share.worker is None:
             return ()

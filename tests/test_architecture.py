@@ -107,6 +107,10 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
     ("nanobot.cli.agent_command", "nanobot.cli.rendered"),
+    ("nanobot.cli.agent_command", "nanobot.channels.terminal.render"),  # for a conversation
+    ("nanobot.cli.agent_command", "nanobot.cli.join"),  # where a gateway runs
+    ("nanobot.cli.join", "nanobot.channels.terminal.look"),
+    ("nanobot.cli.join", "nanobot.cli.interactive"),  # for a conversation
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.look"),  # a pipe wants plain text
 }
 

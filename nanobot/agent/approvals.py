@@ -56,8 +56,8 @@ class _Pending(Struct):
 class Approvals(Struct):
     """The open questions of all chats.
 
-    `channels` are those that show a question and bring back the answer: each adds itself when it starts. `seconds` is
-    how long a question waits. `permissions` is what people have allowed for good.
+    `channels` are those that show a question and bring back the answer, or chats in which somebody is there for
+    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good.
     """
 
     seconds: float = ANSWER_SECONDS
@@ -69,7 +69,7 @@ class Approvals(Struct):
     def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
         """What asks for this call; None where not only the owner speaks, nobody has just spoken, or the channel cannot
         bring an answer back."""
-        here = turn.message.address.channel in self.channels
+        here = not self.channels.isdisjoint(turn.message.address.names)
         if turn.authority != "owner" or turn.scheduled or not here:
             return None
 

@@ -20,7 +20,7 @@ from nanobot.agent.memory.compaction import take_back
 from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import BudgetOf, KeepResult, Publisher, Turn
-from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import Address, ChatState, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.command.tool_groups import tools_line
@@ -264,16 +264,25 @@ class ChatControl:
             raise UsageError(explanations.in_use(holder))
         try:
             await self.check_idle(message.address.key)
-            return await self.store.branch(parent, title, before=before, request=message.id)
+            return await self.store.branch(parent, title, before=before, request=message.id, key=message.address.key)
         finally:
             await self.store.drop(parent.id)
 
-    async def check_idle(self, session_key: str) -> None:
-        chat = self._chat(session_key)
+    async def _ended(self, chat: Chat) -> bool:
+        """Whether nothing runs in a chat; a turn that is being kept gets a moment."""
         ends = chat.busy and not chat.inbox and (chat.turn is None or chat.turn.closed)
         if ends and chat.work is not None:
             await asyncio.wait({chat.work}, timeout=_ENDING_SECONDS)
-        if chat.busy:
+        return not chat.busy
+
+    async def _forget(self, chat: Chat) -> None:
+        """Forget what the process knows of a chat, where nothing runs in it."""
+        known = await self._ended(chat) and self._chats.pop(chat.key, None) is not None
+        if known and chat.provider is not self._services.provider:
+            await chat.provider.aclose()
+
+    async def check_idle(self, session_key: str) -> None:
+        if not await self._ended(self._chat(session_key)):
             raise UsageError("A turn is running here. Wait until it has ended, or end it with /stop; then try again.")
 
     async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
@@ -403,24 +412,38 @@ class ChatControl:
             return "it costs nothing: no language model is asked"
         return await self.budget.estimate(message, info, pages=pages, requests=requests)
 
-    async def _status(self, session_key: str) -> list[str]:
-        """What is about one chat: its model, its session, what it cost, and its turn."""
+    async def state(self, session_key: str) -> ChatState:
         chat, store = self._chat(session_key), self.store
-        info = chat.provider.info
-        session = await store.current(session_key)
+        info, session = chat.provider.info, await store.current(session_key)
         usage = await store.spent(session=session.id)
         used, window = _context_of(await store.history(session.id, size=1)), chat.window or info.capabilities.window
+        return ChatState(
+            info.model or info.name,
+            session.id,
+            session.title,
+            session.messages,
+            used,
+            window,
+            usage.cost,
+            bool(usage.unpriced),
+        )
+
+    async def _status(self, session_key: str) -> list[str]:
+        """What is about one chat: its model, its session, what it cost, and its turn."""
+        chat, state = self._chat(session_key), await self.state(session_key)
+        info = chat.provider.info
+        usage = await self.store.spent(session=state.session)
         why = f"; {info.chosen_because}" if info.chosen_because else ""
-        share = f" ({used / window:.0%})" if window else ""
-        title = f" {session.title}" if session.title else ""
+        share = f" ({state.used / state.window:.0%})" if state.window else ""
+        title = f" {state.title}" if state.title else ""
         running = "nothing is running"
         if (turn := chat.turn) is not None:
             running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
         return [
             f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
             f"- Model: {info.model or 'none'} ({info.name}{why})",
-            f"- Context: {used:,} of {window:,} tokens{share}",
-            f"- Session: `{session.id}`{title}, {session.messages} messages",
+            f"- Context: {state.used:,} of {state.window:,} tokens{share}",
+            f"- Session: `{state.session}`{title}, {state.messages} messages",
             f"- Spent: {usage.text}",
             f"- Turn: {running}",
         ]

@@ -201,13 +201,22 @@ class AgentLoop(ChatControl):
             self._start(self._command(match, entry))
         return True
 
-    def withdraw(self, session_key: str) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
+    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
+        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their texts."""
         inbox = self._chat(session_key).inbox
-        unread = [one for one in inbox if one.done is None]
+        unread = [one for one in inbox if one.done is None][-1 if last else 0 :]
         for one in unread:
             inbox.remove(one)
         return tuple(one.message.content for one in unread)
+
+    def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
+        turn = self._chat(session_key).turn
+        return (turn.message, turn.session) if turn is not None else None
+
+    async def leave(self, session_key: str) -> None:
+        await self.withdraw(session_key)
+        await self.cancel(session_key)
+        await self._forget(self._chat(session_key))
 
     async def _command(self, match: Match, entry: Entry) -> None:
         """Answer a command. One that hangs is ended, because somebody waits for it."""

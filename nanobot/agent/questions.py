@@ -39,7 +39,7 @@ class Questions(Struct):
 
     def can_ask(self, turn: Turn) -> bool:
         """Whether the person of this turn is there to answer."""
-        return not turn.scheduled and turn.message.address.channel in self.channels
+        return not turn.scheduled and not self.channels.isdisjoint(turn.message.address.names)
 
     def chooser(self, turn: Turn) -> Choose | None:
         """What asks the person of this turn; None where nobody is there."""
@@ -64,7 +64,7 @@ class Questions(Struct):
         self, message: InboundMessage, publish: Publisher, question: str, choices: tuple[str, ...]
     ) -> PersonsAnswer:
         """Ask who has sent a command what they choose. Raises `UsageError` where nobody can answer."""
-        if message.address.channel not in self.channels:
+        if self.channels.isdisjoint(message.address.names):
             raise UsageError("Nobody can be asked here. Name what you want behind the command; /help tells how.")
         return await self._ask(publish, message.address.key, message.sender.id, question, choices)
 

@@ -5,7 +5,7 @@ Handle the union with `match` and end with `case _: assert_never(event)`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Literal
 
@@ -30,10 +30,19 @@ class Address(Struct, frozen=True):
         """The default session key, such as `telegram:42` or `telegram:42:7`."""
         return ":".join(part for part in (self.channel, self.chat, self.thread) if part)
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its channel, and its key: what is said of all chats of a channel, and of this one."""
+        return self.channel, self.key
+
     @classmethod
     def of(cls, key: str) -> "Address":
         """The address of a session key."""
         return cls(*key.split(":", 2))
+
+
+#: Where whoever sits at this machine talks.
+TERMINAL = Address("terminal", "local")
 
 
 class Sender(Struct, frozen=True):
@@ -299,6 +308,23 @@ Event = (
 )
 
 
+class ChatState(Struct, frozen=True):
+    """What is true of a chat beside its turns: who answers, its session, and what that has taken so far.
+
+    `used` are the tokens of the last request that was answered, of a `window` of so many; `cost` is in USD, of the
+    session. `unpriced`: something of it has a price that nobody knows.
+    """
+
+    model: str = ""
+    session: str = ""
+    title: str = ""
+    messages: int = 0
+    used: int = 0
+    window: int = 0
+    cost: float = 0.0
+    unpriced: bool = False
+
+
 class OutboundMessage(Struct, frozen=True):
     """An event on its way to a channel. `turn` is the turn's id, or empty; `seq` counts within the turn."""
 
@@ -317,6 +343,7 @@ class MessageBus:
     def __init__(self) -> None:
         self._inbound: asyncio.Queue[InboundMessage] = asyncio.Queue()
         self._outbound: dict[str, asyncio.Queue[OutboundMessage]] = {}
+        self._watchers: list[Callable[[OutboundMessage], None]] = []
 
     async def publish_inbound(self, message: InboundMessage) -> None:
         """Hand a message to the loop."""
@@ -328,9 +355,18 @@ class MessageBus:
 
     async def publish_outbound(self, message: OutboundMessage) -> None:
         """Hand an event to its address's channel. Events of a channel nobody subscribed to are dropped."""
+        for watch in self._watchers:
+            watch(message)
         queue = self._outbound.get(message.address.channel)
         if queue is not None:
             await queue.put(message)
+
+    def watch(self, see: Callable[[OutboundMessage], None]) -> None:
+        """Let somebody see every event of every channel at once, without taking it from who subscribed."""
+        self._watchers.append(see)
+
+    def unwatch(self, see: Callable[[OutboundMessage], None]) -> None:
+        self._watchers.remove(see)
 
     def subscribe(self, channel: str) -> AsyncIterator[OutboundMessage]:
         """The events for one channel, from the moment of this call, in order. One subscriber a channel."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from loguru import logger
 
-from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import Address, ChatState, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
@@ -47,11 +47,32 @@ class CommandSummary(Protocol):
     def summary(self) -> str: ...
 
 
-class AgentTurns(Protocol):
-    """The part of the agent loop that surfaces use."""
+class TerminalTurns(Protocol):
+    """The part of the agent loop that a terminal uses, here or in a gateway."""
 
     async def run(self) -> None:
         """Serve the bus until cancelled."""
+
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        """Answer an open question of a tool and say so; `text` is why not, or what is to be done instead.
+
+        `anywhere`: of any chat of this channel. Raises `UsageError` where none of this id is open.
+        """
+
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
+        """Answer a question of the model with its choice `number`, from 1. Raises `UsageError` where it is over or for
+        somebody else."""
+
+    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
+        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their texts in
+        order."""
+
+    async def state(self, session_key: str) -> ChatState:
+        """What is true of this chat now, beside its turns."""
+
+
+class AgentTurns(TerminalTurns, Protocol):
+    """The part of the agent loop that surfaces use."""
 
     async def process(
         self, message: InboundMessage, settle: Settle | None = None, begin: Begin | None = None, *, alone: bool = False
@@ -68,16 +89,6 @@ class AgentTurns(Protocol):
         Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
         """
 
-    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
-        """Answer an open question of a tool and say so; `text` is why not, or what is to be done instead.
-
-        `anywhere`: of any chat of this channel. Raises `UsageError` where none of this id is open.
-        """
-
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        """Answer a question of the model with its choice `number`, from 1. Raises `UsageError` where it is over or for
-        somebody else."""
-
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""
 
@@ -93,8 +104,14 @@ class AgentTurns(Protocol):
         With a `role` they still have that and what is `granted`: what was begun with no more goes on.
         """
 
-    def withdraw(self, session_key: str) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet; their texts in order."""
+    def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
+        """The message that this chat answers just now, and the session in which."""
+
+    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
+        """Use another model in this chat. Raises `UsageError` with the nearest known name."""
+
+    async def leave(self, session_key: str) -> None:
+        """Nobody is in this chat any more: what runs is stopped, and what the process knows of it is forgotten."""
 
     def provider(self, session_key: str) -> ProviderInfo:
         """Who answers in this chat now."""
@@ -110,6 +127,19 @@ class AgentTurns(Protocol):
 
     async def status_full(self, session_key: str) -> str:
         """The whole `/status` text, as Markdown. Bounded in time."""
+
+
+class TerminalAgent(Protocol):
+    """The agent as a terminal sees it: in its own process, or in a gateway that runs."""
+
+    @property
+    def bus(self) -> MessageBus: ...
+
+    @property
+    def loop(self) -> TerminalTurns: ...
+
+    @property
+    def commands(self) -> Sequence[CommandSummary]: ...
 
 
 class Agent(Protocol):

@@ -100,6 +100,7 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("-r", "--session", metavar="ID", help="go on with this session; the start of its id is enough")
     which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="go on with the last session")
     which.add_argument("--ephemeral", action="store_true", help="keep this conversation nowhere")
+    add("--alone", action="store_true", help="answer from this process, also where a gateway runs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--stream-json", action="store_true", help="print one JSON object per event and line")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.files.offered import files_of
 from nanobot.app import Launch, Nanobot
+from nanobot.bus.events import Address
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
@@ -108,11 +109,23 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
 async def _run(
     args: argparse.Namespace, setup: Setup, question: UserPrompt | None, recorder: "Recorder | None" = None
 ) -> int:
+    if (code := await _in_the_gateway(args, setup, question)) is not None:
+        return code
     launch = Launch(args.model or "", args.ephemeral, setup.env, recorder, project=setup.project)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         if question is not None:
             return await ask(app, question, writer_for(args, setup.env), recorder.end if recorder else None)
         return await conversation(args, setup, app)
+
+
+async def _in_the_gateway(args: argparse.Namespace, setup: Setup, question: UserPrompt | None) -> int | None:
+    """The exit code where a running gateway of this home has served the terminal; None where none does."""
+    kept_apart = args.alone or args.ephemeral or args.record or args.workspace or setup.loaded.config.gateway.ledger
+    if kept_apart or not setup.paths.socket.is_socket():
+        return None
+    from nanobot.cli.join import ask_gateway, talk_in_gateway
+
+    return await (ask_gateway(args, setup, question) if question is not None else talk_in_gateway(args, setup))
 
 
 def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
@@ -159,13 +172,20 @@ async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | 
 async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> int:
     """Talk in the terminal until the person leaves; the exit code."""
     from nanobot.channels.terminal.look import look_of
-    from nanobot.cli.interactive import converse
+    from nanobot.channels.terminal.render import render_line
+    from nanobot.cli.interactive import beginning_of, converse
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     app.loop.runner.approvals.channels.add("terminal")
     locate = partial(app.files.locate, copy=not args.ephemeral)
+
+    async def say(_address: Address, text: str, _key: str) -> None:
+        sys.stdout.write(render_line(text, "dim", look))
+
     async with app.library_kept(), app.keeping_appointments():
-        return await converse(app, setup.paths, look, _session(args), locate)
+        begin = await beginning_of(app, session_of(args))
+        await app.loop.announce_lost("terminal", say)
+        return await converse(app, begin, setup.paths, look, locate)
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:
@@ -181,7 +201,7 @@ def _question(args: argparse.Namespace) -> UserPrompt | None:
             raise UsageError("The message is empty.")
     if not text.strip():
         return None
-    return UserPrompt(text.rstrip("\n"), context, _session(args), args.timeout)
+    return UserPrompt(text.rstrip("\n"), context, session_of(args), args.timeout)
 
 
 def _piped(stream: BinaryIO) -> str:
@@ -204,7 +224,7 @@ def _piped(stream: BinaryIO) -> str:
     return data[:_MOST_BYTES].decode("utf-8", "ignore" if cut else "replace").removeprefix("\ufeff")
 
 
-def _session(args: argparse.Namespace) -> SessionChoice:
+def session_of(args: argparse.Namespace) -> SessionChoice:
     return SessionChoice(args.session or "", args.go_on, not args.ephemeral)
 
 

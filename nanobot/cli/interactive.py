@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 from shutil import get_terminal_size
 
+from msgspec import Struct
 from msgspec.structs import replace
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 
 from nanobot import __version__
-from nanobot.bus.events import Address, CommandReply
-from nanobot.channels.base import Agent
+from nanobot.bus.events import TERMINAL, CommandReply
+from nanobot.channels.base import Agent, TerminalAgent
 from nanobot.channels.terminal.channel import Surface, TerminalChannel
 from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
@@ -19,25 +20,39 @@ from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer, render_line
 from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
 from nanobot.channels.terminal.transcript import Transcript
-from nanobot.cli.oneshot import HANG_UP, INTERRUPT, TERMINAL, SessionChoice, choose_session, on_signal
+from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
 
 
-async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionChoice, locate: Locate) -> int:
+class Beginning(Struct, frozen=True):
+    """What stands above a conversation: who answers and `why` that model, and how the session ended that goes on.
+
+    `place` says where the agent runs that is not in this process. `kept`: the conversation outlives the program.
+    """
+
+    model: str
+    why: str = ""
+    title: str = ""
+    recap: str = ""
+    place: str = ""
+    kept: bool = True
+
+
+async def beginning_of(agent: Agent, choice: SessionChoice) -> Beginning:
+    """Open the chosen session in this process. Raises `UsageError` where there is none of that id."""
+    session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
+    info, begun = agent.provider_info, bool(session.messages)
+    recap = await agent.loop.recap(session.id) if begun else ""
+    return Beginning(info.model, info.chosen_because, session.title if begun else "", recap, kept=choice.kept)
+
+
+async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, locate: Locate) -> int:
     """Talk until the person leaves; the exit code. Says at the end how to come back.
 
     `locate` is that of a `FileReader`.
     """
-    session = await choose_session(agent.sessions, choice)
-    _greet(agent, look, session.title if session.messages else "")
-    if session.messages:
-        _recall(await agent.loop.recap(session.id), look)
-
-    async def say(_address: Address, text: str, _key: str) -> None:
-        sys.stdout.write(render_line(text, "dim", look))
-
-    await agent.loop.announce_lost(TERMINAL.channel, say)
-    surface = _surface(agent, paths.history if choice.kept else None, look)
+    _greet(begin, look)
+    surface = _surface(agent, paths.history if begin.kept else None, look)
     files = FileReader(paths.media, locate)
     channel = TerminalChannel(
         agent,
@@ -54,14 +69,13 @@ async def converse(agent: Agent, paths: Paths, look: TextLook, choice: SessionCh
             with on_signal(INTERRUPT, lambda _number: channel.interrupt()):
                 await channel.start()
     await files.aclose()
-    session = await agent.sessions.current(TERMINAL.key)
-    if session.messages and choice.kept:
-        sys.stdout.write("\n" + render_line(f"resume: nanobot agent -r {session.id}", "dim", look))
+    if channel.state.messages and begin.kept:
+        sys.stdout.write("\n" + render_line(f"resume: nanobot agent -r {channel.state.session}", "dim", look))
         sys.stdout.flush()
     return channel.exit_code
 
 
-def _surface(agent: Agent, history: Path | None, look: TextLook) -> Surface:
+def _surface(agent: TerminalAgent, history: Path | None, look: TextLook) -> Surface:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not look.ansi:
         return PlainLines(sys.stdin.fileno(), sys.stdout, editor=editor)
@@ -70,22 +84,17 @@ def _surface(agent: Agent, history: Path | None, look: TextLook) -> Surface:
     return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color, editor=editor)
 
 
-def _greet(agent: Agent, look: TextLook, title: str) -> None:
-    info = agent.provider_info
-    why = f" ({info.chosen_because})" if info.chosen_because else ""
-    lines = [f"nanobot {__version__} · {info.model}{why}", "/help lists the commands, Ctrl-D leaves"]
-    if title:
-        lines.append(f"back in: {title}")
+def _greet(begin: Beginning, look: TextLook) -> None:
+    """Say who answers, and show how the conversation ended that is gone on with."""
+    why = f" ({begin.why})" if begin.why else ""
+    lines = [f"nanobot {__version__} · {begin.model}{why}", "/help lists the commands, Ctrl-D leaves"]
+    lines += [begin.place] if begin.place else []
+    lines += [f"back in: {begin.title}"] if begin.title else []
     sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
-    sys.stdout.flush()
-
-
-def _recall(said: str, look: TextLook) -> None:
-    """Show how the conversation ended that is gone on with."""
     printer, transcript = Printer(), Transcript()
     wide = replace(look, width=get_terminal_size((80, 24)).columns)
-    pieces = transcript.apply(CommandReply("resume", said)) if said else ()
-    sys.stdout.write("".join(printer(piece, wide) for piece in pieces) + "\n" * bool(said))
+    pieces = transcript.apply(CommandReply("resume", begin.recap)) if begin.recap else ()
+    sys.stdout.write("".join(printer(piece, wide) for piece in pieces) + "\n" * bool(begin.recap))
     sys.stdout.flush()
 
 

@@ -5,22 +5,19 @@ import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.bus.events import Address, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Notice, OutboundMessage, Sender, TurnFinished
 from nanobot.cli.options import FAILED, INTERRUPTED, TEMPORARY, TIMED_OUT
 from nanobot.cli.output import Writer
-from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Media
-from nanobot.session.store import SessionInfo, SessionStore
 
 if TYPE_CHECKING:
     from nanobot.channels.base import Agent
 
-TERMINAL = Address("terminal", "local")
 INTERRUPT = (signal.SIGINT,)
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a cancelled turn gets to close its conversation.
@@ -49,6 +46,21 @@ class UserPrompt(Struct, frozen=True):
     media: tuple[Media, ...] = ()
 
 
+class ProcessingLoop(Protocol):
+    async def process(self, message: InboundMessage) -> TurnFinished:
+        """Run one turn to its end; every event of it goes over the bus meanwhile."""
+
+
+class AskedAgent(Protocol):
+    """The part of an agent that answers one question, in this process or in a gateway."""
+
+    @property
+    def bus(self) -> MessageBus: ...
+
+    @property
+    def loop(self) -> ProcessingLoop: ...
+
+
 class _Watch:
     """Follows the events of the turn until the mark that is published after its end."""
 
@@ -71,18 +83,6 @@ class _Watch:
         while True:
             await asyncio.sleep(_TICK)
             self.writer.tick(loop.time() - begun)
-
-
-async def choose_session(store: SessionStore, choice: SessionChoice) -> SessionInfo:
-    """Make the chosen session the terminal's current one. Raises `UsageError` when there is no such session."""
-    if choice.resume:
-        try:
-            return await store.resume(TERMINAL.key, choice.resume)
-        except StoreError as error:
-            raise UsageError(f"{error} (That is a command inside `nanobot agent`.)") from error
-    if choice.go_on:
-        return await store.current(TERMINAL.key)
-    return await store.start(TERMINAL.key)
 
 
 @contextmanager
@@ -108,8 +108,16 @@ async def ask(
     `ended` is told how a turn of a recording ended: such an answer is not sent back to the model to be mended, for not
     every replay could do the same.
     """
-    session = await choose_session(agent.sessions, question.session)
+    choice = question.session
+    session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
     writer.started(session.id, agent.provider_info.model)
+    return await answered(agent, question, writer, ended)
+
+
+async def answered(
+    agent: AskedAgent, question: UserPrompt, writer: Writer, ended: Callable[[TurnFinished], None] | None = None
+) -> int:
+    """The same in the session that the agent is in."""
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
@@ -141,7 +149,7 @@ def _message(question: UserPrompt, *, revisable: bool) -> InboundMessage:
 
 
 async def _answer(
-    agent: "Agent", message: InboundMessage, watch: _Watch, stopped: "asyncio.Future[int]", timeout: float | None
+    agent: AskedAgent, message: InboundMessage, watch: _Watch, stopped: "asyncio.Future[int]", timeout: float | None
 ) -> tuple[TurnFinished, bool]:
     """How the turn ended, and whether the time for it, in seconds, was over or it was stopped before."""
     events = agent.bus.subscribe(TERMINAL.channel)

@@ -77,6 +77,11 @@ class Paths(Struct, frozen=True):
             config_named=bool(named),
         )
 
+    @property
+    def socket(self) -> Path:
+        """Where a gateway of this home listens for terminals."""
+        return self.home / "gateway.sock"
+
     def prepare(self) -> None:
         """Create the home and its folders, readable by their owner alone, also what stands there already.
 

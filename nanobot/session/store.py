@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from nanobot.errors import StoreError
+from nanobot.errors import StoreError, UsageError
 from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
@@ -17,6 +17,8 @@ from nanobot.session.window import first_kept
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: The address key of whoever sits at this machine, with which those of joined terminals begin.
+_TERMINAL = "terminal:local"
 #: After everything that will ever be kept.
 _NEVER = "9999-12-31T00:00"
 RecordKind = Literal["message", "compaction", "reset", "intent"]
@@ -142,14 +144,37 @@ class SessionStore:
         """Make an existing session the key's current one. `session_id` may be an unambiguous prefix."""
         return await self.database.run(lambda db: _resume(db, key, session_id))
 
-    async def branch(self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "") -> Branch:
-        """A fresh session with a copy of what is shown of `parent`, which becomes current where that was.
+    async def open(self, key: str, resume: str = "", *, go_on: bool = False) -> SessionInfo:
+        """The session that somebody begins with: an earlier one, else the last one, else a fresh one.
+
+        Raises `UsageError` where there is no such session.
+        """
+        if not resume:
+            return await (self.current(key) if go_on else self.start(key))
+        try:
+            return await self.resume(key, resume)
+        except StoreError as error:
+            raise UsageError(f"{error} (That is a command inside `nanobot agent`.)") from error
+
+    async def branch(
+        self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "", key: str = ""
+    ) -> Branch:
+        """A fresh session with a copy of what is shown of `parent`, which becomes current for an address key.
+
+        Without a `key` that is the one that `parent` belongs to.
 
         Records that are copied cost nothing again, and belong to no turn. What is asked for twice under the same
         `request`, as by a message that is read again after a crash, is made once.
         """
         made = _branch_id(request) if request else secrets.token_hex(5)
-        return await self.database.run(lambda db: self._branch(db, parent, made, title, before))
+
+        async def work(db: Transaction) -> Branch:
+            branch = await self._branch(db, parent, made, title, before)
+            if branch.fresh:
+                await _point(db, key or parent.key, made)
+            return branch
+
+        return await self.database.run(work)
 
     async def branched(self, request: str) -> Branch | None:
         """The branch that was made for this request."""
@@ -216,9 +241,10 @@ class SessionStore:
         return await self.database.read(lambda db: self._transcript(db, session_id, after, limit or _END), long=True)
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
-        """Sessions, newest first; of one address key or of all."""
+        """Sessions, newest first; of one address key or of all. Those of one terminal are those of all of them."""
         query = f"{_INFO} WHERE :key IN ('', key) ORDER BY updated_at DESC, rowid DESC LIMIT :most"
-        return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=key, most=limit), long=True)
+        under = _kept_under(key)
+        return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=under, most=limit), long=True)
 
     async def changed(self, since: datetime) -> tuple[SessionInfo, ...]:
         """The sessions that were added to since this time, the last one at the end."""
@@ -304,11 +330,11 @@ class SessionStore:
 
     async def _start(self, db: Transaction, key: str, title: str) -> SessionInfo:
         at = self._clock()
-        made = SessionInfo(secrets.token_hex(5), key, title, 0, at, at)
+        made = SessionInfo(secrets.token_hex(5), _kept_under(key), title, 0, at, at)
         insert = (
             "INSERT INTO session (id, key, title, created_at, updated_at) VALUES (:session, :key, :title, :at, :at)"
         )
-        await db.change(insert, session=made.id, key=key, title=title, at=stamp(at))
+        await db.change(insert, session=made.id, key=made.key, title=title, at=stamp(at))
         await _point(db, key, made.id)
         return made
 
@@ -341,7 +367,6 @@ class SessionStore:
             kept = one.kept if one is origin else 0
             values |= {"role": one.message.role, "size": len(line), "message": line, "kept": kept}
             await db.change(_APPEND, session=made, **values)
-        await _point(db, parent.key, made)
         return Branch(info, parent.id, before)
 
     async def _begun(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
@@ -410,6 +435,11 @@ async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
         raise StoreError(f"{wanted!r} fits {len(exact)} sessions: {some}. Give more of the id.")
     await _point(db, key, exact[0].id)
     return exact[0]
+
+
+def _kept_under(key: str) -> str:
+    """The address key that a session belongs to: what is said at several terminals is of one person at one place."""
+    return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 
 
 async def _point(db: Transaction, key: str, session_id: str) -> None:

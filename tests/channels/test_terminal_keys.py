@@ -12,9 +12,9 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from nanobot.bus.events import OutboundMessage, TurnFinished
+from nanobot.bus.events import TERMINAL, OutboundMessage, TurnFinished
 from nanobot.channels.base import Agent, BaseChannel, CommandSummary
-from nanobot.channels.terminal.channel import ADDRESS, TerminalChannel
+from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import Pastes
 from nanobot.channels.terminal.live import Live
@@ -188,7 +188,7 @@ async def test_the_end_of_a_long_turn_rings() -> None:
         at.keys.send_text("go\r")
         await at.printed("Done.")
         assert at.screen.rung == 0
-        await at.channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "At last.", seconds=25.0)))
+        await at.channel.send(OutboundMessage(TERMINAL, TurnFinished("completed", "At last.", seconds=25.0)))
         assert at.screen.rung == 1
 
 
@@ -198,7 +198,7 @@ async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:
         await at.until("Begun.")
         at.keys.send_text("\x04")
         assert await at.left() == 0
-        session = await at.agent.sessions.current(ADDRESS.key)
+        session = await at.agent.sessions.current(TERMINAL.key)
         kept = [message.text for message in await at.agent.sessions.history(session.id) if message.role == "user"]
         assert any("heron" in text for text in kept)
 
@@ -216,7 +216,7 @@ async def test_the_channel_and_the_agent_meet_their_protocols() -> None:
         channel: BaseChannel = at.channel
         agent: Agent = at.agent
         assert (channel.name, agent.provider_info.name) == ("terminal", "scripted")
-        await at.channel.send(OutboundMessage(ADDRESS, TurnFinished("completed", "From elsewhere.")))
+        await at.channel.send(OutboundMessage(TERMINAL, TurnFinished("completed", "From elsewhere.")))
         await at.until("From elsewhere.")
         await channel.stop()
         assert await at.left() == 0

@@ -4,9 +4,17 @@ import asyncio
 
 from loguru import logger
 
-from nanobot.bus.events import Address, CommandReply, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import (
+    TERMINAL,
+    Address,
+    CommandReply,
+    InboundMessage,
+    MessageBus,
+    OutboundMessage,
+    Sender,
+    TurnFinished,
+)
 from nanobot.channels.base import answer_text, terminal_lines
-from nanobot.channels.terminal.channel import ADDRESS
 from nanobot.errors import StoreError
 from nanobot.session.database import DISK_PAUSE
 from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
@@ -22,7 +30,7 @@ class TerminalReports:
 
     async def sender(self, person: str) -> Sender | None:
         """Whoever sits at the terminal owns the machine."""
-        return Sender("local", role="owner") if person == f"{ADDRESS.channel}:local" else None
+        return Sender("local", role="owner") if person == f"{TERMINAL.channel}:local" else None
 
     async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
         return terminal_lines(address, key, text)
@@ -36,12 +44,12 @@ class TerminalReports:
     async def run(self) -> None:
         """Print until cancelled, also what came while no terminal was open."""
         self._work.set()
-        await self._ledger.recover(ADDRESS.channel)
+        await self._ledger.recover(TERMINAL.channel)
         while True:
             await self._work.wait()
             self._work.clear()
             try:
-                for row in await self._ledger.due(ADDRESS.channel):
+                for row in await self._ledger.due(TERMINAL.channel):
                     await self._print(row)
             except StoreError as error:
                 logger.error("what came of the schedule cannot be read and is tried again: {}", error)
@@ -52,5 +60,5 @@ class TerminalReports:
         if await self._ledger.begin(row.seq):
             again = "↻ " if row.state == "unknown" else ""
             event = CommandReply("schedule", again + row.item.payload, row.item.turn)
-            await self._bus.publish_outbound(OutboundMessage(ADDRESS, event))
+            await self._bus.publish_outbound(OutboundMessage(TERMINAL, event))
             await self._ledger.ack(row.seq)

@@ -6,13 +6,15 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 from nanobot.bus.events import (
-    Address,
+    TERMINAL,
     ApprovalAsked,
     ApprovalClosed,
+    ChatState,
     CommandReply,
     Event,
     InboundMessage,
@@ -24,7 +26,7 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.base import Agent
+from nanobot.channels.base import TerminalAgent
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
@@ -34,9 +36,8 @@ from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.channels.view import todo_lines
 from nanobot.command.router import parse_command
 from nanobot.command.words import WORDS
-from nanobot.errors import UsageError
+from nanobot.errors import NanobotError, UsageError
 
-ADDRESS = Address("terminal", "local")
 _PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
@@ -81,7 +82,7 @@ class TerminalChannel:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: TerminalAgent,
         surface: Surface,
         *,
         files: FileReader,
@@ -93,7 +94,7 @@ class TerminalChannel:
         self._agent = agent
         self._surface = surface
         self._files = files
-        self._look = look
+        self._text_look = look
         self._place = place
         self._echo = echo
         self._transcript = Transcript()
@@ -102,7 +103,10 @@ class TerminalChannel:
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
-        self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._stale = asyncio.Event()
+        self._stale.set()
+        self.state = ChatState()
         self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -116,7 +120,7 @@ class TerminalChannel:
 
     @property
     def name(self) -> str:
-        return ADDRESS.channel
+        return TERMINAL.channel
 
     async def start(self) -> None:
         """Talk until the person leaves; `exit_code` says how. Raises what ended the agent, if something did."""
@@ -124,10 +128,11 @@ class TerminalChannel:
         try:
             async with asyncio.TaskGroup() as group:
                 parts = (self._listen(events), self._show(), self._post(), self._edit(), self._spin(), self._reply())
-                work = [group.create_task(part) for part in (self._agent.loop.run(), *parts)]
+                work = [group.create_task(part) for part in (self._agent.loop.run(), self._look_on(), *parts)]
                 self._surface.refresh(self._live())
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
+                await self._look()
                 for task in work:
                     task.cancel()
         except* asyncio.CancelledError:
@@ -152,6 +157,8 @@ class TerminalChannel:
                 self._surface.ring()
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
+        if isinstance(event, CommandReply | TurnFinished):
+            self._stale.set()
         self._print(self._transcript.apply(event))
         self._to_answer(event)
         self._note_activity()
@@ -173,7 +180,7 @@ class TerminalChannel:
             self._since = asyncio.get_running_loop().time()
         self._waiting = True
         self._note_activity()
-        self._outgoing.put_nowait(text)
+        self._outgoing.put_nowait(partial(self._send, text))
 
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
@@ -208,11 +215,14 @@ class TerminalChannel:
         if not self._busy:
             return
         self._say("stopping …", asyncio.get_running_loop().time())
-        self._outgoing.put_nowait("/stop")
-        unread = self._agent.loop.withdraw(ADDRESS.key)
+        self._outgoing.put_nowait(self._withdraw_and_stop)
+
+    async def _withdraw_and_stop(self) -> None:
+        unread = await self._agent.loop.withdraw(TERMINAL.key)
         if unread:
             self._transcript.unsaid()
             self._surface.give_back("\n".join(unread))
+        await self._send("/stop")
 
     # Questions
 
@@ -303,10 +313,10 @@ class TerminalChannel:
             given, loop = await self._given.get(), self._agent.loop
             try:
                 if given.number:
-                    await loop.choose(ADDRESS.key, given.id, given.number, _PERSON)
+                    await loop.choose(TERMINAL.key, given.id, given.number, _PERSON)
                 else:
-                    await loop.approve(ADDRESS.key, given.id, given.choice, given.text)
-            except UsageError as error:
+                    await loop.approve(TERMINAL.key, given.id, given.choice, given.text)
+            except NanobotError as error:
                 self._say(str(error), asyncio.get_running_loop().time())
 
     async def _edit(self) -> None:
@@ -332,7 +342,7 @@ class TerminalChannel:
         self._text_due.set()
 
     def _print(self, pieces: Iterable[Piece]) -> None:
-        look = self._look()
+        look = self._text_look()
         self._text += "".join(self._printer(piece, look) for piece in pieces)
 
     @property
@@ -357,8 +367,7 @@ class TerminalChannel:
         view = self._transcript.view
         text, until = self._flash
         doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
-        model = view.model if view.running else self._agent.loop.provider(ADDRESS.key).model
-        usual = summary(view, model, self._place)
+        usual = summary(view, (view.model if view.running else "") or self.state.model, self._place)
         status = f"{doing} · Ctrl-C stops · {usual}" if doing else usual
         flash = text if now < until else ""
         shown = self._transcript
@@ -382,15 +391,37 @@ class TerminalChannel:
                 self._surface.refresh(self._live())
 
     async def _post(self) -> None:
+        """Do in order what was entered."""
         while True:
-            text = await self._outgoing.get()
-            found = await self._files.read(text)
-            for problem in found.problems:
-                await self._agent.bus.publish_outbound(OutboundMessage(ADDRESS, Notice(problem, level="warning")))
-            text = "\n\n".join(filter(None, (text, found.notes)))
-            await self._agent.bus.publish_inbound(
-                InboundMessage(ADDRESS, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
-            )
+            act = await self._outgoing.get()
+            try:
+                await act()
+            except NanobotError as error:
+                self._tell(Notice(str(error), "warning"))
+
+    async def _send(self, text: str) -> None:
+        found = await self._files.read(text)
+        for problem in found.problems:
+            await self._agent.bus.publish_outbound(OutboundMessage(TERMINAL, Notice(problem, level="warning")))
+        text = "\n\n".join(filter(None, (text, found.notes)))
+        await self._agent.bus.publish_inbound(
+            InboundMessage(TERMINAL, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
+        )
+
+    async def _look_on(self) -> None:
+        """Ask what is true of the conversation when something may have changed it."""
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(FAREWELL):
+                self.state = await self._agent.loop.state(TERMINAL.key)
+        except (NanobotError, TimeoutError):
+            return  # the line below says what it said before
+        self._surface.refresh(self._live())
 
     async def _spin(self) -> None:
         """Turn the spinner while something runs."""
@@ -404,8 +435,7 @@ class TerminalChannel:
         """Stop a running turn and give it a moment to keep what it has."""
         if not self._busy:
             return
-        self._agent.loop.withdraw(ADDRESS.key)
-        self._outgoing.put_nowait("/stop")
+        self._outgoing.put_nowait(self._withdraw_and_stop)
         try:
             async with asyncio.timeout(FAREWELL):
                 await self._quiet.wait()

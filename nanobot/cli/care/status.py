@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanobot.app import Nanobot, health_file
+from nanobot.bus.events import TERMINAL
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
-from nanobot.cli.oneshot import TERMINAL
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended

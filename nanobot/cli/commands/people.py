@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 
 from nanobot.agent.work.watches import watches_of
 from nanobot.app import no_channel
-from nanobot.bus.events import InboundMessage, Sender
+from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
-from nanobot.cli.oneshot import TERMINAL
 from nanobot.command.builtin import permissions_text
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import UsageError

@@ -1,0 +1,182 @@
+"""The agent of a terminal, wherever it runs: in the gateway of its home while there is one, else in this process.
+
+The person keeps the conversation through all of it: what is typed in between waits.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from nanobot.bus.events import (
+    TERMINAL,
+    ChatState,
+    CommandReply,
+    Event,
+    InboundMessage,
+    MessageBus,
+    Notice,
+    OutboundMessage,
+    Sender,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.base import CommandSummary, TerminalAgent
+from nanobot.channels.socket.client import GatewayLink
+from nanobot.errors import NanobotError, TemporaryError
+
+#: Seconds for which a gateway that ended is waited for, and between two looks whether one runs.
+RESTART_SECONDS, LOOK_SECONDS = 8.0, 0.5
+_STOPPED = "The gateway has ended, and what ran here with it. What was done so far is kept."
+_ENDED = "The gateway has ended. This terminal waits a moment for it to come back."
+_BACK = "The gateway runs again, and this terminal has joined it again."
+_ALONE = "This terminal goes on alone; it joins the gateway when one runs again."
+_JOINED = "A gateway runs now, and this terminal has joined it: the conversation is there on every surface."
+
+
+class LocatingAgent(TerminalAgent, Protocol):
+    """An agent whose tools for files know where they reach what is on this machine."""
+
+    async def locate(self, file: Path) -> str:
+        """The path by which they reach a file, empty where they do not. Raises `NanobotError` and `OSError`."""
+
+
+#: Joins the gateway of the home in this session; None where none runs. Raises `NanobotError`.
+Join = Callable[[str], Awaitable[GatewayLink | None]]
+#: The agent in this process, in this session, as long as it is open.
+Alone = Callable[[str], AbstractAsyncContextManager[LocatingAgent]]
+
+
+class AgentAnywhere:
+    """Meets `TerminalAgent`. It begins with the gateway `first`; `join` and `alone` lead on when that has ended."""
+
+    def __init__(self, first: GatewayLink, join: Join, alone: Alone) -> None:
+        self.bus = MessageBus()
+        self.commands: Sequence[CommandSummary] = first.commands
+        self._first = first
+        self._join = join
+        self._alone = alone
+        self._inner: LocatingAgent | None = first
+        self._session = first.welcome.state.session
+        self._waiting = 0  # messages that were handed on and not answered
+        self._running = False
+
+    @property
+    def loop(self) -> "AgentAnywhere":
+        return self
+
+    async def run(self) -> None:
+        """Serve the terminal until cancelled."""
+        link: GatewayLink | None = self._first
+        while True:
+            if link is not None:
+                async with self._carrying(link) as serving:
+                    await asyncio.wait({serving})
+                link = await self._after_the_end()
+            else:
+                async with self._alone(self._session) as own:
+                    await self._say(Notice(_ALONE))
+                    link = await self._until_there_is_one(own)
+                await self._say(Notice(_JOINED))
+
+    async def _after_the_end(self) -> GatewayLink | None:
+        """Wait a moment whether the gateway comes back; not where the person goes on meanwhile."""
+        if self._running or self._waiting:
+            await self._say(TurnFinished("cancelled", "", error=_STOPPED, model=self._first.welcome.model))
+        self._running, self._waiting = False, 0
+        await self._say(Notice(_ENDED, "warning"))
+        typed = asyncio.ensure_future(self.bus.consume_inbound())
+        try:
+            async with asyncio.timeout(RESTART_SECONDS):
+                while not typed.done():
+                    if (link := await self._joined()) is not None:
+                        await self._say(Notice(_BACK))
+                        return link
+                    await asyncio.wait({typed}, timeout=LOOK_SECONDS)
+        except TimeoutError:
+            pass
+        finally:
+            if not typed.cancel():
+                await self.bus.publish_inbound(typed.result())
+        return None
+
+    async def _until_there_is_one(self, own: LocatingAgent) -> GatewayLink:
+        """Serve from this process until a gateway runs and nothing is being answered here."""
+        async with self._carrying(own) as serving:
+            while True:
+                await asyncio.wait({serving}, timeout=LOOK_SECONDS)
+                if serving.done():
+                    await serving
+                    raise TemporaryError("The agent of this terminal has ended.")
+                idle = not (self._running or self._waiting)
+                if idle and (link := await self._joined()) is not None:
+                    return link
+
+    async def _joined(self) -> GatewayLink | None:
+        try:
+            return await self._join(self._session)
+        except NanobotError:  # one that does not serve this terminal is as good as none
+            return None
+
+    @asynccontextmanager
+    async def _carrying(self, inner: LocatingAgent) -> "AsyncIterator[asyncio.Task[None]]":
+        """Carry what is said to an agent and its events back, while this is open; its own work as a task."""
+        events = inner.bus.subscribe(TERMINAL.channel)
+        works = [asyncio.create_task(one) for one in (inner.loop.run(), self._to(inner.bus), self._back(events))]
+        self._inner = inner
+        try:
+            yield works[0]
+        finally:
+            self._inner = None
+            for work in works:
+                work.cancel()
+            await asyncio.wait(works)
+
+    async def _to(self, bus: MessageBus) -> None:
+        while True:
+            message: InboundMessage = await self.bus.consume_inbound()
+            self._waiting += 1
+            await bus.publish_inbound(message)
+
+    async def _back(self, events: AsyncIterator[OutboundMessage]) -> None:
+        async for message in events:
+            match message.event:
+                case TurnStarted():
+                    self._running = True
+                case TurnFinished():
+                    self._running = False
+                    self._waiting -= len(message.event.answered)
+                case CommandReply() if message.event.message:
+                    self._waiting -= 1
+                case _:
+                    pass
+            self._waiting = max(0, self._waiting)
+            await self.bus.publish_outbound(message)
+
+    async def _say(self, event: Event) -> None:
+        await self.bus.publish_outbound(OutboundMessage(TERMINAL, event))
+
+    @property
+    def _now(self) -> LocatingAgent:
+        """The agent that serves now. Raises `TemporaryError` where none does."""
+        if self._inner is None:
+            raise TemporaryError("The gateway has just ended. Try again in a moment.")
+        return self._inner
+
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+        return await self._now.loop.approve(session_key, key, choice, text, anywhere=anywhere)
+
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
+        return await self._now.loop.choose(session_key, key, number, by)
+
+    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
+        return await self._inner.loop.withdraw(session_key, last=last) if self._inner is not None else ()
+
+    async def state(self, session_key: str) -> ChatState:
+        found = await self._now.loop.state(session_key)
+        self._session = found.session
+        return found
+
+    async def locate(self, file: Path) -> str:
+        return await self._now.locate(file)

@@ -1,0 +1,152 @@
+"""The terminal's side: a conversation in a gateway that runs."""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+from nanobot import __version__
+from nanobot.bus.events import TERMINAL, ChatState, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
+from nanobot.channels.socket import wire
+from nanobot.errors import ChannelError, NanobotError, TemporaryError, UsageError
+
+_GONE = "The gateway has ended before it answered. Ask again."
+
+
+class Refused(NanobotError):
+    """There is a gateway, and it does not serve this terminal; the text says why."""
+
+
+class GatewayLink:
+    """A connection to a gateway. It meets `TerminalAgent`, and is its own `loop`.
+
+    Its events come over its own bus, as those of an agent in this process do.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, welcome: wire.WelcomeLine) -> None:
+        self.bus = MessageBus()
+        self.welcome = welcome
+        self._reader = reader
+        self._writer = writer
+        self._numbers = count(1)
+        self._answers: dict[int, asyncio.Future[wire.AnswerLine]] = {}
+        self._over = False
+
+    @classmethod
+    async def open(cls, path: Path, hello: wire.HelloLine) -> Self | None:
+        """Join the gateway at a path; None where none runs. Raises `Refused`, or `UsageError` for a wrong wish."""
+        connection = await wire.connect(path)
+        if connection is None:
+            return None
+        reader, writer = connection
+        try:
+            writer.write(wire.encoded(hello))
+            async with asyncio.timeout(wire.GREETING_SECONDS):
+                first = await wire.next_line(reader, wire.FROM_GATEWAY)
+        except TimeoutError:
+            writer.close()
+            raise Refused(f"it has not answered for {wire.GREETING_SECONDS:.0f} s") from None
+        except ChannelError as error:
+            writer.close()
+            raise Refused(f"it is of another version: {error}") from None
+        if isinstance(first, wire.WelcomeLine):
+            return cls(reader, writer, first)
+        writer.close()
+        if isinstance(first, wire.RefusedLine):
+            raise UsageError(first.reason) if first.wrong else Refused(first.reason)
+        return None
+
+    @property
+    def loop(self) -> Self:
+        return self
+
+    @property
+    def commands(self) -> Sequence[wire.CommandLine]:
+        return self.welcome.commands
+
+    @property
+    def foreign(self) -> str:
+        """The version of the gateway, where it is not that of this program."""
+        return self.welcome.version if self.welcome.version != __version__ else ""
+
+    async def run(self) -> None:
+        """Carry messages and events until the connection ends."""
+        sending = asyncio.create_task(self._send_messages())
+        try:
+            while (line := await wire.next_line(self._reader, wire.FROM_GATEWAY)) is not None:
+                match line:
+                    case wire.EventLine():
+                        message = OutboundMessage(TERMINAL, line.event, line.turn, line.seq)
+                        await self.bus.publish_outbound(message)
+                    case wire.AnswerLine() if (waiting := self._answers.pop(line.number, None)) is not None:
+                        if not waiting.done():
+                            waiting.set_result(line)
+                    case wire.LeavingLine():
+                        return
+        except ChannelError:
+            return  # a gateway that says what is none of the protocol is as good as gone
+        finally:
+            sending.cancel()
+            self.close()
+
+    def close(self) -> None:
+        """End the connection; whoever waits for an answer hears that none comes."""
+        self._over = True
+        self._writer.close()
+        answers, self._answers = self._answers, {}
+        for waiting in answers.values():
+            if not waiting.done():
+                waiting.set_exception(TemporaryError(_GONE))
+                waiting.exception()  # whoever was cancelled meanwhile does not look
+
+    async def process(self, message: InboundMessage) -> TurnFinished:
+        """Serve one message and return the end of the turn that read it. Cancelling the caller cancels the turn."""
+        number = next(self._numbers)
+        try:
+            answer = await self._ask(_say(message, number))
+        except asyncio.CancelledError:
+            self._write(wire.CancelLine(number))
+            raise
+        except TemporaryError as error:
+            return TurnFinished("failed", "", error=str(error), temporary=True)
+        return answer.finished or TurnFinished("failed", "", error=_GONE, temporary=True)
+
+    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - one alone
+        return (await self._ask(wire.WithdrawLine(next(self._numbers), last))).texts
+
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002
+        return "".join((await self._ask(wire.ApproveLine(next(self._numbers), key, choice, text))).texts)
+
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:  # noqa: ARG002
+        return "".join((await self._ask(wire.ChooseLine(next(self._numbers), key, number))).texts)
+
+    async def state(self, session_key: str) -> ChatState:  # noqa: ARG002
+        return (await self._ask(wire.StateLine(next(self._numbers)))).state or self.welcome.state
+
+    async def locate(self, file: Path) -> str:
+        """The path by which the tools of the gateway reach a file. Raises `NanobotError` and `OSError`."""
+        place = await asyncio.to_thread(file.resolve)
+        return "".join((await self._ask(wire.LocateLine(next(self._numbers), str(place)))).texts)
+
+    async def _ask(self, line: wire.AskingLine) -> wire.AnswerLine:
+        if self._over:
+            raise TemporaryError(_GONE)
+        waiting: asyncio.Future[wire.AnswerLine] = asyncio.get_running_loop().create_future()
+        self._answers[line.number] = waiting
+        self._write(line)
+        return (await waiting).judged()
+
+    async def _send_messages(self) -> None:
+        while True:
+            self._write(_say(await self.bus.consume_inbound()))
+
+    def _write(self, line: wire.SocketLine) -> None:
+        if not self._writer.transport.is_closing():
+            self._writer.write(wire.encoded(line))
+
+
+def _say(message: InboundMessage, number: int = 0) -> wire.SayLine:
+    return wire.SayLine(
+        message.id, message.content, message.media, message.context, revisable=message.revisable, number=number
+    )

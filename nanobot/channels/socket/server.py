@@ -1,0 +1,209 @@
+"""The gateway's side: terminals that joined it, each a conversation of its own with the one agent.
+
+Each terminal has an address of its own, `terminal:local:1` and on, as long as it is there; `terminal:local` points at
+the session that a terminal had last. Nobody waits for a terminal: one that does not read is left.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from loguru import logger
+
+from nanobot import __version__
+from nanobot.bus.events import TERMINAL, Address, OutboundMessage, TurnFinished
+from nanobot.channels.base import Agent
+from nanobot.channels.socket import wire
+from nanobot.channels.socket.terminals import PERSON, JoinedTerminal, SessionMirror, said
+from nanobot.config.paths import Paths
+from nanobot.errors import ChannelError, NanobotError, UsageError
+from nanobot.session.store import SessionInfo
+
+#: Terminals at the same time.
+MOST_TERMINALS = 32
+#: From a file to the path by which the tools reach it, empty where none does. Raises `NanobotError` and `OSError`.
+Locate = Callable[[Path], Awaitable[str]]
+
+
+class GatewaySocket:
+    """Serves terminals while `run` runs.
+
+    `attended` are the conversations in which somebody can be asked; each terminal in which somebody talks adds itself.
+    `reports` prints what comes of jobs while somebody sits there.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        paths: Paths,
+        locate: Locate,
+        attended: set[str],
+        reports: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._agent = agent
+        self._path = paths.socket
+        self._config = paths.config
+        self._locate = locate
+        self._attended = attended
+        self._reports = reports
+        self._printing: asyncio.Task[None] | None = None
+        self._joined: dict[str, JoinedTerminal] = {}
+        self._mirror = SessionMirror(agent.loop, self._joined)
+
+    @property
+    def talking(self) -> bool:
+        """Whether somebody sits at a terminal that joined."""
+        return any(not one.asks for one in self._joined.values())
+
+    async def run(self) -> None:
+        """Listen until cancelled. Where that cannot be, the log says why, and terminals work alone as before."""
+        try:
+            server = await wire.listen(self._path, self._serve)
+        except OSError as error:
+            logger.warning("no terminal can join: {} cannot be made: {}", self._path, error)
+            return
+        events = self._agent.bus.subscribe(TERMINAL.channel)
+        self._agent.bus.watch(self._mirror.see)
+        try:
+            async with server:
+                async for message in events:
+                    self._tell(message)
+        finally:
+            self._agent.bus.unwatch(self._mirror.see)
+            self._path.unlink(missing_ok=True)
+            for one in self._joined.values():
+                one.send(wire.LeavingLine())
+                one.writer.close()
+
+    def _tell(self, message: OutboundMessage) -> None:
+        """An event of one terminal, or one for whoever sits at a terminal."""
+        here = self._joined.get(message.address.key)
+        for one in [here] if here is not None else self._joined.values() if message.address == TERMINAL else ():
+            if one is here or not one.asks:
+                one.send(wire.event_line(message))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its first line to its end."""
+        try:
+            if not wire.same_user(writer.get_extra_info("socket")):
+                logger.warning("a process of another user wanted to join as a terminal and was left")
+                return
+            async with asyncio.timeout(wire.GREETING_SECONDS):
+                hello = await wire.next_line(reader, wire.FROM_TERMINAL)
+            if not isinstance(hello, wire.HelloLine):
+                return
+            async with self._place(hello, writer) as terminal:
+                await self._listen(terminal, reader)
+        except NanobotError as error:
+            logger.info("a terminal was left: {}", error)
+            with suppress(OSError):
+                writer.write(wire.encoded(wire.RefusedLine(str(error), isinstance(error, UsageError))))
+        except (TimeoutError, OSError) as error:
+            logger.info("a terminal was left: {}", str(error) or "it said nothing")
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def _place(self, hello: wire.HelloLine, writer: asyncio.StreamWriter) -> AsyncIterator[JoinedTerminal]:
+        """A place for a terminal; afterwards what runs in it is stopped, and the place is free.
+
+        Raises `NanobotError` where it is not served.
+        """
+        if hello.protocol != wire.PROTOCOL:
+            raise ChannelError(f"it is nanobot {__version__} and speaks another protocol")
+        if hello.config != str(self._config):
+            raise ChannelError(f"it runs with another configuration, {self._config}")
+        places = (Address(TERMINAL.channel, TERMINAL.chat, str(number)) for number in range(1, MOST_TERMINALS + 1))
+        address = next((one for one in places if one.key not in self._joined), None)
+        if address is None:
+            raise ChannelError(f"{MOST_TERMINALS} terminals have joined it already")
+        terminal = self._joined[address.key] = JoinedTerminal(address, writer, hello.asks)
+        try:
+            await self._welcome(terminal, hello)
+            if not hello.asks:
+                self._attended.add(terminal.key)
+                if self._reports is not None and self._printing is None:
+                    self._printing = asyncio.ensure_future(self._reports())
+            yield terminal
+        finally:
+            del self._joined[terminal.key]
+            self._attended.discard(terminal.key)
+            if self._printing is not None and not self.talking:
+                self._printing.cancel()
+                self._printing = None
+            await asyncio.shield(self._leave(terminal))
+
+    async def _welcome(self, terminal: JoinedTerminal, hello: wire.HelloLine) -> None:
+        loop, store = self._agent.loop, self._agent.sessions
+        session = await store.open(TERMINAL.key, hello.resume, go_on=hello.go_on)
+        await store.resume(terminal.key, session.id)
+        if hello.model:
+            await loop.set_model(terminal.key, hello.model)
+        info = loop.provider(terminal.key)
+        why = info.chosen_because if not hello.model else ""
+        recap = await loop.recap(session.id) if session.messages and not hello.asks else ""
+        commands = tuple(wire.CommandLine(one.name, one.summary) for one in self._agent.commands)
+        state = await loop.state(terminal.key)
+        terminal.session = session.id
+        terminal.send(wire.WelcomeLine(wire.PROTOCOL, __version__, state, info.model, why, recap, commands))
+
+    async def _leave(self, terminal: JoinedTerminal) -> None:
+        """Nobody sits there any more."""
+        for work in terminal.works.values():
+            work.cancel()
+        with suppress(NanobotError):
+            await self._agent.loop.leave(terminal.key)
+            await self._point(await self._agent.sessions.current(terminal.key))
+
+    async def _point(self, session: SessionInfo) -> None:
+        """Let the session be the one with which the next terminal goes on."""
+        await self._agent.sessions.resume(TERMINAL.key, session.id)
+
+    async def _listen(self, terminal: JoinedTerminal, reader: asyncio.StreamReader) -> None:
+        while (line := await wire.next_line(reader, wire.FROM_TERMINAL)) is not None:
+            match line:
+                case wire.HelloLine():
+                    raise ChannelError("a terminal said hello twice")
+                case wire.CancelLine():
+                    if line.number in terminal.works:
+                        terminal.works[line.number].cancel()
+                case wire.SayLine(number=0):
+                    await self._agent.bus.publish_inbound(said(terminal, line))
+                case _:
+                    self._begin(terminal, line)
+
+    def _begin(self, terminal: JoinedTerminal, line: wire.AskingLine) -> None:
+        """Work on a line that wants an answer, beside the others."""
+        work = asyncio.ensure_future(self._work(terminal, line))
+        terminal.works[line.number] = work
+        work.add_done_callback(lambda _: terminal.works.pop(line.number, None))
+
+    async def _work(self, terminal: JoinedTerminal, line: wire.AskingLine) -> None:
+        try:
+            terminal.send(await self._answer(terminal, line))
+        except NanobotError as error:
+            terminal.send(wire.failed(line.number, error))
+        except OSError as error:
+            terminal.send(wire.AnswerLine(line.number, error=f"{error.strerror or error}.", kind="disk"))
+
+    async def _answer(self, terminal: JoinedTerminal, line: wire.AskingLine) -> wire.AnswerLine:
+        loop, key = self._agent.loop, terminal.key
+        match line:
+            case wire.SayLine():
+                finished: TurnFinished = await loop.process(said(terminal, line))
+                return wire.AnswerLine(line.number, finished=finished)
+            case wire.WithdrawLine():
+                return wire.AnswerLine(line.number, await loop.withdraw(key, last=line.last))
+            case wire.ApproveLine():
+                return wire.AnswerLine(line.number, (await loop.approve(key, line.id, line.choice, line.text),))
+            case wire.ChooseLine():
+                return wire.AnswerLine(line.number, (await loop.choose(key, line.id, line.choice, PERSON),))
+            case wire.LocateLine():
+                return wire.AnswerLine(line.number, (await self._locate(Path(line.path)),))
+            case _:
+                state = await loop.state(key)
+                if state.session != terminal.session:
+                    terminal.session = state.session
+                    await self._point(await self._agent.sessions.current(key))
+                return wire.AnswerLine(line.number, state=state)

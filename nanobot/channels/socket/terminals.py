@@ -1,0 +1,161 @@
+"""The terminals that joined a gateway, and what is shown in them of other chats and of jobs."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from loguru import logger
+from msgspec import Struct, field
+
+from nanobot.bus.events import (
+    Address,
+    ApprovalAsked,
+    ApprovalClosed,
+    InboundMessage,
+    Notice,
+    OutboundMessage,
+    QuestionAsked,
+    QuestionClosed,
+    Sender,
+    StepStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.base import AgentTurns
+from nanobot.channels.socket import wire
+from nanobot.session.ledger import OutboxItem
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+PERSON = Sender("local", role="owner")
+#: Bytes that may wait for a terminal that does not read.
+MOST_WAITING = 64_000_000
+#: Characters of a message that are shown.
+_SHOWN = 400
+
+
+class JoinedTerminal(Struct, eq=False):
+    """One connection. `session` is the one that its conversation is in; `asks`: it has one question and leaves."""
+
+    address: Address
+    writer: asyncio.StreamWriter
+    asks: bool = False
+    session: str = ""
+    works: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.address.key
+
+    def send(self, line: wire.SocketLine) -> None:
+        """Hand a line over. Whoever does not read for long loses the connection."""
+        transport = self.writer.transport
+        if transport.is_closing():
+            return
+        self.writer.write(wire.encoded(line))
+        if transport.get_write_buffer_size() > MOST_WAITING:
+            logger.warning("a terminal has not read for {:,} bytes and is left", MOST_WAITING)
+            transport.abort()
+
+
+class SessionMirror:
+    """Sees every event of the agent (`see`) and shows those of the terminals' sessions that come from elsewhere."""
+
+    def __init__(self, loop: AgentTurns, joined: Mapping[str, JoinedTerminal]) -> None:
+        self._loop = loop
+        self._joined = joined
+        self._begun: dict[str, OutboundMessage] = {}  # turns of which nothing but the begin is known
+        self._followed: dict[str, tuple[JoinedTerminal, ...]] = {}
+
+    def see(self, message: OutboundMessage) -> None:
+        """Take an event in. At the first step of a turn it is known which session it is in."""
+        event, turn = message.event, message.turn
+        if not turn or not self._joined:
+            return
+        if isinstance(event, TurnStarted):
+            self._begun[turn] = message
+        elif turn in self._begun and isinstance(event, StepStarted):
+            self._follow(message, self._begun.pop(turn))
+        if isinstance(event, TurnFinished):
+            self._begun.pop(turn, None)
+        shown = self._followed.pop(turn, ()) if isinstance(event, TurnFinished) else self._followed.get(turn, ())
+        for terminal in shown:
+            self._show(terminal, message)
+
+    def _follow(self, message: OutboundMessage, begin: OutboundMessage) -> None:
+        serving = self._loop.serving(message.address.key)
+        if serving is None:
+            return
+        said, session = serving
+        others = tuple(
+            one for one in self._joined.values() if one.session == session and one.key != message.address.key
+        )
+        if not others:
+            return
+        self._followed[message.turn] = others
+        words = shorten(squeeze(strip_unsafe(said.content)), _SHOWN)
+        where = "another terminal" if said.address.channel == "terminal" else said.address.channel.capitalize()
+        for terminal in others:
+            terminal.send(wire.event_line(begin))
+            self._show(terminal, OutboundMessage(begin.address, Notice(f"On {where}: {words}"), message.turn))
+
+    @staticmethod
+    def _show(terminal: JoinedTerminal, message: OutboundMessage) -> None:
+        match message.event:
+            case ApprovalAsked() | QuestionAsked():
+                notice = Notice(f"A question waits for its answer on {message.address.channel.capitalize()}.")
+                terminal.send(wire.event_line(OutboundMessage(message.address, notice, message.turn)))
+            case ApprovalClosed() | QuestionClosed():
+                return
+            case _:
+                terminal.send(wire.event_line(message))
+
+
+def said(terminal: JoinedTerminal, line: wire.SayLine) -> InboundMessage:
+    return InboundMessage(
+        terminal.address,
+        PERSON,
+        line.content,
+        line.media,
+        line.id,
+        line.context,
+        direct=True,
+        revisable=line.revisable,
+    )
+
+
+class JobReports(Protocol):
+    """What brings the results of jobs to people, as `agent.scheduler.Reports` says."""
+
+    async def sender(self, person: str) -> Sender | None: ...
+
+    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]: ...
+
+    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]: ...
+
+    def wake(self) -> None: ...
+
+
+class SeatedReports:
+    """Brings what comes of the terminal's jobs to a terminal that joined, and elsewhere while nobody sits at one."""
+
+    def __init__(self, here: JobReports, elsewhere: JobReports, seated: Callable[[], bool]) -> None:
+        self._here = here
+        self._elsewhere = elsewhere
+        self._seated = seated
+
+    async def sender(self, person: str) -> Sender | None:
+        return await self._elsewhere.sender(person)
+
+    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
+        return await self._place.line(address, key, text)
+
+    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
+        return await self._place.answer(message, finished)
+
+    def wake(self) -> None:
+        self._here.wake()
+        self._elsewhere.wake()
+
+    @property
+    def _place(self) -> JobReports:
+        return self._here if self._seated() else self._elsewhere

@@ -1,0 +1,280 @@
+"""What a terminal and a gateway say to each other over a Unix socket: one JSON object a line, each of a known form.
+
+Only processes of the same user of this machine are heard, and they are the owner. A line is bounded; one that is
+longer, or no line of this form, ends its connection and nothing else.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
+
+from nanobot.bus.events import ChatState, Event, OutboundMessage, ToolFinished, TurnFinished
+from nanobot.errors import ChannelError, NanobotError, QuestionOver, TemporaryError, UsageError
+from nanobot.messages import Media
+
+T = TypeVar("T")
+
+#: The form of the lines. A terminal and a gateway that speak different ones do not talk.
+PROTOCOL = 1
+#: Most bytes of a line.
+MOST_BYTES = 16_000_000
+#: Most characters of the result of a tool that a terminal is given, to be unfolded.
+RESULT_CHARS = 100_000
+#: Seconds for a first line, which both sides send at once.
+GREETING_SECONDS = 5.0
+#: Bytes that the name of a socket may not reach, and where a folder has a short name.
+_LONGEST_NAME, _DESCRIPTORS = 104, Path("/proc/self/fd")
+#: macOS tells who is on the other side in a `struct xucred` under these names (unix(4)).
+_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED = 0, 1, "Iih16I"
+
+
+class SocketLine(Struct, frozen=True, tag_field="type", tag=lambda name: name.removesuffix("Line").lower()):
+    """A line of either side."""
+
+
+class HelloLine(SocketLine, frozen=True):
+    """The first line of a terminal. It goes on with the session `resume`, with the last one, or begins a fresh one.
+
+    `asks`: it asks one question and leaves. `model` is to answer instead of the gateway's. `config` is the file that
+    its person means.
+    """
+
+    protocol: int
+    version: str
+    config: str
+    resume: str = ""
+    go_on: bool = False
+    asks: bool = False
+    model: str = ""
+
+
+class SayLine(SocketLine, frozen=True):
+    """A message of the person. One with a `number` is answered with the end of the turn that read it."""
+
+    id: str
+    content: str
+    media: tuple[Media, ...] = ()
+    context: str = ""
+    revisable: bool = False
+    number: int = 0
+
+
+class CancelLine(SocketLine, frozen=True):
+    """Nobody waits any more for the answer `number`: its turn ends."""
+
+    number: int
+
+
+class WithdrawLine(SocketLine, frozen=True):
+    """Take back what no turn has read yet, or the `last` of it."""
+
+    number: int
+    last: bool = False
+
+
+class ApproveLine(SocketLine, frozen=True):
+    """The owner's answer to a question about a call."""
+
+    number: int
+    id: str
+    choice: str
+    text: str = ""
+
+
+class ChooseLine(SocketLine, frozen=True):
+    """The person's answer to a question of the model: its `choice`, from 1."""
+
+    number: int
+    id: str
+    choice: int
+
+
+class StateLine(SocketLine, frozen=True):
+    """What is to be told of this conversation beside its turns?"""
+
+    number: int
+
+
+class LocateLine(SocketLine, frozen=True):
+    """Where do the tools for files reach this file? It is copied to them where they do not."""
+
+    number: int
+    path: str
+
+
+class CommandLine(Struct, frozen=True):
+    """A slash command as a completion list shows it."""
+
+    name: str
+    summary: str
+
+
+class WelcomeLine(SocketLine, frozen=True):
+    """The first line of a gateway.
+
+    `recap` is how the session ended that is gone on with, `why` tells for what reason it has this model.
+    """
+
+    protocol: int
+    version: str
+    state: ChatState
+    model: str
+    why: str = ""
+    recap: str = ""
+    commands: tuple[CommandLine, ...] = ()
+
+
+class RefusedLine(SocketLine, frozen=True):
+    """The gateway does not serve this terminal. `wrong`: what was asked for is wrong, and not only now."""
+
+    reason: str
+    wrong: bool = False
+
+
+class EventLine(SocketLine, frozen=True):
+    """Something has happened in the conversation."""
+
+    event: Event
+    turn: str = ""
+    seq: int = 0
+
+
+class AnswerLine(SocketLine, frozen=True):
+    """The answer to the line with this `number`: what it asks for, or an `error` of a kind."""
+
+    number: int
+    texts: tuple[str, ...] = ()
+    state: ChatState | None = None
+    finished: TurnFinished | None = None
+    error: str = ""
+    kind: Literal["", "usage", "over", "temporary", "disk"] = ""
+
+    def judged(self) -> "AnswerLine":
+        """Itself. Raises the error that it carries: a `NanobotError`, or `OSError` where a file cannot be read."""
+        if not self.error:
+            return self
+        if self.kind == "disk":
+            raise OSError(0, self.error.removesuffix("."))
+        kinds = {"usage": UsageError, "over": QuestionOver, "temporary": TemporaryError}
+        raise kinds.get(self.kind, NanobotError)(self.error)
+
+
+class LeavingLine(SocketLine, frozen=True):
+    """The gateway ends."""
+
+
+AskingLine = SayLine | WithdrawLine | ApproveLine | ChooseLine | StateLine | LocateLine
+TerminalLine = HelloLine | CancelLine | AskingLine
+GatewayLine = WelcomeLine | RefusedLine | EventLine | AnswerLine | LeavingLine
+FROM_TERMINAL = json.Decoder(TerminalLine)
+FROM_GATEWAY = json.Decoder(GatewayLine)
+_ENCODER = json.Encoder()
+
+
+def failed(number: int, error: NanobotError) -> AnswerLine:
+    """The answer that tells of an error."""
+    kind: Literal["", "usage", "over", "temporary"] = ""
+    if isinstance(error, UsageError):
+        kind = "over" if isinstance(error, QuestionOver) else "usage"
+    elif isinstance(error, TemporaryError):
+        kind = "temporary"
+    return AnswerLine(number, error=str(error), kind=kind)
+
+
+def event_line(message: OutboundMessage) -> EventLine:
+    """An event as it is sent: the result of a tool without what only the log and the model need."""
+    event = message.event
+    if isinstance(event, ToolFinished):
+        result = event.result
+        short = replace(result, text=result.text[:RESULT_CHARS], extras={}, media=(), sources=())
+        event = replace(event, result=short)
+    return EventLine(event, message.turn, message.seq)
+
+
+def encoded(line: SocketLine) -> bytes:
+    return _ENCODER.encode(line) + b"\n"
+
+
+async def next_line(reader: asyncio.StreamReader, decoder: "json.Decoder[T]") -> T | None:
+    """The next line; None at the end of the connection. Raises `ChannelError` for what is no such line."""
+    try:
+        data = await reader.readuntil(b"\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    except asyncio.LimitOverrunError:
+        raise ChannelError(f"a line is longer than {MOST_BYTES:,} bytes") from None
+    try:
+        return decoder.decode(data)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise ChannelError(f"a line is none of this protocol ({error})") from None
+
+
+async def listen(
+    path: Path, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> asyncio.Server:
+    """Listen at a path, for this user alone; what an earlier gateway left there goes. Raises `OSError`."""
+    waiting = path.with_name(f"{path.name}.new")  # whoever sees the socket at its path can connect
+    server = await asyncio.start_unix_server(serve, sock=await asyncio.to_thread(_bound, waiting), limit=MOST_BYTES)
+    await asyncio.to_thread(waiting.replace, path)
+    return server
+
+
+def _bound(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(path) as name:
+            made.bind(name)
+        path.chmod(0o600)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+async def connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    """A connection to the gateway at a path; None where none listens, or where it is of another user."""
+    try:
+        with _short(path) as name:
+            reader, writer = await asyncio.open_unix_connection(name, limit=MOST_BYTES)
+    except OSError:
+        return None
+    if same_user(writer.get_extra_info("socket")):
+        return reader, writer
+    writer.close()
+    return None
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name for a path that is no longer than names of sockets may be, where the system has one (unix(7))."""
+    if len(os.fsencode(path)) < _LONGEST_NAME or not _DESCRIPTORS.is_dir():
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield str(_DESCRIPTORS / str(folder) / path.name)
+    finally:
+        os.close(folder)
+
+
+def same_user(connection: socket.socket) -> bool:
+    """Whether the process on the other side is of the user of this one; False where the system does not tell."""
+    try:
+        if sys.platform == "darwin":
+            size = struct.calcsize(_XUCRED)
+            uid = struct.unpack(_XUCRED, connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, size))[1]
+        else:
+            uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+    except (OSError, AttributeError, struct.error):
+        return False
+    return bool(uid == os.getuid())

@@ -1,0 +1,109 @@
+"""`nanobot agent` where a gateway of the same home runs: the conversation is in that gateway."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from nanobot import __version__
+from nanobot.app import Launch, Nanobot
+from nanobot.bus.events import TERMINAL, MessageBus
+from nanobot.channels.base import AgentTurns, CommandSummary
+from nanobot.channels.socket.anywhere import AgentAnywhere
+from nanobot.channels.socket.client import GatewayLink, Refused
+from nanobot.channels.socket.wire import PROTOCOL, HelloLine
+from nanobot.cli.agent_command import Setup, writer_for
+from nanobot.cli.oneshot import UserPrompt, answered
+from nanobot.utils.text import printable
+
+_PROJECT = (
+    "{folder} has instructions of its own ({held}), which a gateway does not read: this conversation is apart from it."
+)
+_REFUSED = "A gateway runs, and this terminal has not joined it: {reason}. The conversation is apart from it."
+_FOREIGN = "The gateway is nanobot {version}, this program is {own}. Start the gateway again to have the same."
+
+
+async def ask_gateway(args: argparse.Namespace, setup: Setup, question: UserPrompt) -> int | None:
+    """Ask one question there; the exit code, or None where no gateway answers it."""
+    link = await _join(args, setup, asks=True)
+    if link is None:
+        return None
+    carrying = asyncio.create_task(link.run())
+    try:
+        writer = writer_for(args, setup.env)
+        writer.started(link.welcome.state.session, link.welcome.model)
+        return await answered(link, question, writer)
+    finally:
+        carrying.cancel()
+        await asyncio.wait({carrying})
+
+
+async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
+    """Talk there until the person leaves; the exit code, or None where no gateway serves this terminal."""
+    link = await _join(args, setup, asks=False)
+    if link is None:
+        return None
+    from nanobot.channels.terminal.look import look_of
+    from nanobot.cli.interactive import Beginning, converse
+
+    async def again(session: str) -> GatewayLink | None:
+        return await GatewayLink.open(setup.paths.socket, _hello(args, setup, session))
+
+    agent = AgentAnywhere(link, again, partial(_alone, args, setup))
+    state, begun = link.welcome.state, bool(link.welcome.state.messages)
+    place = "in the gateway that runs here; --alone talks apart from it"
+    begin = Beginning(link.welcome.model, link.welcome.why, state.title if begun else "", link.welcome.recap, place)
+    look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
+    return await converse(agent, begin, setup.paths, look, agent.locate)
+
+
+async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> GatewayLink | None:
+    """A connection; None where no gateway runs, or where one does not serve this, which is said."""
+    if setup.project is not None:
+        _say(_PROJECT.format(folder=setup.project.folder, held=", ".join(setup.project.holds)))
+        return None
+    try:
+        link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, args.session or "", asks=asks))
+    except Refused as error:
+        _say(_REFUSED.format(reason=error))
+        return None
+    if link is not None and link.foreign:
+        _say(_FOREIGN.format(version=link.foreign, own=__version__))
+    return link
+
+
+def _hello(args: argparse.Namespace, setup: Setup, session: str, *, asks: bool = False) -> HelloLine:
+    go_on = args.go_on and not session
+    return HelloLine(PROTOCOL, __version__, str(setup.paths.config), session, go_on, asks, args.model or "")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(printable(f"nanobot: {text}\n"))
+
+
+class OwnAgent:
+    """The agent in this process, for a terminal whose gateway has ended."""
+
+    def __init__(self, app: Nanobot) -> None:
+        self.bus: MessageBus = app.bus
+        self.loop: AgentTurns = app.loop
+        self.commands: tuple[CommandSummary, ...] = app.commands
+        self._files = app.files
+
+    async def locate(self, file: Path) -> str:
+        return await self._files.locate(file, copy=True)
+
+
+@asynccontextmanager
+async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> AsyncIterator[OwnAgent]:
+    """The agent in this process, in a session."""
+    launch = Launch(args.model or "", env=setup.env)
+    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+        app.loop.runner.approvals.channels.add(TERMINAL.channel)
+        await app.sessions.open(TERMINAL.key, session)
+        async with app.library_kept(), app.keeping_appointments():
+            yield OwnAgent(app)

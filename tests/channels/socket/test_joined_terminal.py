@@ -1,0 +1,107 @@
+"""A terminal that joins a running gateway: what is said in it goes on in Telegram and back, and who else may join."""
+
+import asyncio
+import json
+import re
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.channels.pseudo_terminal import PseudoTerminal
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
+from tests.cli.harness import BOUND, Program
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import TelegramServer
+
+CTRL_D = "\x04"
+
+
+@asynccontextmanager
+async def at_terminal(home: Program, *arguments: str) -> AsyncIterator[PseudoTerminal]:
+    with PseudoTerminal(home.command("agent", *arguments), env=home.env, cwd=home.home, columns=100) as terminal:
+        await terminal.until("❯")
+        yield terminal
+
+
+async def listens(home: Program, gateway: Gateway) -> None:
+    """Wait until terminals can join."""
+    async with asyncio.timeout(BOUND):
+        while not (home.home / "gateway.sock").is_socket():
+            assert gateway.process.returncode is None, gateway.text
+            await asyncio.sleep(0.02)
+
+
+async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("The heron is noted.", "On the phone.", "At the desk.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            assert stat.S_IMODE((home.home / "gateway.sock").stat().st_mode) == 0o600
+            async with at_terminal(home) as terminal:
+                await terminal.until("in the gateway")
+                terminal.press("remember the heron\r")
+                await terminal.until("The heron is noted.")
+                terminal.press("/sessions\r")
+                await terminal.until(re.compile(r"remember the heron \(2 messages"))
+                session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
+                ada.say(f"/resume {session}")
+                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+                ada.say("and from here?")
+                await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
+                await terminal.until("On Telegram: and from here?")
+                await terminal.until("On the phone.")
+                terminal.press("and here again?\r")
+                await terminal.until("At the desk.")
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
+            told = json.dumps(llm.requests[-1].body["messages"])
+            assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
+
+
+async def test_a_question_from_the_command_line_is_answered_by_the_gateway_that_runs(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("Four.", "Five.") as llm:
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            first = await home.run("agent", "--debug", "-m", "two and two?", "--json")
+            assert (first.code, first.lines[0]["text"]) == (0, "Four."), first.err
+            assert "turn begins" not in first.err
+            again = ("-r", str(first.lines[0]["session"]), "--alone")
+            alone = await home.run("agent", "--debug", "-m", "and three?", "--json", *again)
+            assert (alone.code, alone.lines[0]["text"]) == (0, "Five."), alone.err
+            assert "turn begins" in alone.err
+            assert "two and two?" in json.dumps(llm.requests[-1].body)
+            wrong = await home.run("agent", "-m", "x", "-r", "nosuch")
+            assert wrong.code == 2
+            assert "no session 'nosuch'" in wrong.err
+            command = await home.run("agent", "-m", "/sessions")
+            assert "two and two?" in command.out
+
+
+async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_again(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("First.", "Second.", "Third.") as llm:
+        home = configured(tmp_path, telegram, llm)
+        gateway = await start(home)
+        try:
+            await listens(home, gateway)
+            async with at_terminal(home) as terminal:
+                terminal.press("one\r")
+                await terminal.until("First.")
+                await gateway.stop()
+                await terminal.until("The gateway has ended.")
+                terminal.press("two\r")
+                await terminal.until("goes on alone")
+                await terminal.until("Second.")
+                gateway = await start(home)
+                await terminal.until("has joined it")
+                terminal.press("three\r")
+                await terminal.until("Third.")
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
+            told = json.dumps(llm.requests[-1].body["messages"])
+            assert told.index("First.") < told.index("Second.") < told.index("three")
+            await gateway.stop()
+        finally:
+            await gateway.kill()
