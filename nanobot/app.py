@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from nanobot.agent.tools.files.offered import FileTools
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
+from nanobot.bus.alarms import Trouble
 from nanobot.bus.events import TERMINAL, MessageBus, Sender
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
@@ -28,6 +29,7 @@ from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
+from nanobot.utils.host import zone_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -241,12 +243,31 @@ class Nanobot:
     @asynccontextmanager
     async def library_kept(self) -> AsyncIterator[None]:
         """Keep the index of what can be found again up to date meanwhile."""
-        keeping = asyncio.create_task(self._shared.library.keep(self._shared.paths.config, self._shared.env))
-        try:
+        async with _meanwhile(self._shared.library.keep(self._shared.paths.config, self._shared.env)):
             yield
-        finally:
-            keeping.cancel()
-            await asyncio.wait({keeping})
+
+    @asynccontextmanager
+    async def backups_made(self) -> AsyncIterator[None]:
+        """Have a backup made each night meanwhile, where the configuration wants it."""
+        if not self.config.backup.nightly:
+            yield
+            return
+        from nanobot.upkeep.nightly import NightlyBackups, backup_folder
+
+        shared, zone = self._shared, zone_of(self.config.agents.defaults.timezone, self._shared.env)
+        named = ("--config", str(shared.paths.config)) if shared.paths.config_named else ()
+        nightly = NightlyBackups(
+            backup_folder(self.config.backup, shared.paths), named, shared.env, zone, self._backed_up
+        )
+        async with _meanwhile(nightly.run()):
+            yield
+
+    def _backed_up(self, why: str) -> None:
+        if why:
+            advice = "`nanobot backup` shows what is wrong."
+            self._shared.alarms.failed(Trouble("backup", "The nightly backup", why, advice))
+        else:
+            self._shared.alarms.well("backup")
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""
@@ -260,6 +281,17 @@ class Nanobot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+@asynccontextmanager
+async def _meanwhile(work: Coroutine[object, None, None]) -> AsyncIterator[None]:
+    """Do something beside what is done here, and end it then."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def prepare() -> None:

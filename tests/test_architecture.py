@@ -44,6 +44,7 @@ FLOORS = {
     "schedule": 4,
     "skills": 4,
     "watch": 4,
+    "upkeep": 4,
     "agent.tools": 5,
     "cluster": 5,  # many processes on one ledger: it stands on `session`, and the channels stand on it
     "command": 5,

@@ -109,6 +109,53 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     _print_options(parser)
 
 
+def no_options(_parser: argparse.ArgumentParser) -> None:
+    """It needs none."""
+
+
+def gateway_options(parser: argparse.ArgumentParser) -> None:
+    """The service."""
+    parser.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
+    roles, about = ("all", "poller", "worker"), "take messages in, answer them, or both (default); see gateway.ledger"
+    parser.add_argument("--role", choices=roles, help=about)
+
+
+def replay_options(parser: argparse.ArgumentParser) -> None:
+    """A recorded turn."""
+    parser.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
+
+
+def permissions_options(parser: argparse.ArgumentParser) -> None:
+    """What is allowed for good."""
+    parser.add_argument("action", nargs="?", choices=("list", "remove"), default="list", help="what to do")
+    parser.add_argument("id", nargs="?", default="", help="what to take back: an id of the list, or all")
+
+
+def people_options(parser: argparse.ArgumentParser) -> None:
+    """Who may talk."""
+    _words(parser, "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody")
+
+
+def schedule_options(parser: argparse.ArgumentParser) -> None:
+    """What comes at set times."""
+    _words(
+        parser,
+        "list; add WHEN WHAT; do WHEN TASK; pause, resume, run or remove a NUMBER; quiet 22-7; nothing: list",
+    )
+
+
+def watch_options(parser: argparse.ArgumentParser) -> None:
+    """What is watched."""
+    _words(
+        parser,
+        "list; add WHAT [§ PART] [every …]; pause, resume, run or remove a NUMBER; history; nothing: list",
+    )
+
+
+def _words(parser: argparse.ArgumentParser, forms: str) -> None:
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)
+
+
 def demo_options(parser: argparse.ArgumentParser) -> None:
     """A look at what nanobot does."""
     add = parser.add_argument
@@ -135,3 +182,19 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 def doctor_options(parser: argparse.ArgumentParser) -> None:
     """What `nanobot doctor` takes."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def backup_options(parser: argparse.ArgumentParser) -> None:
+    """A backup, by hand or of a night."""
+    add = parser.add_argument
+    add("target", nargs="?", default="", metavar="PLACE", help="a new file, or a folder (default: backups in the home)")
+    add("--list", action="store_true", help="show the backups that there are")
+    add("--nightly", action="store_true", help="make that of a night, as a gateway does; the oldest ones go")
+
+
+def restore_options(parser: argparse.ArgumentParser) -> None:
+    """Taking a backup back."""
+    parser.add_argument(
+        "file", nargs="?", default="", metavar="FILE", help="the backup (default: shows which there are)"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")

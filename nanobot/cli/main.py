@@ -62,12 +62,26 @@ def _left(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     args = parse(arguments)
     _start_lean()
+    _finish_restore(args)
     run = _command(args.command)
     # What was imported stays until the end: no collection looks at it again, not even the last ones, which were a fifth
     # of the CPU time of a question.
     gc.freeze()
     gc.enable()
     return run(args)
+
+
+def _finish_restore(args: Namespace) -> None:
+    """Go on with a restore that was broken off, before anything else looks at the home."""
+    from nanobot.config.paths import Paths
+
+    home = Paths.resolve(os.environ, args.config).home
+    if (home / ".restore").exists() and args.command != "restore":
+        from nanobot.session.lock import home_lock
+        from nanobot.upkeep.restoring import finish
+
+        with home_lock(home):
+            finish(home)
 
 
 def _start_lean() -> None:
@@ -145,6 +159,10 @@ def _looked_after(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.commands.mcp import run_mcp
 
             return run_mcp
+        case "backup" | "restore":
+            from nanobot.cli.care.backup import run_backup, run_restore
+
+            return run_backup if name == "backup" else run_restore
         case _:
             from nanobot.cli.care.status import run_status
 

@@ -2,8 +2,8 @@
 
 import argparse
 import signal
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, NoReturn
 
 from nanobot import __version__
 from nanobot.cli import actions
@@ -31,27 +31,48 @@ examples:
 
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
-_SPENT = "show what was spent, by what, and what of the budget that is"
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
 _WITH_VALUE = frozenset(
     "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
 )
 
 
-#: The commands that take words of people: what each is for, and its words.
-_KEPT = {
-    "people": (
-        "show who may talk on Telegram and what each may do, or change it",
-        "grant WHO files, take WHO files, remove WHO, or invite [user|guest]; nothing: everybody",
+class _Options(NamedTuple):
+    """A command: what it is for, and who gives it its options."""
+
+    about: str
+    options: Callable[[argparse.ArgumentParser], None]
+
+
+class _Actions(NamedTuple):
+    """A command with actions of its own, such as `nanobot mcp add`."""
+
+    about: str
+    actions: Callable[[actions.Actions], None]
+
+
+_COMMANDS: Mapping[str, _Options | _Actions] = {
+    "gateway": _Options("answer on Telegram until stopped", actions.gateway_options),
+    "demo": _Options(
+        "see what nanobot does on a small web of its own: no key, no network, nothing kept", actions.demo_options
     ),
-    "schedule": (
-        "show what comes at set times, add or change it",
-        "list; add WHEN WHAT; do WHEN TASK; pause, resume, run or remove a NUMBER; quiet 22-7; nothing: list",
+    "replay": _Options("repeat a recorded turn without a network", actions.replay_options),
+    "status": _Options("show version, configuration, model, tools and sessions", actions.no_options),
+    "doctor": _Options(
+        "try everything that nanobot needs, and say what is wrong and what to do (exit code 1: warnings, 2: faults)",
+        actions.doctor_options,
     ),
-    "watch": (
-        "show what is watched and tells when it changes, add or change it",
-        "list; add WHAT [§ PART] [every …]; pause, resume, run or remove a NUMBER; history; nothing: list",
-    ),
+    "permissions": _Options("show what you have allowed for good, or take it back", actions.permissions_options),
+    "usage": _Options("show what was spent, by what, and what of the budget that is", actions.usage_options),
+    "people": _Options("show who may talk on Telegram and what each may do, or change it", actions.people_options),
+    "schedule": _Options("show what comes at set times, add or change it", actions.schedule_options),
+    "watch": _Options("show what is watched and tells when it changes, add or change it", actions.watch_options),
+    "backup": _Options("write all that nanobot keeps into one file", actions.backup_options),
+    "restore": _Options("put a backup in the place of what is here; that is set aside", actions.restore_options),
+    "mcp": _Actions("show, add, remove and try MCP servers", actions.mcp_actions),
+    "library": _Actions("show, add, remove and read folders of your documents", actions.library_actions),
+    "skill": _Actions("show, begin and check skills", actions.skill_actions),
+    "config": _Actions("look at the configuration", actions.config_actions),
 }
 
 
@@ -72,45 +93,13 @@ def build_parser() -> argparse.ArgumentParser:
     about = "talk, or ask one question (the default)"
     agent = commands.add_parser("agent", help=about, parents=[common], epilog=_EPILOG, formatter_class=shape)
     actions.agent_options(agent)
-    serve = "answer on Telegram until stopped"
-    gateway = commands.add_parser("gateway", help=serve, description=serve, parents=[common])
-    gateway.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
-    roles, about = ("all", "poller", "worker"), "take messages in, answer them, or both (default); see gateway.ledger"
-    gateway.add_argument("--role", choices=roles, help=about)
-    shown = "see what nanobot does on a small web of its own: no key, no network, nothing kept"
-    demo = commands.add_parser("demo", help=shown, description=f"{shown[0].upper()}{shown[1:]}.", parents=[common])
-    actions.demo_options(demo)
-    again = "repeat a recorded turn without a network"
-    replay = commands.add_parser("replay", help=again, description=again, parents=[common])
-    replay.add_argument("file", metavar="FILE", help="what `nanobot agent --record FILE` wrote")
-    status = "show version, configuration, model, tools and sessions"
-    commands.add_parser("status", help=status, description=status, parents=[common])
-    well = "try everything that nanobot needs, and say what is wrong and what to do (exit code 1: warnings, 2: faults)"
-    actions.doctor_options(commands.add_parser("doctor", help=well, description=well, parents=[common]))
-    good = "show what you have allowed for good, or take it back"
-    allowed = commands.add_parser(
-        "permissions", help=good, description=f"{good[0].upper()}{good[1:]}.", parents=[common]
-    )
-    allowed.add_argument("action", nargs="?", choices=("list", "remove"), default="list", help="what to do")
-    allowed.add_argument("id", nargs="?", default="", help="what to take back: an id of the list, or all")
-    actions.usage_options(commands.add_parser("usage", help=_SPENT, description=_SPENT, parents=[common]))
-    for name, (about, forms) in _KEPT.items():
-        kept = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", parents=[common])
-        kept.add_argument("words", nargs="*", metavar="WORDS", help=forms)
-    servers = "show, add, remove and try MCP servers"
-    mcp = commands.add_parser("mcp", help=servers, description=f"{servers[0].upper()}{servers[1:]}.", parents=[common])
-    actions.mcp_actions(mcp.add_subparsers(dest="mcp_action", metavar="ACTION", required=True))
-    shelf = "show, add, remove and read folders of your documents"
-    library = commands.add_parser(
-        "library", help=shelf, description=f"{shelf[0].upper()}{shelf[1:]}.", parents=[common]
-    )
-    actions.library_actions(library.add_subparsers(dest="library_action", metavar="ACTION", required=True))
-    known = "show, begin and check skills"
-    skill = commands.add_parser("skill", help=known, description=f"{known[0].upper()}{known[1:]}.", parents=[common])
-    actions.skill_actions(skill.add_subparsers(dest="skill_action", metavar="ACTION", required=True))
-    look = "look at the configuration"
-    config = commands.add_parser("config", help=look, description=f"{look[0].upper()}{look[1:]}.", parents=[common])
-    actions.config_actions(config.add_subparsers(dest="config_action", metavar="ACTION", required=True))
+    for name, one in _COMMANDS.items():
+        said = f"{one.about[0].upper()}{one.about[1:]}."
+        command = commands.add_parser(name, help=one.about, description=said, parents=[common])
+        if isinstance(one, _Options):
+            one.options(command)
+        else:
+            one.actions(command.add_subparsers(dest=f"{name}_action", metavar="ACTION", required=True))
     return parser
 
 
@@ -135,15 +124,15 @@ def _common() -> argparse.ArgumentParser:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    kept = "usage people permissions schedule watch library skill"
-    commands = tuple(f"agent gateway demo replay doctor status config mcp {kept}".split())
+    commands = ("agent", *_COMMANDS)
     if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
         return argv
     place = _first_word(argv)
     if place is None:
         return ["agent", *argv]
     word = argv[place]
-    if word in commands and argv[place:] not in (["config"], ["mcp"], ["library"], ["skill"]):
+    alone = isinstance(_COMMANDS.get(word), _Actions) and argv[place:] == [word]
+    if word in commands and not alone:
         return [word, *argv[:place], *argv[place + 1 :]] if place else argv
     if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
         if not meant.on_command_line():

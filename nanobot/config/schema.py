@@ -256,6 +256,14 @@ class ScheduleConfig(Section, frozen=True):
     ] = 60
 
 
+class BackupConfig(Section, frozen=True):
+    """Backups; `nanobot backup` makes one, `nanobot restore` takes one back."""
+
+    nightly: Annotated[bool, "A gateway makes one each night."] = True
+    keep: Annotated[int, Meta(ge=1, le=365), "Nightly backups that are kept, the newest."] = 7
+    folder: Annotated[str, "Where they lie, such as on another disk; empty: `backups` in the home."] = ""
+
+
 class Config(Section, frozen=True):
     """The whole configuration. Every key is optional."""
 
@@ -275,5 +283,6 @@ class Config(Section, frozen=True):
     gateway: GatewayConfig = GatewayConfig()
     library: LibraryConfig = LibraryConfig()
     schedule: ScheduleConfig = ScheduleConfig()
+    backup: BackupConfig = BackupConfig()
     hooks: HooksConfig = HooksConfig()
     plugins: PluginsConfig = PluginsConfig()

@@ -175,6 +175,19 @@ def open_file(path: Path) -> sqlite3.Connection:
     return _connect(path)
 
 
+def settle_copy(path: Path) -> int:
+    """Give up what was on its way when this copy was made, for the original has sent and answered it since.
+
+    How much it was.
+    Raises `StoreError` and `sqlite3.Error`; nobody else may use the file.
+    """
+    reason = "the conversations were put back from a backup"
+    with closing(open_file(path)) as db, db:
+        sent = "UPDATE outbox SET state = 'failed', reason = ? WHERE state IN ('draft', 'new', 'sending', 'unknown')"
+        asked = "UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('new', 'waiting', 'claimed')"
+        return sum(db.execute(one, (reason,)).rowcount for one in (sent, asked))
+
+
 def _make(path: Path) -> None:
     """A new file stands at its place when it is whole; one that another process has put there meanwhile stays."""
     file, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)  # readable by its owner alone

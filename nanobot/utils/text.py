@@ -80,6 +80,14 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def file_size(size: int) -> str:
+    """A number of bytes for people: `3 kB`, `2.5 MB`, `1.2 GB`."""
+    for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{max(1, round(size / 1000))} kB"
+
+
 def retry_after(header: str) -> float | None:
     """The seconds that a `Retry-After` header asks to wait, as a number or as a date; None where it is neither."""
     header = header.strip()

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import file_size, squeeze, strip_unsafe
 from nanobot.web.extract.page import Extracted, Job, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor
@@ -168,7 +168,7 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
             return _image(page, got)
         case "binary":
             what = named_binary(got.body) or f"binary data ({said.mime or 'unknown type'})"
-            reason = f"is {what}, {_kb(len(got.body))}, which cannot be read as text here"
+            reason = f"is {what}, {file_size(len(got.body))}, which cannot be read as text here"
             raise _refused("unsupported_type", got, f"{reason}. Look for an HTML version of the page.")
         case "pdf" | "office":
             content = await _file(got, kind, extractor)
@@ -183,7 +183,7 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
             note = f"The page may show more to a browser than these {len(content.text)} characters: {page.doubts[0]}."
             content = replace(content, notes=(*content.notes, note))
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
-        page = replace(page, cut=f"only its first {_kb(MAX_BODY)} were read")
+        page = replace(page, cut=f"only its first {file_size(MAX_BODY)} were read")
     return replace(page, content=content)
 
 
@@ -200,7 +200,8 @@ async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extrac
     if text.strip():
         return replace(content, text=text, title=title)
     if kind == "pdf" and not content.notes and len(got.body) <= MAX_PDF_BYTES:
-        text = f"[PDF without text, {_kb(len(got.body))}: its pages are pictures. Attached for models that read PDF.]"
+        size = file_size(len(got.body))
+        text = f"[PDF without text, {size}: its pages are pictures. Attached for models that read PDF.]"
         return replace(content, text=text, title=title, extractor="scan")
     why = " ".join(content.notes) or "It may be a scan: pictures of pages."
     raise _refused("no_content", got, f"is a file without text. {why} Look for another source.")
@@ -235,7 +236,7 @@ def _image(page: Page, got: Download) -> Page:
     if info is None:
         return page
     pixels = f"{info.width} × {info.height} pixels, " if info.width else ""
-    size = f"{pixels}{_kb(len(got.body))}"
+    size = f"{pixels}{file_size(len(got.body))}"
     if len(got.body) > MAX_IMAGE_BYTES or info.width * info.height > MAX_PIXELS:
         raise _refused("too_large", got, f"is an image that is too large ({size}).")
     text = f"[image: {info.mime}, {size}. It is attached for models that can see it.]"
@@ -259,10 +260,6 @@ def _status_error(got: Download) -> FetchError:
         retry_after=wait,
         phase="read",
     )
-
-
-def _kb(size: int) -> str:
-    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{max(1, round(size / 1000))} kB"
 
 
 def wall(title: str, text: str) -> Wall | None:

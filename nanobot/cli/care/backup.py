@@ -1,0 +1,161 @@
+"""`nanobot backup` and `nanobot restore`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from nanobot.config.loader import load
+from nanobot.config.paths import Paths
+from nanobot.config.schema import BackupConfig
+from nanobot.errors import ConfigError, UsageError
+from nanobot.session.lock import home_lock
+from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
+from nanobot.upkeep.nightly import backup_folder, backups_in, make_nightly, name_now
+from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
+from nanobot.utils.text import file_size, printable
+
+#: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
+_NAMED, _NICE = 10, 15
+_SHARED = (
+    "The conversations are not in it: they are in the database that gateway.ledger names. Back that up with pg_dump."
+)
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Make a backup, or list those that there are; the exit code. 1: something could not be read."""
+    paths, config, shared = _places(args)
+    folder = backup_folder(config, paths)
+    if args.list:
+        _list(folder)
+        return 0
+    if args.nightly:
+        os.nice(_NICE)
+        made = make_nightly(config, paths, shared=shared)
+    else:
+        made = make_backup(paths, _target(args.target, folder), shared=shared)
+    _tell(made, shared=shared, quiet=args.nightly)
+    return 1 if made.unread else 0
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """Take a backup back; the exit code."""
+    paths, config, _ = _places(args)
+    if not args.file:
+        _list(backup_folder(config, paths))
+        return 0
+    file = _found(args.file, backup_folder(config, paths))
+    manifest = read_manifest(file)
+    _print(_about(manifest, file))
+    if not args.yes and not _agreed(paths.home):
+        _print("Nothing was changed.")
+        return 0
+    paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with home_lock(paths.home):
+        done = restore(file, paths.home)
+    _print(f"Restored into {paths.home}.")
+    if done.aside is not None:
+        _print(f"What was there is in {done.aside}; delete it when all is well.")
+    if done.settled:
+        _print(f"Messages that were on their way then, and are not sent or answered again: {done.settled}.")
+    for line in (*_workspace(args, manifest), *_config(manifest, paths)):
+        _print(line)
+    _print("`nanobot doctor` says whether all is well; `nanobot gateway` goes on where the backup was made.")
+    return 0
+
+
+def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
+    """Where things are, what is said of backups, and whether the conversations are elsewhere. A configuration that
+    cannot be read is no reason to make no backup: then its defaults count."""
+    first = Paths.resolve(os.environ, args.config)
+    try:
+        config = load(first.config, env=os.environ).config
+    except ConfigError as error:
+        sys.stderr.write(printable(f"nanobot: warning: {error}\n"))
+        return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False
+    wanted = args.workspace or config.agents.defaults.workspace
+    return Paths.resolve(os.environ, args.config, wanted), config.backup, bool(config.gateway.ledger)
+
+
+def _target(text: str, folder: Path) -> Path:
+    if not text:
+        return folder / name_now()
+    place = Path(text).expanduser()
+    return place / name_now() if place.is_dir() or text.endswith("/") else place
+
+
+def _found(text: str, folder: Path) -> Path:
+    """The backup that a person names: a path, a name in the folder of backups, or `last`."""
+    there = backups_in(folder)
+    if text == "last" and there:
+        return there[0]
+    for place in (Path(text).expanduser(), folder / text, folder / f"{text}{SUFFIX}"):
+        if place.is_file():
+            return place
+    raise UsageError(f"There is no backup {text}. `nanobot backup --list` shows those that there are.")
+
+
+def _list(folder: Path) -> None:
+    found = backups_in(folder)
+    for one in found:
+        _print(f"{one}  {file_size(one.stat().st_size)}")
+    if found:
+        _print("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest.")
+    else:
+        _print(f"There is no backup in {folder}. `nanobot backup` makes one.")
+
+
+def _tell(made: Backup, *, shared: bool, quiet: bool) -> None:
+    if not quiet:
+        _print(f"{made.file}  {file_size(made.size)}, {made.count} files")
+        _print("It holds your keys, conversations and files: keep it where nobody else can read it.")
+    if shared:
+        _print(_SHARED)
+    for line in made.unread[:_NAMED]:
+        sys.stderr.write(printable(f"nanobot: not in it, for it cannot be read: {line}\n"))
+    if len(made.unread) > _NAMED:
+        sys.stderr.write(f"nanobot: and {len(made.unread) - _NAMED} more\n")
+
+
+def _about(manifest: Manifest, file: Path) -> str:
+    made = manifest.made.astimezone()
+    return f"{file}: made {made:%A %d %B %Y, %H:%M} by nanobot {manifest.version} on {manifest.host}."
+
+
+def _agreed(home: Path) -> bool:
+    """Whether the person agrees; where nobody can be asked, that is a mistake in the command."""
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask in. Say --yes to put the backup in the place of what is here.")
+    sys.stdout.write(f"What {home} holds now is set aside, and the backup takes its place. Go on? y/N ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+def _workspace(args: argparse.Namespace, manifest: Manifest) -> list[str]:
+    """Bring a workspace that lay outside the home to the place that the configuration names, where nothing is."""
+    paths, _, _ = _places(args)
+    held = paths.home / WORKSPACE
+    if not manifest.workspace or not held.is_dir():
+        return []
+    place = paths.workspace
+    if place.is_dir() and any(place.iterdir()):
+        return [f"The workspace of the backup is in {held}, because {place} holds files already."]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_dir():
+        place.rmdir()
+    try:
+        held.rename(place)
+    except OSError as error:
+        return [f"The workspace of the backup is in {held}; it could not be moved to {place}: {error.strerror}."]
+    return [f"The workspace is in {place}."]
+
+
+def _config(manifest: Manifest, paths: Paths) -> list[str]:
+    held = paths.home / CONFIG
+    if not manifest.config or not held.is_dir():
+        return []
+    return [f"The configuration was in {manifest.config}, outside the home. It lies in {held}; put it in its place."]
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")

@@ -1,0 +1,204 @@
+"""A backup: all of an installation that cannot be made anew, in one file that its owner alone may read."""
+
+import io
+import os
+import socket
+import sqlite3
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from nanobot import __version__
+from nanobot.config.paths import Paths
+from nanobot.errors import StoreError
+
+#: The first member, which says what the others are.
+MANIFEST = "nanobot-backup.json"
+FORMAT = 1
+SUFFIX = ".tar.gz"
+#: What lies directly in the home and is of this moment alone, or is made anew.
+_PASSING = frozenset({"cache", "logs", "tasks", "backups", "gateway.json"})
+_PASSING_ENDS = (".lock", ".sock", "-wal", "-shm", "-journal", ".db-turns", ".new")
+_PASSING_BEGINS = (".restore", ".nanobot-", "index.db", "before-restore-")
+_SQLITE = b"SQLite format 3\0"
+
+
+class Manifest(Struct, frozen=True):
+    """What a backup says of itself. `workspace` and `config` are empty where they lie in the home.
+
+    `shared`: the conversations are in a database that many gateways share, and not in this file.
+    """
+
+    format: int
+    version: str
+    made: datetime
+    host: str
+    home: str
+    workspace: str = ""
+    config: str = ""
+    shared: bool = False
+
+
+class Backup(Struct, frozen=True):
+    """A backup that was made: its file, how many files are in it, and which could not be read."""
+
+    file: Path
+    count: int
+    size: int
+    unread: tuple[str, ...] = ()
+
+
+def make_backup(paths: Paths, target: Path, *, shared: bool = False) -> Backup:
+    """Write a backup to a file that is not there yet; it stands there when it is whole and on the disk.
+
+    Databases are copied as they are at one moment, also while they are in use. Raises `StoreError`.
+    """
+    if target.exists():
+        raise StoreError(f"{target} is there already. Name another file; a backup never replaces one.")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        made = Path(name)
+        try:
+            with os.fdopen(number, "wb") as file:
+                writer = _Writer(file)
+                writer.write(paths, shared=shared)
+                file.flush()
+                os.fsync(file.fileno())
+            size = made.stat().st_size
+            made.rename(target)
+        finally:
+            made.unlink(missing_ok=True)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(
+            f"No backup could be written to {target}: {error}. Free some room or name another place."
+        ) from error
+    return Backup(target, writer.count, size, tuple(writer.unread))
+
+
+class _Writer:
+    """Puts files into a compressed archive."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._archive = tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.PAX_FORMAT)  # noqa: SIM115
+        self.count = 0
+        self.unread: list[str] = []
+
+    def write(self, paths: Paths, *, shared: bool) -> None:
+        home = paths.home
+        outside = not paths.workspace.is_relative_to(home)
+        apart = not paths.config.is_relative_to(home) and paths.config.exists()
+        manifest = Manifest(
+            FORMAT,
+            __version__,
+            datetime.now(UTC),
+            socket.gethostname(),
+            str(home),
+            str(paths.workspace) if outside else "",
+            str(paths.config) if apart else "",
+            shared,
+        )
+        with self._archive:
+            self._bytes(MANIFEST, encode(manifest), 0o600)
+            # A database names files that were written before it, so it goes first.
+            found = [*_below(home, self.unread, passing=True)]
+            databases = [one for one in found if _is_database(one, paths)]
+            for path in (*databases, *(one for one in found if one not in databases)):
+                self._add(path, f"home/{path.relative_to(home)}", copied=path in databases)
+            if apart:
+                self._add(paths.config, f"config/{paths.config.name}", copied=False)
+            for path in _below(paths.workspace, self.unread, passing=False) if outside else ():
+                self._add(path, f"workspace/{path.relative_to(paths.workspace)}", copied=False)
+
+    def _add(self, path: Path, name: str, *, copied: bool) -> None:
+        try:
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
+                self._archive.addfile(self._archive.gettarinfo(path, name))
+            elif stat.S_ISREG(found.st_mode):
+                self._file(path, name, copied=copied)
+            else:  # pipes and sockets hold nothing
+                return
+            self.count += 1
+        except FileNotFoundError:  # it went away meanwhile
+            return
+        except (PermissionError, sqlite3.DatabaseError) as error:
+            self.unread.append(f"{path}: {error}")
+
+    def _file(self, path: Path, name: str, *, copied: bool) -> None:
+        if not copied:
+            with path.open("rb") as file:
+                self._stream(file, name, os.fstat(file.fileno()))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, "copy.db")
+            with (
+                closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
+                closing(sqlite3.connect(copy)) as to,
+            ):
+                db.backup(to)
+            with copy.open("rb") as file:
+                self._stream(file, name, os.fstat(file.fileno()))
+
+    def _stream(self, file: IO[bytes], name: str, found: os.stat_result) -> None:
+        member = tarfile.TarInfo(name)
+        member.size, member.mtime, member.mode = found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode)
+        self._archive.addfile(member, _Exactly(file, found.st_size))
+
+    def _bytes(self, name: str, data: bytes, mode: int) -> None:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = len(data), mode
+        self._archive.addfile(member, io.BytesIO(data))
+
+
+class _Exactly(io.RawIOBase):
+    """So many bytes of a file, also where it becomes shorter meanwhile: the archive has said how many will come."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        data = self._file.read(wanted)
+        self._left -= wanted
+        return data + b"\0" * (wanted - len(data))
+
+
+def _below(folder: Path, unread: list[str], *, passing: bool) -> Iterator[Path]:
+    """The files, links and empty folders below a folder; `passing`: it is a home, parts of which are left out."""
+    for place, inner, files in os.walk(folder, onerror=lambda error: unread.append(str(error))):
+        here = Path(place)
+        if passing and here == folder:
+            inner[:] = [name for name in inner if not _passes(name)]
+        links = [name for name in inner if (here / name).is_symlink()]
+        for name in sorted((*files, *links)):
+            if not (passing and here == folder and _passes(name)):
+                yield here / name
+        if not (files or inner) and here != folder:
+            yield here
+
+
+def _passes(name: str) -> bool:
+    """Whether something that lies directly in the home is of this moment alone."""
+    return name in _PASSING or name.startswith(_PASSING_BEGINS) or name.endswith(_PASSING_ENDS)
+
+
+def _is_database(path: Path, paths: Paths) -> bool:
+    """Whether a file of ours is a database; those of the person in the workspace are files like any other."""
+    if path.is_relative_to(paths.workspace) or path.suffix != ".db" or path.is_symlink():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+    return False

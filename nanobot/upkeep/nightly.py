@@ -1,0 +1,107 @@
+"""Backups that are made by themselves: each night one, of which the last few are kept."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+
+from loguru import logger
+
+from nanobot.config.paths import Paths
+from nanobot.config.schema import BackupConfig
+from nanobot.errors import StoreError
+from nanobot.session.database import now
+from nanobot.upkeep.archive import SUFFIX, Backup, make_backup
+from nanobot.utils.processes import run_program
+from nanobot.utils.text import file_size
+
+_NIGHTLY = "nightly-"
+_STAMP = "%Y-%m-%dT%H%M%S"
+#: Hours of the night in which a backup is made, and the age after which one is made at any time.
+_NIGHT, _OVERDUE = range(3, 6), timedelta(hours=26)
+_YOUNG = timedelta(hours=12)
+#: Seconds between two looks, before the first one, and for one backup.
+_LOOK_SECONDS, _FIRST_SECONDS, _LONGEST_SECONDS = 900.0, 600.0, 7200.0
+_PACKAGE = Path(__file__).parents[2]
+#: Told why a backup failed; empty where one was made.
+Report = Callable[[str], None]
+
+
+def backup_folder(config: BackupConfig, paths: Paths) -> Path:
+    """Where backups lie."""
+    return Path(config.folder).expanduser() if config.folder else paths.home / "backups"
+
+
+def backups_in(folder: Path) -> list[Path]:
+    """The backups of a folder, the newest first."""
+    found = [one for one in folder.glob(f"*{SUFFIX}") if one.is_file() and not one.name.startswith(".")]
+    return sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)
+
+
+def name_now(*, nightly: bool = False) -> str:
+    """The name of a backup that is made now, by local time."""
+    return f"{_NIGHTLY if nightly else 'nanobot-'}{datetime.now().astimezone():{_STAMP}}{SUFFIX}"
+
+
+def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
+    """Make the backup of a night, and delete the oldest of those that nobody asked for. Raises `StoreError`.
+
+    It is not begun where the disk might not hold it: a backup must not be what fills it.
+    """
+    folder = backup_folder(config, paths)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = [one for one in backups_in(folder) if one.name.startswith(_NIGHTLY)]
+    last = known[0].stat().st_size if known else 0
+    free = shutil.disk_usage(folder).free
+    if free < 2 * last + 200_000_000:
+        raise StoreError(f"Only {file_size(free)} are free in {folder}, so no backup was made. Free some room.")
+    made = make_backup(paths, folder / name_now(nightly=True), shared=shared)
+    for old in known[config.keep - 1 :]:
+        with suppress(OSError):
+            old.unlink()
+    return made
+
+
+class NightlyBackups:
+    """Has a backup made each night by a program of its own, which gives way to others, while a gateway runs.
+
+    `arguments` are those that name this installation, `env` the variables of the program, `zone` says when it is night.
+    """
+
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], env: Mapping[str, str], zone: tzinfo, report: Report
+    ) -> None:
+        self._folder = folder
+        self._command = (sys.executable, "-P", "-m", "nanobot", *arguments, "backup", "--nightly")
+        self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
+        self._zone = zone
+        self._report = report
+
+    async def run(self, first: float = _FIRST_SECONDS) -> None:
+        """Look again and again until cancelled."""
+        await asyncio.sleep(first)
+        while True:
+            if await asyncio.to_thread(self.due, now()):
+                await self.make()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def due(self, at: datetime) -> bool:
+        """Whether it is time: in the night, or where the machine was off at night."""
+        made = [one.stat().st_mtime for one in self._folder.glob(f"{_NIGHTLY}*{SUFFIX}")]
+        age = at - datetime.fromtimestamp(max(made, default=0), at.tzinfo)
+        return age > _OVERDUE or (age > _YOUNG and at.astimezone(self._zone).hour in _NIGHT)
+
+    async def make(self) -> None:
+        """Make one now; what fails is reported, and tried again at the next look."""
+        try:
+            done = await run_program(self._command, _LONGEST_SECONDS, self._env)
+            said = done.error.decode(errors="replace").strip().rpartition("\n")[2] if done.code else ""
+            why = (said or f"exit code {done.code}") if done.code else ""
+        except (OSError, TimeoutError) as error:
+            why = str(error) or "it took more than two hours"
+        if why:
+            logger.warning("no backup was made: {}", why)
+        self._report(why)

@@ -1,0 +1,155 @@
+"""Putting a backup in the place of what a home holds, so that a kill at any moment leaves the one or the other.
+
+Everything happens inside the home, which may be a mounted volume. The backup is unpacked whole first; what the home
+holds moves aside, then the new moves in. A note says how far that is, and whoever starts next goes on.
+"""
+
+import os
+import shutil
+import sqlite3
+import stat
+import tarfile
+import zlib
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
+
+from nanobot.errors import StoreError, UsageError
+from nanobot.session.layout import settle_copy
+from nanobot.upkeep.archive import FORMAT, MANIFEST, Manifest
+
+#: Where a backup is unpacked in the home, and what notes how far a restore has come.
+STAGE = ".restore"
+_PHASE, _NEW, _OLD = "phase", "new", "old"
+#: What a backup holds of places outside the home, by the name under which it is put into it.
+WORKSPACE, CONFIG = "workspace-from-backup", "config-from-backup"
+_ASIDE = "before-restore-"
+_STAYING = frozenset({STAGE, "backups"})
+
+
+def read_manifest(file: Path) -> Manifest:
+    """What a backup says of itself. Raises `UsageError` where it is none, or one of a newer nanobot."""
+    try:
+        with tarfile.open(file, "r:gz") as archive:
+            member = archive.next()
+            held = archive.extractfile(member) if member is not None and member.name == MANIFEST else None
+            manifest = decode(held.read(100_000), type=Manifest) if held is not None else None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except (tarfile.TarError, EOFError, zlib.error, DecodeError) as error:
+        raise UsageError(f"{file} is no whole backup of nanobot: {error}.") from error
+    if manifest is None:
+        raise UsageError(f"{file} is no backup of nanobot: `nanobot backup` writes them.")
+    if manifest.format > FORMAT:
+        raise UsageError(f"{file} was written by nanobot {manifest.version}, which is newer. Update this one first.")
+    return manifest
+
+
+class Restored(Struct, frozen=True):
+    """Where what the home held is now, None where it held nothing; how many messages were on their way in the copy."""
+
+    aside: Path | None
+    settled: int
+
+
+def restore(file: Path, home: Path) -> Restored:
+    """Put a backup into a home that nobody uses.
+
+    Raises `UsageError` and `StoreError`; the home is then as it was.
+    """
+    stage = home / STAGE
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stage.exists():
+            shutil.rmtree(stage)
+        stage.mkdir(mode=0o700)
+        _unpack(file, stage / _NEW)
+        database = stage / _NEW / "nanobot.db"
+        settled = settle_copy(database) if database.exists() else 0
+        _note(stage, "out")
+    except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error) as error:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise StoreError(f"{file} could not be unpacked: {error}. Nothing was changed.") from error
+    return Restored(finish(home), settled)
+
+
+def finish(home: Path) -> Path | None:
+    """Go on with a restore that was broken off; where what the home held is now. Raises `StoreError`."""
+    stage = home / STAGE
+    try:
+        phase = (stage / _PHASE).read_text(encoding="ascii") if (stage / _PHASE).exists() else ""
+        if phase == "out":
+            (stage / _OLD).mkdir(exist_ok=True)
+            for one in [*home.iterdir()]:
+                if not _stays(one.name):
+                    one.rename(stage / _OLD / one.name)
+            _note(stage, "in")
+            phase = "in"
+        if phase == "in":
+            for one in [*(stage / _NEW).iterdir()]:
+                one.rename(home / one.name)
+        aside = _set_aside(home) if (stage / _OLD).is_dir() else None
+        shutil.rmtree(stage)
+    except OSError as error:
+        raise StoreError(f"The restore in {stage} cannot go on: {error}. Mend that and start nanobot again.") from error
+    return aside
+
+
+def _stays(name: str) -> bool:
+    return name in _STAYING or name.startswith(_ASIDE) or name.endswith(".lock")
+
+
+def _set_aside(home: Path) -> Path | None:
+    old = home / STAGE / _OLD
+    if not any(old.iterdir()):
+        return None
+    name = f"{_ASIDE}{datetime.now().astimezone():%Y-%m-%dT%H%M%S}"
+    names = (name, *(f"{name}-{number}" for number in range(2, 100)))
+    aside = next(home / one for one in names if not (home / one).exists())
+    old.rename(aside)
+    return aside
+
+
+def _note(stage: Path, phase: str) -> None:
+    fresh = stage / f"{_PHASE}.new"
+    with fresh.open("w", encoding="ascii") as file:
+        file.write(phase)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(stage / _PHASE)
+
+
+def _unpack(file: Path, new: Path) -> None:
+    new.mkdir(mode=0o700)
+    places = {"home": new, "workspace": new / WORKSPACE, "config": new / CONFIG}
+    with tarfile.open(file, "r:gz") as archive:
+        for member in archive:
+            if member.name == MANIFEST:
+                continue
+            top, _, rest = member.name.partition("/")
+            parts = PurePosixPath(rest).parts
+            if top not in places or not parts or ".." in parts or rest.startswith("/"):
+                raise tarfile.TarError(f"it holds {member.name!r}, which no backup does")
+            _put(archive, member, places[top].joinpath(*parts), new)
+
+
+def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, new: Path) -> None:
+    """Write one member; nothing goes through a link, nothing lands outside."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not target.parent.resolve().is_relative_to(new.resolve()):
+        raise tarfile.TarError(f"{member.name!r} lies behind a link")
+    if member.isdir():
+        target.mkdir(mode=0o700, exist_ok=True)
+    elif member.issym():
+        target.symlink_to(member.linkname)
+    elif member.isreg() and (held := archive.extractfile(member)) is not None:
+        with target.open("xb") as file:
+            shutil.copyfileobj(held, file)
+            file.flush()
+            os.fsync(file.fileno())
+        target.chmod(stat.S_IMODE(member.mode) & 0o700)
+        os.utime(target, (member.mtime, member.mtime))
+    else:
+        raise tarfile.TarError(f"{member.name!r} is neither a file, a folder nor a link")

@@ -1,0 +1,256 @@
+"""Backups through the shipped program: moved to another machine, taken back, broken off, made each night."""
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.json import encode
+
+from nanobot.config.paths import Paths
+from nanobot.errors import NanobotError, StoreError
+from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
+from nanobot.upkeep.nightly import NightlyBackups
+from nanobot.upkeep.restoring import finish, read_manifest, restore
+from tests.cli.harness import Program, program
+from tests.fakes.crash import strace
+from tests.fakes.llm_server import LlmServer, Reply
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    """What a home holds besides backups, what was set aside, and what is of one moment."""
+    passing = ("backups", "before-restore", "cache", "logs", "runtime")
+    return {
+        str(one.relative_to(home)): one.read_bytes()
+        for one in sorted(home.rglob("*"))
+        if one.is_file() and not str(one.relative_to(home)).startswith(passing) and ".db" not in one.name
+    }
+
+
+async def test_a_backup_moves_an_installation_to_another_machine_with_its_talks_files_and_keys(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        (tmp_path / "a").mkdir()
+        old = program(tmp_path / "a", server)
+        await old.run("my boat is called Ida")
+        (old.home / "workspace" / "USER.md").write_text("- Name: Ada\n", encoding="utf-8")
+        made = await old.run("backup", str(tmp_path / "moved.tar.gz"))
+        (tmp_path / "b").mkdir()
+        new = Program(tmp_path / "b" / "home")
+        took = await new.run("restore", str(tmp_path / "moved.tar.gz"), "--yes")
+        again = await new.run("agent", "-c", "-m", "what is my boat called?")
+        asked = json.dumps(server.requests[-1].body)
+    assert (made.code, "moved.tar.gz" in made.out, "holds your keys" in made.out) == (0, True, True)
+    assert (took.code, again.code, again.out) == (0, 0, "noted\n"), took.err + again.err
+    assert "my boat is called Ida" in asked
+    assert "- Name: Ada" in asked
+    assert (tmp_path / "moved.tar.gz").stat().st_mode & 0o077 == 0
+    assert not [one for one in new.home.rglob("*") if not one.is_symlink() and one.stat().st_mode & 0o077]
+
+
+async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        at = program(tmp_path, server)
+        await at.run("hello")
+        await at.run("backup")
+        (at.home / "workspace" / "note.md").write_text("written later", encoding="utf-8")
+        before = files_of(at.home)
+        whole = next((at.home / "backups").glob("*.tar.gz"))
+        (tmp_path / "cut.tar.gz").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+        cut = await at.run("restore", str(tmp_path / "cut.tar.gz"), "--yes")
+        nobody = await at.run("restore", "last")
+        unchanged = files_of(at.home)
+        took = await at.run("restore", "last", "--yes")
+    assert (cut.code, "Nothing was changed" in cut.err) == (1, True)
+    assert (nobody.code, "--yes" in nobody.err) == (2, True)
+    assert unchanged == before
+    assert took.code == 0, took.err
+    aside = next(at.home.glob("before-restore-*"))
+    assert (aside / "workspace" / "note.md").read_text(encoding="utf-8") == "written later"
+    assert not (at.home / "workspace" / "note.md").exists()
+    assert [one.name for one in (at.home / "backups").iterdir()] == [whole.name]
+
+
+async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(tmp_path: Path) -> None:
+    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
+    ledger = Ledger(SqliteDatabase(paths.database))
+    await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
+    make_backup(paths, tmp_path / "b.tar.gz")
+    await ledger.aclose()
+    done = restore(tmp_path / "b.tar.gz", paths.home)
+    with closing(sqlite3.connect(paths.database)) as db:
+        states = db.execute("SELECT state, reason FROM outbox").fetchall()
+    assert done.settled == 1
+    assert states == [("failed", "the conversations were put back from a backup")]
+
+
+async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
+    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
+    ledger = Ledger(SqliteDatabase(paths.database))
+    await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
+
+    async def write() -> None:
+        for number in range(1, 200):
+            await ledger.put((OutboxItem("t", number, "telegram", "1", "x" * 2_000),))
+
+    writing = asyncio.create_task(write())
+    await asyncio.to_thread(make_backup, paths, tmp_path / "b.tar.gz")
+    await writing
+    await ledger.aclose()
+    restore(tmp_path / "b.tar.gz", paths.home)
+    with closing(sqlite3.connect(paths.database)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
+@pytest.mark.parametrize("at", [1, 3, 6, 9, 12])
+async def test_a_restore_that_is_killed_leaves_the_old_or_goes_on_to_the_new(tmp_path: Path, at: int) -> None:
+    home = tmp_path / "home"
+    for number in range(4):
+        (home / f"part{number}").mkdir(parents=True)
+        (home / f"part{number}" / "held").write_text("new", encoding="utf-8")
+    made = make_backup(Paths.resolve({"NANOBOT_HOME": str(home)}), tmp_path / "b.tar.gz")
+    for number in range(4):
+        (home / f"part{number}" / "held").write_text("old", encoding="utf-8")
+    work = f"restore(Path({str(made.file)!r}), Path({str(home)!r}))"
+    code = f"from pathlib import Path; from nanobot.upkeep.restoring import restore; {work}"
+    command = [str(strace.STRACE), "-f", "-qq", "-e", "trace=rename", "-e", f"inject=rename:signal=KILL:when={at}"]
+    await asyncio.to_thread(
+        subprocess.run, [*command, sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+    )
+    if (home / ".restore").exists():
+        finish(home)
+    held = {(home / f"part{number}" / "held").read_text(encoding="utf-8") for number in range(4)}
+    assert held in ({"old"}, {"new"})
+    if held == {"new"}:
+        aside = next(home.glob("before-restore-*"))
+        assert {(aside / f"part{number}" / "held").read_text(encoding="utf-8") for number in range(4)} == {"old"}
+
+
+async def test_a_start_goes_on_with_a_restore_that_was_broken_off(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        at = program(tmp_path, server)
+        stage = at.home / ".restore"
+        (stage / "new").mkdir(parents=True)
+        shutil.copy(at.home / "config.json", stage / "new" / "config.json")
+        (stage / "new" / "mark").write_text("new", encoding="utf-8")
+        (stage / "phase").write_text("out", encoding="ascii")
+        (at.home / "mark").write_text("old", encoding="utf-8")
+        ran = await at.run("hello")
+    assert (ran.code, ran.out) == (0, "noted\n"), ran.err
+    assert (at.home / "mark").read_text(encoding="utf-8") == "new"
+    assert (next(at.home.glob("before-restore-*")) / "mark").read_text(encoding="utf-8") == "old"
+    assert not stage.exists()
+
+
+def archive(place: Path, *members: tarfile.TarInfo, layout: int = 1) -> Path:
+    head = Manifest(layout, "9.9", datetime.now(UTC), "there", "/home")
+    with tarfile.open(place, "w:gz") as made:
+        data = encode(head)
+        first = tarfile.TarInfo(MANIFEST)
+        first.size = len(data)
+        made.addfile(first, io.BytesIO(data))
+        for one in members:
+            made.addfile(one, io.BytesIO(b"x" * one.size))
+    return place
+
+
+def member(name: str, *, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname, made.size = kind, link, 1 if kind == tarfile.REGTYPE else 0
+    return made
+
+
+HOSTILE = {
+    "out of the home": (member("home/../../out"),),
+    "an absolute name": (member("/etc/out"),),
+    "through a link": (member("home/link", kind=tarfile.SYMTYPE, link="/tmp"), member("home/link/out")),
+    "a device": (member("home/null", kind=tarfile.CHRTYPE),),
+    "a hard link": (member("home/hard", kind=tarfile.LNKTYPE, link="/etc/passwd"),),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_an_archive_that_reaches_out_of_the_home_is_refused_whole(tmp_path: Path, what: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "mark").write_text("mine", encoding="utf-8")
+    with pytest.raises(StoreError, match="Nothing was changed"):
+        restore(archive(tmp_path / "bad.tar.gz", *HOSTILE[what]), home)
+    assert [one.name for one in home.iterdir()] == ["mark"]
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_backup_of_a_newer_nanobot_and_what_is_none_are_told(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no archive", encoding="utf-8")
+    with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as made:
+        made.addfile(member("home/x"), io.BytesIO(b"x"))
+    told = []
+    for file in (archive(tmp_path / "newer.tar.gz", layout=2), tmp_path / "text", tmp_path / "other.tar.gz"):
+        with pytest.raises(NanobotError) as error:
+            read_manifest(file)
+        told.append(str(error.value))
+    assert "which is newer. Update this one first" in told[0]
+    assert "no whole backup" in told[1]
+    assert "is no backup of nanobot" in told[2]
+
+
+async def test_a_workspace_outside_the_home_goes_to_its_place_where_that_is_free(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        place = tmp_path / "desk"
+        defaults = {"model": "fake", "provider": "custom", "workspace": str(place)}
+        at = program(tmp_path, server, agents={"defaults": defaults})
+        await at.run("hello")
+        (place / "plan.md").write_text("by boat", encoding="utf-8")
+        await at.run("backup")
+        beside = await at.run("restore", "last", "--yes")
+        shutil.rmtree(place)
+        took = await at.run("restore", "last", "--yes")
+    assert f"because {place} holds files already" in beside.out
+    assert f"The workspace is in {place}" in took.out
+    assert (place / "plan.md").read_text(encoding="utf-8") == "by boat"
+
+
+async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tmp_path: Path) -> None:
+    at = program(tmp_path, backup={"keep": 2})
+    folder, told = at.home / "backups", list[str]()
+    for day in range(1, 4):
+        folder.mkdir(exist_ok=True)
+        old = folder / f"nightly-2026-01-0{day}T030000.tar.gz"
+        old.write_bytes(b"")
+        os.utime(old, (day, day))
+    (folder / "nanobot-by-hand.tar.gz").write_bytes(b"")
+    nightly = NightlyBackups(folder, (), at.env, UTC, told.append)
+    await nightly.make()
+    kept = sorted(one.name for one in folder.iterdir())
+    shutil.rmtree(folder)
+    folder.write_text("in the way", encoding="utf-8")
+    await nightly.make()
+    assert len(kept) == 3
+    assert kept[:2] == ["nanobot-by-hand.tar.gz", "nightly-2026-01-03T030000.tar.gz"]
+    assert told[0] == ""
+    assert str(folder) in told[1]
+
+
+def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path: Path) -> None:
+    nightly = NightlyBackups(tmp_path, (), {}, UTC, print)
+    night, noon = datetime(2026, 3, 2, 3, 10, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert nightly.due(noon)  # there is none
+    made = tmp_path / "nightly-x.tar.gz"
+    made.write_bytes(b"")
+
+    def aged(at: datetime, hours: float) -> bool:
+        os.utime(made, ((at - timedelta(hours=hours)).timestamp(),) * 2)
+        return nightly.due(at)
+
+    assert [aged(night, 24), aged(night, 2), aged(noon, 24), aged(noon, 27)] == [True, False, False, True]
