@@ -294,3 +294,8 @@ def test_the_page_on_architecture_names_every_module() -> None:
     modules = [path for path in (ROOT / "nanobot").rglob("*.py") if not path.name.startswith("__")]
     assert [str(path) for path in modules if path.stem not in named] == []
     assert [str(path) for path in modules if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []
+
+
+def test_every_shipped_skill_is_listed() -> None:
+    shipped = {one.name for one in (ROOT / "nanobot/skills/shipped").iterdir()}
+    assert set(re.findall(r"(?m)^\| `([a-z-]+)` \|", page("skills.md"))) == shipped

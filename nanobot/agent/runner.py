@@ -378,6 +378,7 @@ class AgentRunner:
             waited = verdict.decision == "allow" and verdict.open
             if not waited or (await self._call(turn, tool, arguments, context)).effects == call.effects:
                 context.allowed = verdict.effects if verdict.decision == "allow" else ()
+                context.asked = verdict.open if verdict.decision == "allow" else ()
                 return verdict, arguments, note
 
     async def _call(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from loguru import logger
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permission, Permissions
-from nanobot.skills.skill import FILE, NAME, Place, Skill, read_skill
+from nanobot.skills.skill import FILE, NAME, Place, Skill, marks_around, read_skill
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
 
@@ -32,13 +33,14 @@ Folders = Sequence[tuple[Place, Path]]
 class FoundSkill(Struct, frozen=True):
     """A skill, whether it `counts`, how often it was read, and the folders with others of its name that do not count.
 
-    What does not count is content from outside.
+    What does not count is content from outside. One that has `changed` counted before it did.
     """
 
     skill: Skill
     counts: bool
     used: int = 0
     hidden: tuple[Path, ...] = ()
+    changed: bool = False
 
 
 class SkillShelf:
@@ -52,13 +54,15 @@ class SkillShelf:
     async def all(self) -> tuple[FoundSkill, ...]:
         """Every skill that can be offered, by name."""
         skills, hidden = await asyncio.to_thread(self._look)
-        agreed, used = await self._agreed(skills), await self._uses()
-        return tuple(
-            FoundSkill(
-                one, one.place == "shipped" or _about(one) in agreed, used.get(one.name, 0), tuple(hidden[one.name])
-            )
-            for one in sorted(skills, key=lambda one: one.name)
-        )
+        given, used = await self._given(skills), await self._uses()
+        agreed, named = {one.about for one in given}, {_named(one) for one in given}
+
+        def found(one: Skill) -> FoundSkill:
+            counts = one.place == "shipped" or _about(one) in agreed
+            changed = not counts and one.name in named
+            return FoundSkill(one, counts, used.get(one.name, 0), tuple(hidden[one.name]), changed)
+
+        return tuple(found(one) for one in sorted(skills, key=lambda one: one.name))
 
     async def one(self, name: str) -> FoundSkill:
         """The skill of that name. Raises `UsageError` with the nearest name where there is none."""
@@ -85,6 +89,27 @@ class SkillShelf:
             if one.about != given.about:
                 await self.permissions.take_back(one.id)
         return given
+
+    async def follow(self, person: str, path: Path, before: bytes | None, after: bytes) -> bool:
+        """After the owner said yes to a change of one file: where it is of a skill that counted as it was before, the
+        skill counts with this change, and nothing else, too; whether it does. Raises `StoreError`."""
+        for place, above in self._folders:
+            if above not in path.parents or path.parent == above:
+                continue
+            folder = above / path.relative_to(above).parts[0]
+            try:
+                skill = await asyncio.to_thread(read_skill, folder, place)
+                was, now = await asyncio.to_thread(
+                    marks_around, folder, path.relative_to(folder).as_posix(), before, after
+                )
+            except UsageError:
+                return False
+            agreed = {one.about for one in await self._given((skill,))}
+            if not was or _about(replace(skill, mark=was)) not in agreed:
+                return False
+            await self.agree(person, replace(skill, mark=now))
+            return True
+        return False
 
     async def count(self, name: str) -> None:
         """One more use of a skill."""
@@ -148,15 +173,15 @@ class SkillShelf:
                 continue
             yield from ((place, one) for one in below[:_MOST])
 
-    async def _agreed(self, skills: Iterable[Skill]) -> frozenset[str]:
+    async def _given(self, skills: Iterable[Skill]) -> tuple[Permission, ...]:
         """What was said yes to; nothing where the store does not say."""
         if all(one.place == "shipped" for one in skills):
-            return frozenset()
+            return ()
         try:
-            return frozenset(one.about for one in await self.permissions.all() if one.kind == KIND)
+            return tuple(one for one in await self.permissions.all() if one.kind == KIND)
         except StoreError as error:
             logger.warning("which skills count could not be read: {}", error)
-            return frozenset()
+            return ()
 
     async def _uses(self) -> dict[str, int]:
         kept = await self._ledger.notes(_USED) if self._ledger is not None else {}

@@ -29,8 +29,8 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _FIELD = re.compile(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?")
 #: Files of a skill that are named to who reads it.
 _NAMED = 40
-#: Of no skill: what tools leave behind.
-_LEFT_OUT = frozenset({".git", "__pycache__", ".DS_Store"})
+#: Of no skill: what tools leave behind. Compiled Python is not among it, for it would run in the place of its source.
+_LEFT_OUT = frozenset({".git", ".DS_Store"})
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _NEW = """\
@@ -173,28 +173,49 @@ def read_beside(skill: Skill, name: str) -> str:
 
 
 def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """A mark of the names and bytes of everything in a folder, and its files besides SKILL.md.
+    """A mark of the names and bytes of everything in a folder, and its files besides SKILL.md."""
+    held = _held(folder)
+    if held is None:
+        return "", ()
+    names = (name for name in held if name != FILE and not (folder / name).is_symlink())
+    return _marked(held), tuple(names)
+
+
+def marks_around(folder: Path, name: str, before: bytes | None, after: bytes) -> tuple[str, str]:
+    """The marks of a folder before and after one of its files was changed from `before`, None where it was new, to
+    `after`: of one look at all the others. Empty where the file holds something else by now, or all is too large."""
+    held = _held(folder)
+    if held is None or held.get(name) != after:
+        return "", ""
+    others = {one: told for one, told in held.items() if one != name}
+    return _marked(others if before is None else {**others, name: before}), _marked(held)
+
+
+def _held(folder: Path) -> dict[str, bytes] | None:
+    """Everything in a folder by its name; None where that is too much, or cannot be read.
 
     A link counts with where it leads, and is no file of the skill.
     """
-    digest, size, names = hashlib.sha256(), 0, list[str]()
+    held, size = dict[str, bytes](), 0
     entries = list(islice(_entries(folder, "", 0), _MOST_FILES + 1))
     if len(entries) > _MOST_FILES:
-        return "", ()
-    for name, path in sorted(entries):
+        return None
+    for name, path in entries:
         try:
-            if path.is_symlink():
-                told = b"link " + os.fsencode(path.readlink())
-            else:
-                told = _read(path, _MOST_BYTES)
-                names.append(name)
+            held[name] = b"link " + os.fsencode(path.readlink()) if path.is_symlink() else _read(path, _MOST_BYTES)
         except OSError:
-            return "", ()
-        size += len(told)
+            return None
+        size += len(held[name])
         if size > _MOST_BYTES:
-            return "", ()
+            return None
+    return dict(sorted(held.items()))
+
+
+def _marked(held: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, told in sorted(held.items()):
         digest.update(f"{len(os.fsencode(name))} {len(told)} ".encode() + os.fsencode(name) + told)
-    return digest.hexdigest()[:32], tuple(name for name in names if name != FILE)
+    return digest.hexdigest()[:32]
 
 
 def _entries(folder: Path, above: str, depth: int) -> Iterator[tuple[str, Path]]:

@@ -145,7 +145,8 @@ class ToolContext(Struct):
     `ask_room` is how many bytes of text its prompt may hold. `read_pages` is one request to the turn's model to read
     public pages itself, None where its service cannot. `estimate` tells in words about what it would cost to read so
     many pages and to make so many requests, to be said before much is begun; it is empty where that is free.
-    `allowed` are the effects that were judged: a call does nothing else. `taint` names the content from outside that
+    `allowed` are the effects that were judged: a call does nothing else; `asked` those of them to which the owner has
+    said yes just now, with what they show before them. `taint` names the content from outside that
     stands in the conversation. `scheduled`: no person has just spoken. `chats` are those that
     a message may go to besides this one. `role` is the least of those who speak,
     `granted` what the owner lets a user do, and `direct` tells that nobody else reads along.
@@ -175,6 +176,7 @@ class ToolContext(Struct):
     unlinked: Callable[[str], str] = str
     spawn: Spawn | None = None
     allowed: tuple[Effect, ...] = ()
+    asked: tuple[Effect, ...] = ()
     taint: tuple[str, ...] = ()
     scheduled: bool = False
     chats: tuple[KnownChat, ...] = ()

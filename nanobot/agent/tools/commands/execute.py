@@ -268,7 +268,7 @@ class ExecTool(Tool[ExecArguments]):
             )
             own = self._own_processes
             line = self._sandbox.command(limited(plan.argv, limits, own_processes=own), plan.cwd, confinement)
-            env = self._variables(around.home)
+            env = self._variables(around.home) | _without_byte_code(plan, around.home)
             command = await RunningCommand.start(line, plan.cwd, env, limits, lifeline)
             return _Work(command, around, told, stack.pop_all(), proxy)
 
@@ -348,6 +348,14 @@ class ExecTool(Tool[ExecArguments]):
         if self._ending:
             await asyncio.wait(self._ending, timeout=END_SECONDS)
         await self._tasks.aclose()
+
+
+def _without_byte_code(plan: _Plan, home: Path) -> dict[str, str]:
+    """For a command that names skills, or runs among them: compiled Python beside their scripts is neither loaded nor
+    written, for it would run in the place of what the owner has read. Other commands start faster with theirs."""
+    if not any("skills" in one.casefold() for one in (*plan.argv, *plan.cwd.parts)):
+        return {}
+    return {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(home / ".compiled")}
 
 
 class _Work(Struct, frozen=True):

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -21,11 +21,15 @@ from nanobot.agent.tools.offers import (
 )
 from nanobot.errors import EditMiss, MissingFile, PathError
 from nanobot.files.edits import Change, Edit, apply_edits, text_of
+from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore, Make
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath, is_control
 from nanobot.security.policy import Access, Effect, EffectKind
 
+#: Told of a change that the owner has just said yes to: who that is, the file, what it held (None: it was new), what it
+#: holds now. Whether something else counts with that yes.
+Follow = Callable[[str, Path, bytes | None, bytes], Awaitable[bool]]
 _EDIT_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("old_string", "old_str", "old_text", "search", "find"), "old"),
     **dict.fromkeys(("new_string", "new_str", "new_text", "replace", "replacement"), "new"),
@@ -46,16 +50,28 @@ def _effect(store: FileStore, place: ResolvedPath, make: Make) -> Effect:
 
 
 async def _changed(
-    store: FileStore, path: str, make: Callable[[ResolvedPath, bytes | None], bytes], context: ToolContext
+    store: FileStore,
+    path: str,
+    make: Callable[[ResolvedPath, bytes | None], bytes],
+    context: ToolContext,
+    follow: Follow | None = None,
 ) -> ToolResult:
-    """Make a change that was judged, and tell it."""
+    """Make a change that was judged, and tell it. Of one to which the owner has said yes just now `follow` is told."""
+    made: list[tuple[Path, bytes | None, bytes]] = []
 
     def work() -> Change:
         place = store.roots.place(path, write=True)
         hold(place, _kind(place), context)
-        return store.change(place, partial(make, place), session=context.chat, taint=context.taint)
+
+        def making(before: bytes | None) -> bytes:
+            made[:] = [(place.path, before, make(place, before))]
+            return made[0][2]
+
+        return store.change(place, making, session=context.chat, taint=context.taint)
 
     change = await to_its_end(work)
+    if follow is not None and made and any(one.target == str(made[0][0]) and one.shown for one in context.asked):
+        await follow(context.person, *made[0])
     if not (change.created or change.diff or change.added < 0):
         return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
     said = change.receipt
@@ -75,6 +91,10 @@ class WriteFileTool(FileTool[WriteFileArguments]):
     }
     Arguments = WriteFileArguments
 
+    def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
+        super().__init__(spaces)
+        self._follow = follow
+
     @property
     def exclusive(self) -> bool:
         return True
@@ -93,7 +113,8 @@ class WriteFileTool(FileTool[WriteFileArguments]):
         return (_effect(store, place, lambda _: args.content.encode(errors="replace")),)
 
     async def work(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
-        return await _changed(store, args.path, lambda *_: args.content.encode(errors="replace"), context)
+        make = args.content.encode(errors="replace")
+        return await _changed(store, args.path, lambda *_: make, context, self._follow)
 
 
 class EditFileTool(FileTool[EditFileArguments]):
@@ -105,6 +126,10 @@ class EditFileTool(FileTool[EditFileArguments]):
     access: Access = "changes"
     argument_aliases: ClassVar[Mapping[str, str]] = {**PATH_NAMES, **_EDIT_NAMES, "changes": "edits"}
     Arguments = EditFileArguments
+
+    def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
+        super().__init__(spaces)
+        self._follow = follow
 
     @property
     def exclusive(self) -> bool:
@@ -150,7 +175,8 @@ class EditFileTool(FileTool[EditFileArguments]):
 
     async def work(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         try:
-            return await _changed(store, args.path, lambda place, before: _edited(place, before, args), context)
+            edited = partial(_edited, args=args)
+            return await _changed(store, args.path, edited, context, self._follow)
         except EditMiss as miss:  # it shows what stands in the file
             foreign = await asyncio.to_thread(lambda: foreign_of(store, store.roots.place(args.path)))
             said = result_of(f"Error: {miss}", "the text to replace was not found", foreign)

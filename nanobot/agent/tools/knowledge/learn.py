@@ -115,10 +115,11 @@ class LearnTool(Tool[LearnArguments]):
         return "It counts as a skill from now on."
 
     async def _agreed(self, args: LearnArguments, known: Sequence[FoundSkill], context: ToolContext) -> bool:
-        """Whether the owner wants it; where content from outside is in the conversation the judge has asked them."""
+        """Whether the owner wants it. No rule and no lasting answer stands for a yes to what this skill says; that of a
+        question of just now, which showed all of it, does."""
         if context.approve is None:
             return False
-        if context.taint:
+        if any(one.kind == "control" and one.shown for one in context.asked):
             return True
         near = [f"{one.skill.name}: {one.skill.description}" for one in similar(args.name, args.description, known)]
         facts = [f"It would be written to skills/{args.name}/{FILE} and count at once.", *_likes(args.name, near)]

@@ -26,7 +26,7 @@ from nanobot.agent.tools.offers import (
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.config.schema import LibraryConfig
-from nanobot.errors import SkipTool, UsageError
+from nanobot.errors import SkipTool, StoreError, UsageError
 from nanobot.messages import Role
 from nanobot.session.ledger import Ledger
 
@@ -49,6 +49,17 @@ class SkillTools:
         self._folders = folders
         self._files = files
         self.ledger: Ledger | None = None
+        files.follow = self._follow
+
+    async def _follow(self, person: str, path: Path, before: bytes | None, after: bytes) -> bool:
+        """What `SkillShelf.follow` does; nothing for a file that is of no skill."""
+        if not any(folder in path.parents for _, folder in self._folders):
+            return False
+        try:
+            return await self.shelf.follow(person, path, before, after)
+        except (StoreError, UsageError) as error:
+            logger.warning("that a changed skill counts is not kept: {}", error)
+            return False
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where nothing can be written."""
@@ -143,14 +154,14 @@ class LibraryTools:
         return RememberTool(self._files.spaces, self._zone)
 
     def _recall(self) -> ToolLike:
-        from nanobot.agent.tools.library import RecallTool
+        from nanobot.agent.tools.knowledge.library import RecallTool
 
         if self.ledger is None:
             raise SkipTool("there are no conversations")
         return RecallTool(self.index, self.ledger.sessions, self._talk(self.ledger), self._memory, self._zone)
 
     def _library(self) -> ToolLike:
-        from nanobot.agent.tools.library import LibraryTool
+        from nanobot.agent.tools.knowledge.library import LibraryTool
 
         return LibraryTool(self.index)
 

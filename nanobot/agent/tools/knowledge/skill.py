@@ -13,7 +13,7 @@ from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant
 from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
 from nanobot.skills.skill import read_beside
-from nanobot.utils.text import strip_unsafe
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 
 class SkillTool(Tool[SkillArguments]):
@@ -74,14 +74,20 @@ class SkillTool(Tool[SkillArguments]):
         if context.approve is None or not skill.mark or not context.direct:
             return False
         beside = f"Files beside it: {skill.beside}" if skill.files else "No files beside it."
-        facts = (
+        facts = [
             f"It lies in {skill.folder} and would tell nanobot how to do things. You have not read it as it is now.",
             "Without a yes it is read as content from outside.",
             beside,
-        )
+        ]
+        if found.changed:
+            facts = [f"It was changed in {skill.folder} since you let it count. {beside}"]
+        if compiled := [one for one in skill.files if one.endswith((".pyc", ".pyo"))]:
+            facts.append(
+                f"Nobody can read what is compiled: {shorten(squeeze(strip_unsafe(', '.join(compiled))), 200)}"
+            )
         decided = await context.approve(
             Question(
-                f"Let the skill {skill.name} count?",
+                f"Let the skill {skill.name} count{' as it is now' * found.changed}?",
                 "\n".join(facts),
                 strip_unsafe(skill.text),
                 (agreement(skill),),
