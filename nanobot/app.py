@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,19 +22,19 @@ from nanobot.builder.launch import SharedServices
 from nanobot.bus.alarms import Trouble
 from nanobot.bus.events import TERMINAL, MessageBus, Sender
 from nanobot.command.router import Command
-from nanobot.config.loader import Loaded
+from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, judge_home, prepare_home
 from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import finish_of
+from nanobot.session.ledger import Ledger
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
+    from nanobot.agent.tools.mcp import ServerState
     from nanobot.agent.work.runs import Reports, ScheduleServices
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
@@ -142,6 +143,7 @@ class Nanobot:
                 shared.paths.media,
                 shared.files.receive,
                 health_file(self.config, shared.paths),
+                shared.paths.home,
                 announce,
                 say,
                 shared.alarms,
@@ -345,20 +347,66 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
     return refused, builder.warnings() + warned
 
 
-async def patient_of(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> "Patient":
-    """What `nanobot doctor` looks at. Raises `ConfigError` where a command for a key fails."""
+async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> "Patient":
+    """What `nanobot doctor` looks at; `config` and `workspace` are paths that a person has named. Makes no folder."""
     from nanobot.doctor.checkup import Patient
     from nanobot.doctor.probes import for_a_try
     from nanobot.money.budget import prices_of
     from nanobot.providers.registry import choose
 
-    builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
+    paths = Paths.resolve(env, config, workspace)
+    broken: tuple[str, ...] = ()
+    try:
+        loaded = load(paths.config, env=env, must_exist=paths.config_named)
+        paths = Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
+        builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
+        loaded = builder.loaded
+    except ConfigError as error:
+        loaded, broken = Loaded(Config(), paths.config), tuple(map(str, error.problems))
+        builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
 
     async def model() -> LLMProvider:
         own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
         return own or await choose(for_a_try(builder.models.choice()))
 
-    return Patient(builder.loaded, paths, env, model, prices_of(loaded.config.prices))
+    async def servers() -> "tuple[ServerState, ...]":
+        await builder.external.connect()
+        try:
+            return builder.external.states()
+        finally:
+            await builder.external.aclose()
+
+    return Patient(
+        loaded,
+        paths,
+        env,
+        health_file(loaded.config, paths),
+        prices_of(loaded.config.prices),
+        partial(_judged, loaded, paths, env),
+        model,
+        servers,
+        partial(_budget_used, loaded, paths, env),
+        broken,
+    )
+
+
+async def _budget_used(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> str:
+    """What of the caps is used, in words. Raises `StoreError`."""
+    if loaded.config.gateway.ledger or not paths.database.is_file():
+        return "nothing was spent here"
+    from nanobot.money.budget import Budget
+    from nanobot.session.sqlite import SqliteDatabase
+
+    ledger, zone = Ledger(SqliteDatabase(paths.database)), zone_of(loaded.config.agents.defaults.timezone, env)
+
+    def midnight() -> datetime:
+        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    try:
+        config = loaded.config
+        return await Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight).overview()
+    finally:
+        await ledger.aclose()
 
 
 def no_channel(loaded: Loaded, paths: Paths) -> str:

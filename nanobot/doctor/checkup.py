@@ -1,43 +1,162 @@
 """All checks of one installation, run beside each other."""
 
+import asyncio
+import os
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 
+from nanobot.agent.tools.mcp import ServerState
+from nanobot.channels.telegram.read.voice import CommandTranscriber, transcriber_of
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
-from nanobot.doctor.findings import Check, Finding, findings_of, said_once
+from nanobot.config.proxy import Proxies
+from nanobot.doctor import gateway, home, machine, network
+from nanobot.doctor.findings import Check, Finding, findings_of, one_line, said_once
 from nanobot.doctor.probes import try_context, try_model, try_search, try_token, try_updates
 from nanobot.money.prices import Prices
 from nanobot.providers.base import LLMProvider
+from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.lock import token_lock
 from nanobot.utils.host import zone_of
-from nanobot.web.search.catalog import Catalog
+from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.usage import UsageLedger
+
+#: Whose name is looked for, and whose clock is asked, where nothing else is set up; it searches then.
+_SEARCHES = "https://duckduckgo.com"
 
 
 class Patient(Struct, frozen=True):
-    """The installation that is looked at. `model` makes the provider to try, and raises where there is none."""
+    """The installation that is looked at. `broken` is why its configuration cannot be read; all else has its default
+    then.
+
+    `judge` says why a start would be refused and what it warns of, `model` makes the provider to try and raises where
+    there is none, `servers` tells of MCP servers, `budget` what of it is used. `health_file` is the gateway's.
+    """
 
     loaded: Loaded
     paths: Paths
     env: Mapping[str, str]
-    model: Callable[[], Awaitable[LLMProvider]]
+    health_file: Path
     prices: Prices
+    judge: Callable[[], Awaitable[tuple[list[str], list[str]]]]
+    model: Callable[[], Awaitable[LLMProvider]]
+    servers: Callable[[], Awaitable[tuple[ServerState, ...]]]
+    budget: Callable[[], Awaitable[str]]
+    broken: tuple[str, ...] = ()
+
+    @property
+    def proxies(self) -> Proxies:
+        """The proxies for pages and searches, and those of the environment for all else."""
+        return Proxies(self.loaded.config.tools.web.proxy, self.env)
 
 
 async def examine(patient: Patient) -> list[Finding]:
     """What all checks find, in the order in which they are told."""
-    return said_once(await findings_of([*_model(patient), *_search(patient), *_telegram(patient)]))
+    checks: list[Check] = [("Configuration", partial(_configuration, patient))]
+    checks += [*_kept(patient), *_machine(patient), *_way_out(patient)]
+    if not patient.broken:
+        checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
+    found = said_once(await findings_of(checks))
+    if patient.broken:
+        words = "model, search, Telegram, MCP servers and budget: the configuration cannot be read"
+        found.append(Finding("Not tried", "off", words, "Put the configuration right, then run it again."))
+    return found
+
+
+def _in_thread(work: Callable[[], Finding]) -> Callable[[], Awaitable[Finding]]:
+    return lambda: asyncio.to_thread(work)
+
+
+async def _configuration(patient: Patient) -> list[Finding]:
+    """Whether a start would read it and go on, by running the first half of one."""
+    name, fix = "Configuration", "`nanobot config check` says the same after your change."
+    if patient.broken:
+        return [Finding(name, "bad", one_line(why), fix) for why in patient.broken]
+    refused, warned = await patient.judge()
+    found = [Finding(name, "bad", f"nanobot would not start: {one_line(why)}", fix) for why in refused]
+    found += [Finding(name, "warn", one_line(why), fix) for why in warned]
+    where = f"{patient.loaded.path}" if patient.loaded.exists else f"{patient.loaded.path} is not there: all defaults"
+    return found or [Finding(name, "ok", f"{where}; a start would go on")]
+
+
+def _kept(patient: Patient) -> list[Check]:
+    paths, telegram = patient.paths, patient.loaded.config.channels.telegram.enabled
+    folders = [_folder(one, patient.env) for one in patient.loaded.config.library.folders]
+    running = gateway.gateway_at(patient.health_file)
+    kept = running is not None and running.runs
+    where = patient.health_file
+    return [
+        ("Permissions", _in_thread(partial(home.permissions, paths))),
+        ("Database", _in_thread(partial(home.database, paths.database))),
+        ("Gateway", _in_thread(partial(gateway.gateway, where, paths.home, telegram=telegram))),
+        ("Watchdog", _in_thread(partial(gateway.supervisor, where))),
+        ("Schedule", _in_thread(partial(home.schedule, paths.database, kept=kept))),
+        ("Library", _in_thread(partial(home.library, paths, folders))),
+    ]
+
+
+def _folder(text: str, env: Mapping[str, str]) -> Path:
+    person = env.get("HOME") or str(Path.home())
+    return Path(os.path.realpath(text.replace("~", person, 1) if text == "~" or text.startswith("~/") else text))
+
+
+def _machine(patient: Patient) -> list[Check]:
+    config, env = patient.loaded.config, patient.env
+    return [
+        ("Disk", _in_thread(partial(machine.disk, patient.paths.home, patient.paths.workspace))),
+        ("Time zone", _in_thread(partial(machine.time_zone, config.agents.defaults.timezone, env))),
+        ("Versions", _in_thread(machine.versions)),
+        ("Sandbox", partial(machine.sandbox, config.tools)),
+        ("Locale", _in_thread(partial(machine.locale, env))),
+        ("Terminal", _in_thread(partial(machine.terminal, env))),
+    ]
+
+
+def _addresses(patient: Patient) -> list[str]:
+    """The services that this configuration talks to, as far as it names them."""
+    config, found = patient.loaded.config, []
+    if config.channels.telegram.enabled and not patient.broken:
+        found.append(settings_of(config.channels.telegram, patient.env).base_url.removesuffix("/bot"))
+    for name, one in config.providers.items():
+        vendor = vendor_of(name)
+        found.append(one.api_base or (vendor.base_url if vendor is not None else ""))
+    found += [one.base_url for one in VENDORS if any(patient.env.get(key) for key in one.keys)]
+    return list(dict.fromkeys(filter(None, found))) or ([_SEARCHES] if config.tools.web.enable else [])
+
+
+def _way_out(patient: Patient) -> list[Check]:
+    direct = Proxies(env=patient.env)
+
+    async def names() -> list[Finding]:
+        found = await network.names_of(_addresses(patient), direct)
+        fake_ip = patient.loaded.config.tools.web.fetch.fake_ip
+        return [network.judged_names(found, fake_ip=fake_ip), await network.ipv6(found, 443)]
+
+    return [
+        ("Proxy", partial(network.proxy, (patient.proxies, direct))),
+        ("DNS and IPv6", names),
+        ("Clock", lambda: network.clock(_addresses(patient), direct)),
+    ]
 
 
 def _model(patient: Patient) -> list[Check]:
     async def model() -> list[Finding]:
         found, info = await try_model(patient.model, patient.prices)
-        return [found] if info is None or found.state == "bad" else [found, await try_context(info)]
+        if info is None or found.state == "bad":
+            return [found]
+        able = info.capabilities
+        sees = Finding("Pictures", "ok", f"{info.model} can see them") if able.vision else _BLIND
+        return [found, await try_context(info), sees]
 
     return [("Model", model)]
+
+
+_BLIND = Finding("Pictures", "off", "the model sees none; it is told that one was sent")
 
 
 def _search(patient: Patient) -> list[Check]:
@@ -47,10 +166,11 @@ def _search(patient: Patient) -> list[Check]:
         return []
     catalog = Catalog(web.search, patient.env, web.proxy)
     zone = zone_of(patient.loaded.config.agents.defaults.timezone, patient.env)
+    kept = patient.paths.home / "usage.db" if patient.paths.home.is_dir() else None
 
     def check(name: str) -> Check:
         async def engine() -> Finding:
-            usage = UsageLedger(patient.paths.home / "usage.db", zone=zone)
+            usage = UsageLedger(kept, zone=zone)
             try:
                 return await try_search(catalog.link(name), usage)
             finally:
@@ -58,7 +178,9 @@ def _search(patient: Patient) -> list[Check]:
 
         return f"Search: {name}", engine
 
-    return [check(name) for name in catalog.order() if catalog.configured(name)]
+    named = [name for name in catalog.order() if catalog.configured(name)]
+    wanted = [name for name in named if name != DUCKDUCKGO or name in (web.search.fallback or ())]
+    return [check(name) for name in wanted or named]
 
 
 def _telegram(patient: Patient) -> list[Check]:
@@ -73,4 +195,39 @@ def _telegram(patient: Patient) -> list[Check]:
         settings = settings_of(config, patient.env)
         return await try_updates(settings, ours=token_lock(settings.token).held)
 
-    return [("Telegram token", token), ("Telegram updates", updates)]
+    return [("Telegram token", token), ("Telegram updates", updates), ("Voice", partial(_voice, patient))]
+
+
+async def _voice(patient: Patient) -> Finding:
+    """Whether voice messages can be written down, and where that is done."""
+    config = patient.loaded.config
+    keys = {name: one.api_key for name, one in config.providers.items()}
+    wanted = config.channels.telegram.transcription
+    writer = transcriber_of(wanted, keys, patient.env)
+    if writer is None:
+        fix = "docs/telegram.md tells how: a program of your own, or a key of OpenAI or Groq."
+        return Finding("Voice", "off", "voice messages are not written down", fix if wanted.enabled else "")
+    try:
+        if not isinstance(writer, CommandTranscriber):
+            return Finding("Voice", "ok", f"voice messages are written down {'here' if writer.local else 'elsewhere'}")
+        if shutil.which(wanted.command[0]) is None:
+            fix = "Install it, or correct channels.telegram.transcription.command."
+            return Finding("Voice", "bad", f"the program {wanted.command[0]} is not there", fix)
+        return Finding("Voice", "ok", f"voice messages are written down by {Path(wanted.command[0]).name}")
+    finally:
+        await writer.aclose()
+
+
+def _around(patient: Patient) -> list[Check]:
+    async def servers() -> list[Finding]:
+        return [
+            Finding(f"MCP: {one.name}", "ok", f"{len(one.tools)} tool{'s' * (len(one.tools) != 1)}")
+            if one.ready
+            else Finding(f"MCP: {one.name}", "bad", one_line(one.why), f"`nanobot mcp test {one.name}` tries it again.")
+            for one in await patient.servers()
+        ] or [Finding("MCP", "off", "no server is set up")]
+
+    async def budget() -> Finding:
+        return Finding("Budget", "ok", await patient.budget())
+
+    return [("MCP", servers), ("Budget", budget)]

@@ -15,12 +15,14 @@ from nanobot.utils.processes import is_alive
 class FileLock:
     """A context manager on a file. Entering raises `StoreError` with `taken`, in which `{holder}` says who has it.
 
-    The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one.
+    The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one. `note` is
+    written into it for others, such as where the holder says how it is.
     """
 
-    def __init__(self, path: Path, taken: str = "") -> None:
+    def __init__(self, path: Path, taken: str = "", note: str = "") -> None:
         self._path = path
         self._taken = taken
+        self._note = note
         self._file: int | None = None
 
     def take(self) -> str:
@@ -34,7 +36,7 @@ class FileLock:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                holder = os.read(file, 20).decode("ascii", "replace").strip()
+                holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
                 return f"process {holder or 'unknown'}"
             if self._stands(file):
@@ -42,18 +44,25 @@ class FileLock:
             os.close(file)
         with suppress(OSError):  # a disk without room: the number is for people, the lock holds without it
             os.ftruncate(file, 0)
-            os.write(file, str(os.getpid()).encode())
+            os.write(file, f"{os.getpid()}\n{self._note}".encode())
         self._file = file
         return ""
 
     @property
     def held(self) -> bool:
         """Whether a living process seems to hold it. The lock is not touched: whoever takes it meanwhile gets it."""
-        try:
-            holder = self._path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return False
+        holder = self._told()[0]
         return holder.isdecimal() and is_alive(int(holder))
+
+    def note_of_holder(self) -> str:
+        """What a living holder has noted; empty where there is none."""
+        return self._told()[2] if self.held else ""
+
+    def _told(self) -> tuple[str, str, str]:
+        try:
+            return self._path.read_text(encoding="utf-8").strip().partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return "", "", ""
 
     def release(self) -> None:
         """Give it back, if it is held."""
@@ -86,15 +95,25 @@ def session_lock(store: Path, session_id: str) -> FileLock:
     return FileLock(store.with_name(f"{store.name}-turns") / session_id)
 
 
-def token_lock(token: str, folder: Path | None = None) -> FileLock:
-    """One poller per bot token for every home of one user; the token itself is in no file name."""
-    place = folder or Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"nanobot-{os.getuid()}"
+def token_lock(token: str, folder: Path | None = None, note: str = "") -> FileLock:
+    """One poller per bot token for every home of one user; the token itself is in no file name. `note` is the path of
+    the file in which its holder says how it is."""
+    place = folder or _runtime()
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
     taken = (
         "Another nanobot on this machine ({holder}) already answers this bot. Stop it first, or give this "
         "one a bot of its own."
     )
-    return FileLock(place / f"bot-{digest}.lock", taken)
+    return FileLock(place / f"bot-{digest}.lock", taken, note)
+
+
+def token_locks() -> list[FileLock]:
+    """Those of all pollers of this user."""
+    return [FileLock(one) for one in sorted(_runtime().glob("bot-*.lock"))]
+
+
+def _runtime() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"nanobot-{os.getuid()}"
 
 
 def terminal_jobs_lock(home: Path) -> FileLock:

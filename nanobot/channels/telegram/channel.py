@@ -72,6 +72,7 @@ class TelegramSetup(Struct, frozen=True):
     media: Path
     receive: Receive
     health_file: Path
+    home: Path
     announce: Announce
     say: Callable[[str], None]
     alarms: Alarms = field(default_factory=Alarms)
@@ -139,7 +140,8 @@ class TelegramChannel:
 
     async def start(self) -> None:
         """Serve until `stop`. Raises `ChannelError` where Telegram refuses the token or another nanobot uses it."""
-        lock = token_lock(self._settings.token) if self._share is None else nullcontext()
+        note = str(self._setup.health_file.absolute())
+        lock = token_lock(self._settings.token, note=note) if self._share is None else nullcontext()
         with lock:
             events = self._setup.agent.bus.subscribe(self.name)
             try:
@@ -271,7 +273,8 @@ class TelegramChannel:
 
     def _write_health(self) -> None:
         try:
-            self._health.write(self._setup.health_file, {"waiting": self._inbox.waiting})
+            more = {"waiting": self._inbox.waiting, "home": str(self._setup.home)}
+            self._health.write(self._setup.health_file, more)
         except OSError as error:
             logger.warning("the health file cannot be written: {}", error)
 

@@ -6,7 +6,6 @@ import os
 import sys
 
 from nanobot.app import patient_of
-from nanobot.cli.agent_command import set_up
 from nanobot.doctor.checkup import examine
 from nanobot.doctor.findings import Finding, as_json, exit_code, verdict
 from nanobot.utils.text import printable
@@ -14,10 +13,9 @@ from nanobot.utils.text import printable
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Print what the checks find; 0 where all is well, 1 for warnings, 2 where something does not work."""
-    setup = set_up(args, os.environ)
 
     async def look() -> list[Finding]:
-        return await examine(await patient_of(setup.loaded, setup.paths, setup.env))
+        return await examine(await patient_of(os.environ, args.config or "", args.workspace or ""))
 
     found = asyncio.run(look())
     text = (

@@ -2,10 +2,8 @@
 
 import argparse
 import asyncio
-import json
 import os
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,14 +13,11 @@ from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.config.schema_tools import ToolsConfig
+from nanobot.doctor.gateway import told_in_status
 from nanobot.security.sandbox import Reason, choose
-from nanobot.utils.host import has_ended
-from nanobot.utils.text import duration
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0
-#: Seconds after which a health file is from a gateway that no longer runs.
-_FRESH = 45.0
 #: A line that an older version put into AGENTS.md.
 _OLD_PROMISE = "What is worth keeping about the person goes to USER.md"
 
@@ -33,28 +28,6 @@ def run_status(args: argparse.Namespace) -> int:
     text = asyncio.run(_text(setup))
     sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
     return 0
-
-
-def _gateway(path: Path, *, telegram: bool) -> list[str]:
-    """What the gateway last wrote about itself."""
-    if not telegram:
-        return []
-    try:
-        told: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ["- Gateway: it has not run yet here; `nanobot gateway` starts it"]
-    if not isinstance(told, dict):
-        return []
-    written, last = told.get("written"), told.get("lastPoll")
-    if not isinstance(written, int | float) or time.time() - written > _FRESH or told.get("state") == "stopped":
-        return ["- Gateway: not running; `nanobot gateway` starts it"]
-    pid = told.get("pid")
-    if isinstance(pid, int) and has_ended(pid, str(told.get("process", ""))):
-        return [f"- Gateway: not running, process {pid} was killed or broke off; `nanobot gateway` starts it"]
-    name = f"Telegram @{told.get('bot')}" if told.get("bot") else "Telegram"
-    age = f", last poll {duration(time.time() - last)} ago" if isinstance(last, int | float) else ""
-    reason = f"; {told.get('reason')}" if told.get("reason") else ""
-    return [f"- Gateway: process {pid}, {name}, {told.get('state')}{age}{reason}"]
 
 
 def _unread(workspace: Path) -> list[str]:
@@ -85,7 +58,7 @@ async def _text(setup: Setup) -> str:
         f"- Workspace: {paths.workspace}",
         f"- Data: {paths.database}",
         f"- Log: {paths.logs / 'nanobot.log'}",
-        *_gateway(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
+        *told_in_status(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
         *_unread(paths.workspace),
         *await _sandbox(loaded.config.tools),
         *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),

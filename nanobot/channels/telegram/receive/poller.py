@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from loguru import logger
-from msgspec import Struct
+from msgspec import Struct, field
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
+from nanobot import __version__
 from nanobot.channels.telegram.bot import POLL_SECONDS
 from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.errors import ChannelError, StoreError
@@ -47,7 +48,7 @@ def _to_nobody(_line: str) -> None:
 
 
 class Health(Struct):
-    """What the poller last saw. Times are of `clock`, in seconds; the file has wall time.
+    """What the poller last saw. Times are of `clock`, in seconds; the file and `began` have wall time.
 
     `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works. `say` shows a line to who
     runs the gateway; `address` is where Telegram is asked, for these lines.
@@ -63,6 +64,7 @@ class Health(Struct):
     clock: Callable[[], float] = time.monotonic
     last_poll: float | None = None
     stalled: float = 0.0
+    began: float = field(default_factory=time.time)
 
     def poll_ok(self) -> None:
         """A poll was completed, with or without updates."""
@@ -129,6 +131,8 @@ class Health(Struct):
             "process": process_identity(pid),
             "written": now,
             "ok": self.well,
+            "version": __version__,
+            "since": self.began,
             "channel": "telegram",
             "bot": self.username,
             "state": "stalled" if self.stalled else self.state,

@@ -1,0 +1,176 @@
+"""The gateways that run on this machine, found by their locks, and how each says that it is."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from nanobot import __version__
+from nanobot.doctor.findings import Finding, one_line
+from nanobot.session.lock import home_lock, token_locks
+from nanobot.utils.host import has_ended
+from nanobot.utils.text import duration
+
+#: Seconds after which a health file is from a gateway that no longer runs.
+_FRESH = 45.0
+#: Seconds since the last completed poll after which messages do not arrive.
+_ILL = 90.0
+_START = "`nanobot gateway` starts it."
+
+
+class Gateway(Struct, frozen=True):
+    """What a gateway last wrote about itself. Times are those of the wall clock in seconds, 0 where unknown."""
+
+    file: Path
+    pid: int = 0
+    home: str = ""
+    bot: str = ""
+    version: str = ""
+    state: str = ""
+    reason: str = ""
+    written: float = 0.0
+    since: float = 0.0
+    last_poll: float = 0.0
+    waiting: int = 0
+    ended: bool = False
+
+    @property
+    def runs(self) -> bool:
+        return not self.ended and self.state != "stopped" and time.time() - self.written <= _FRESH
+
+    @property
+    def killed(self) -> bool:
+        """It did not stop in order."""
+        return self.state != "stopped" and self.ended and time.time() - self.written <= _FRESH
+
+    @property
+    def name(self) -> str:
+        return f"Telegram @{self.bot}" if self.bot else "Telegram"
+
+    @property
+    def words(self) -> str:
+        """One line on a gateway that runs."""
+        parts = [f"process {self.pid}, {self.name}, {self.state}"]
+        if self.last_poll:
+            parts.append(f"last poll {duration(time.time() - self.last_poll)} ago")
+        if self.since:
+            parts.append(f"since {datetime.fromtimestamp(self.since).astimezone():%Y-%m-%d %H:%M}")
+        if count := self.chats:
+            parts.append(f"{count} chat{'s' * (count != 1)}")
+        if self.version and self.version != __version__:
+            parts.append(f"version {self.version}, while this is {__version__}")
+        elif self.version:
+            parts.append(f"version {self.version}")
+        return ", ".join(parts) + (f"; {self.reason}" if self.reason else "")
+
+    @property
+    def chats(self) -> int:
+        """The chats of Telegram that have a conversation; 0 where nobody can tell."""
+        database = Path(self.home, "nanobot.db") if self.home else None
+        if database is None or not database.is_file():
+            return 0
+        query = "SELECT count(DISTINCT key) FROM session WHERE key LIKE 'telegram:%'"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+            return int(db.execute(query).fetchone()[0])
+        return 0
+
+
+def gateway_at(file: Path) -> Gateway | None:
+    """What the health file says; None where there is none that can be read."""
+    try:
+        told: object = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    pid, reason = int(_number(told, "pid")), told.get("reason")
+    return Gateway(
+        file,
+        pid,
+        str(told.get("home") or ""),
+        str(told.get("bot") or ""),
+        str(told.get("version") or ""),
+        str(told.get("state") or ""),
+        one_line(str(reason)) if reason else "",
+        _number(told, "written"),
+        _number(told, "since"),
+        _number(told, "lastPoll"),
+        int(_number(told, "waiting")),
+        ended=has_ended(pid, str(told.get("process", ""))),
+    )
+
+
+def _number(told: Mapping[str, object], name: str) -> float:
+    value = told.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def elsewhere(file: Path) -> list[Gateway]:
+    """The gateways of this user that run now with another home than that of the health file `file`."""
+    found = (gateway_at(Path(note)) for note in (lock.note_of_holder() for lock in token_locks()) if note)
+    return [one for one in found if one is not None and one.runs and one.file != file]
+
+
+def told_in_status(file: Path, *, telegram: bool) -> list[str]:
+    """The lines of `nanobot status`."""
+    here, others = gateway_at(file), elsewhere(file)
+    lines = [f"- Gateway of {one.home or one.file.parent}: {one.words}" for one in others]
+    if here is not None and here.runs:
+        return [f"- Gateway: {here.words}", *lines]
+    if not telegram:
+        return lines
+    if here is not None and here.killed:
+        why = f"not running, process {here.pid} was killed or broke off"
+        return [f"- Gateway: {why}; `nanobot gateway` starts it", *lines]
+    why = "it has not run yet here" if here is None else "not running"
+    return [f"- Gateway: {why}; `nanobot gateway` starts it", *lines]
+
+
+def gateway(file: Path, home: Path, *, telegram: bool) -> Finding:
+    """Whether the gateway runs and messages arrive: the age of its last completed poll."""
+    here, name = gateway_at(file), "Gateway"
+    if not telegram and (here is None or not here.runs):
+        return Finding(name, "off", "no channel is switched on")
+    if here is None or not here.runs:
+        if other := next(iter(elsewhere(file)), None):
+            fix = f"To look at that one: NANOBOT_HOME={other.home or other.file.parent} nanobot doctor"
+            return Finding(name, "warn", f"none runs with {home}; one runs with another home ({other.words})", fix)
+        if home_lock(home).held:
+            fix = "If it does so in a minute, look into its log and start it again."
+            return Finding(name, "warn", "a process holds its lock and says nothing of itself yet", fix)
+        how = "was killed or broke off" if here is not None and here.killed else "does not run"
+        return Finding(name, "warn", f"it {how}, so no message is answered", _START)
+    if here.state == "stalled":
+        return Finding(name, "bad", here.words, "Start it again, and report what the log shows.")
+    if here.state in {"webhook", "working"}:
+        return Finding(name, "ok", here.words)
+    age = time.time() - (here.last_poll or here.since)
+    if age > _ILL or here.state == "conflict":
+        fix = "Stop the other program." if here.state == "conflict" else "Look at the findings on Telegram here."
+        return Finding(name, "bad", f"{here.words}: messages do not arrive", fix)
+    if here.version and here.version != __version__:
+        return Finding(name, "warn", here.words, "Start it again, so that it is the version that is installed.")
+    return Finding(name, "ok", here.words)
+
+
+def supervisor(file: Path) -> Finding:
+    """Whether something starts the gateway again when it ends."""
+    here, name = gateway_at(file), "Watchdog"
+    if here is None or not here.runs:
+        return Finding(name, "off", "no gateway runs here")
+    watched = "its loop is watched: one that stands still is written into the log and the health file"
+    try:
+        environ = Path(f"/proc/{here.pid}/environ").read_bytes()
+    except OSError:
+        environ = b""
+    if b"INVOCATION_ID=" in environ:
+        return Finding(name, "ok", f"systemd starts it again; {watched}")
+    if Path("/.dockerenv").exists() or b"container=" in environ:
+        return Finding(name, "ok", f"it runs in a container, whose policy starts it again; {watched}")
+    fix = "Run it as a service: docs/durability.md tells how a supervisor is set up."
+    return Finding(name, "warn", f"nothing is seen that starts it again when it ends; {watched}", fix)

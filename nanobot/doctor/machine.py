@@ -1,0 +1,208 @@
+"""Checks of the machine and the terminal: disk, time zone, sandbox, versions, locale, keys. None leaves the machine."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import select
+import shutil
+import site
+import sqlite3
+import sys
+import termios
+import time
+import tty
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from nanobot import __version__
+from nanobot.config.schema_tools import ToolsConfig
+from nanobot.doctor.findings import Finding, one_line
+from nanobot.security.sandbox import Reason, choose
+from nanobot.utils.host import zone_of
+
+#: Bytes of free room below which it is said, and below which nothing can be kept.
+_LITTLE, _FULL = 500_000_000, 20_000_000
+#: A package with the versions from and below which it is asked for, as in the metadata of nanobot.
+_WANTED = re.compile(r"([\w.-]+)(?:\[[\w,.-]+\])?\s*(?:>=([\d.]+),<([\d.]+)|<([\d.]+),>=([\d.]+))")
+#: Seconds that a terminal has to answer what it can do.
+_TERMINAL_SECONDS = 0.3
+#: Asks whether pastes can be marked (DECRQM of mode 2004), then what every terminal answers (DA1).
+_ASK = b"\x1b[?2004$p\x1b[c"
+_PASTE, _ANSWERED = re.compile(rb"\x1b\[\?2004;([0-4])\$y"), re.compile(rb"\x1b\[\?[0-9;]*c")
+
+
+def disk(home: Path, workspace: Path) -> Finding:
+    """Room where the data are, and whether files can be written there."""
+    places = {place: _free(place) for place in dict.fromkeys(map(_existing, (home, workspace)))}
+    place, free = min(places.items(), key=lambda one: one[1])
+    words = f"{_size(free)} free at {place}"
+    if free < _FULL:
+        return Finding("Disk", "bad", f"{words}: nothing can be kept", "Free some room; what waits is kept then.")
+    if shut := next((one for one in places if not os.access(one, os.W_OK)), None):
+        fix = "Give it back to the user who runs nanobot (chown), or name another NANOBOT_HOME."
+        return Finding("Disk", "bad", f"{shut} cannot be written", fix)
+    if free < _LITTLE:
+        return Finding("Disk", "warn", words, "Free some room: backups, downloads and the index need it.")
+    return Finding("Disk", "ok", words)
+
+
+def _existing(place: Path) -> Path:
+    return next(one for one in (place, *place.parents) if one.exists())
+
+
+def _free(place: Path) -> int:
+    return shutil.disk_usage(place).free
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+
+def time_zone(named: str, env: Mapping[str, str]) -> Finding:
+    """Which zone reminders and answers use, and what time that is now."""
+    zone = zone_of(named, env)
+    key = zone.key if isinstance(zone, ZoneInfo) else str(zone)
+    words = f"{key}, where it is {datetime.now(zone):%H:%M}"
+    try:
+        ZoneInfo(named or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        fix = (
+            "Write an IANA name such as Europe/Paris into agents.defaults.timezone; pip install tzdata where all fail."
+        )
+        return Finding("Time zone", "bad", f"agents.defaults.timezone names {named!r}, which is no zone: {words}", fix)
+    if not named and key == "UTC":
+        fix = "If you live elsewhere, set agents.defaults.timezone, such as Europe/Paris: reminders go by it."
+        return Finding("Time zone", "warn", words, fix)
+    return Finding("Time zone", "ok", words)
+
+
+async def sandbox(tools: ToolsConfig) -> Finding:
+    """Try to break out of what commands would run in."""
+    found = await choose(tools.exec.sandbox)
+    offered = tools.profile == "full" and tools.exec.enable
+    if not isinstance(found, Reason):
+        return Finding("Sandbox", "ok", f"{found.note}{'' if offered else '; commands are not switched on'}")
+    fix = "Commands stay off until one works: docs/security.md tells what each needs."
+    return Finding("Sandbox", "bad" if offered else "off", one_line(found.text), fix if offered else "")
+
+
+def versions() -> Finding:
+    """Python, SQLite with full text search, and whether the packages are those that nanobot asks for."""
+    told = f"nanobot {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    if not _searches_texts():
+        fix = "Use a Python whose SQLite has FTS5, such as that of python.org, uv or your system."
+        return Finding("Versions", "bad", f"{told}, which lacks FTS5: nothing can be found again", fix)
+    if odd := _odd_packages():
+        return Finding("Versions", "warn", f"{told}; {'; '.join(odd[:3])}", "Install nanobot again in its environment.")
+    if strange := _started_files():
+        names = ", ".join(strange[:3])
+        fix = "Each runs at every start of Python. If you do not know one, take it away and change your keys."
+        return Finding("Versions", "warn", f"{told}; files that run code by themselves: {names}", fix)
+    return Finding("Versions", "ok", f"{told} with FTS5; every package fits")
+
+
+def _searches_texts() -> bool:
+    db = sqlite3.connect(":memory:")
+    try:
+        db.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
+    except sqlite3.Error:
+        return False
+    finally:
+        db.close()
+    return True
+
+
+def _odd_packages() -> list[str]:
+    """What nanobot asks for and is missing or of another version; what only some systems need is left out."""
+    found = []
+    for line in importlib.metadata.requires("nanobot") or []:
+        wanted = _WANTED.fullmatch(line)
+        if wanted is None:
+            continue
+        name, least, below = wanted[1], wanted[2] or wanted[5], wanted[3] or wanted[4]
+        try:
+            there = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} is missing")
+            continue
+        if not _numbers(least) <= _numbers(there) < _numbers(below):
+            found.append(f"{name} is {there}; from {least} to below {below} is asked for")
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0]))
+
+
+def _started_files() -> list[str]:
+    """`.pth` files beside the packages with a line of code, a known way of thieves of keys."""
+    usual = ("__editable__", "_virtualenv", "distutils-precedence", "coverage", "a1_coverage", "pytest")
+    found = []
+    for folder in {*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])}:
+        for file in sorted(Path(folder).glob("*.pth")):
+            code = any(line.startswith(("import ", "import\t")) for line in _lines(file))
+            if code and not file.name.startswith(usual):
+                found.append(file.name)
+    return found
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def locale(env: Mapping[str, str]) -> Finding:
+    """Whether signs beyond ASCII can be read and shown."""
+    named = next((env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if env.get(name)), "")
+    encoding = (sys.stdout.encoding or "unknown").lower()
+    if encoding.replace("-", "") == "utf8":
+        return Finding("Locale", "ok", f"{named or 'none named'}, {encoding}")
+    fix = "Set LANG to one with UTF-8, such as export LANG=C.UTF-8 (or en_US.UTF-8)."
+    return Finding("Locale", "warn", f"{named or 'none named'}: only {encoding}; other signs become ?", fix)
+
+
+def terminal(env: Mapping[str, str]) -> Finding:
+    """What this terminal is and whether it marks pastes."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Finding("Terminal", "off", "this is none; it is looked at when a person runs it in one")
+    kind = env.get("TERM", "")
+    if kind in {"", "dumb", "unknown"}:
+        fix = "Set TERM to what your terminal is, such as xterm-256color; `nanobot --plain` works in any."
+        return Finding("Terminal", "warn", f"TERM is {kind or 'not set'}: no colours, no live area, no editing", fix)
+    size = shutil.get_terminal_size()
+    words = f"{kind}, {size.columns} × {size.lines}"
+    answer = _answer(sys.stdin.fileno())
+    if _ANSWERED.search(answer) is None:
+        return Finding("Terminal", "warn", f"{words}; it does not answer what it can do", _NO_ANSWER)
+    marks = _PASTE.search(answer)
+    if marks is not None and marks[1] in b"12":
+        return Finding("Terminal", "ok", f"{words}; marks pastes; Alt-Enter makes a new line")
+    if marks is not None and marks[1] == b"0":
+        fix = "Paste long texts with care: every line may be sent alone. A newer terminal or tmux marks pastes."
+        return Finding("Terminal", "warn", f"{words}; it does not mark pastes", fix)
+    return Finding("Terminal", "ok", f"{words}; does not say whether it marks pastes; Alt-Enter makes a new line")
+
+
+_NO_ANSWER = "If keys or pastes behave oddly, try another terminal; `nanobot --plain` works in any."
+
+
+def _answer(file: int) -> bytes:
+    """What the terminal says to the questions; what a person types meanwhile is lost."""
+    before = termios.tcgetattr(file)
+    told, until = b"", time.monotonic() + _TERMINAL_SECONDS
+    try:
+        tty.setcbreak(file, termios.TCSANOW)
+        os.write(file, _ASK)
+        while _ANSWERED.search(told) is None and (left := until - time.monotonic()) > 0:
+            if select.select([file], [], [], left)[0]:
+                told += os.read(file, 1_000)
+    except OSError:
+        return told
+    finally:
+        termios.tcsetattr(file, termios.TCSAFLUSH, before)
+    return told

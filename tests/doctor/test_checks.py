@@ -1,0 +1,144 @@
+"""What `nanobot doctor` finds in a home, on a machine and on the way out, each broken for real."""
+
+import asyncio
+import json
+import sqlite3
+import time
+from contextlib import closing
+from email.utils import formatdate
+from pathlib import Path
+
+from nanobot.config.proxy import Proxies
+from nanobot.doctor import network
+from nanobot.session.layout import open_file
+from tests.channels.telegram.gateway import configured, running
+from tests.cli.harness import Program, Ran, program
+from tests.doctor.test_tries import PING
+from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import TelegramServer
+
+#: A port on which nothing listens.
+CLOSED = "http://127.0.0.1:9"
+
+
+def read(ran: Ran) -> dict[str, tuple[str, str]]:
+    assert ran.out, ran.err
+    return {one["name"]: (one["state"], f"{one['words']} {one['fix']}") for one in json.loads(ran.out)["checks"]}
+
+
+def quiet(tmp_path: Path) -> Program:
+    """A home without a model, searches and channels, so that nothing is asked of the network."""
+    return program(tmp_path, tools={"web": {"enable": False}}, agents={"defaults": {"provider": "lookup"}})
+
+
+def polls(home: Program) -> bool:
+    file = home.home / "gateway.json"
+    return file.exists() and json.loads(file.read_text(encoding="utf-8"))["state"] == "polling"
+
+
+async def test_U58_a_configuration_that_cannot_be_read_is_told_with_its_line_and_all_else_is_looked_at(
+    tmp_path: Path,
+) -> None:
+    home = quiet(tmp_path)
+    (home.home / "config.json").write_text('{\n  "tools": {"web": {"enabel": tru}}\n}', encoding="utf-8")
+    ran = await home.run("doctor", "--json")
+    found = read(ran)
+    assert ran.code == 2
+    assert found["Configuration"][0] == "bad"
+    assert "config.json:2:" in found["Configuration"][1]
+    assert found["Disk"][0] == found["Versions"][0] == "ok"
+    assert "cannot be read" in found["Not tried"][1]
+    assert [one.name for one in home.home.iterdir()] == ["config.json"]
+
+
+async def test_U58_without_a_network_one_finding_says_so(tmp_path: Path) -> None:
+    telegram = {"enabled": True, "token": "123456:FAKE-token_for-tests-0123456789abcdef"}
+    model = {"defaults": {"model": "gpt-5.1", "provider": "openai"}}
+    home = program(tmp_path, channels={"telegram": telegram}, agents=model)
+    ran = await home.run("doctor", "--json", env={"HTTPS_PROXY": CLOSED, "OPENAI_API_KEY": "sk-nothing-1234567890"})
+    found = read(ran)
+    assert ran.code == 2
+    bad = {name for name, (state, _) in found.items() if state == "bad"}
+    assert bad == {"Network"}
+    assert "127.0.0.1:9 does not answer" in found["Network"][1]
+    assert all(name in found["Network"][1] for name in ("Model", "Search: duckduckgo", "Telegram token", "Proxy"))
+
+
+async def test_a_damaged_database_open_files_and_late_jobs_are_found_and_left_as_they_are(tmp_path: Path) -> None:
+    home = quiet(tmp_path)
+    path = home.home / "nanobot.db"
+    with closing(open_file(path)) as db:
+        values = "'remind', 'x', 'r', 'UTC', 'p', 'telegram:1', 1, 'once', '', 0, '', 'd', '2026-01-01', 'l', '', 0"
+        db.execute(f"INSERT INTO job VALUES (7, {values})")
+        db.commit()
+    path.chmod(0o644)
+    found = read(await home.run("doctor", "--json"))
+    assert found["Database"][0] == "ok"
+    assert found["Permissions"][0] == "warn"
+    assert "nanobot.db" in found["Permissions"][1]
+    assert found["Schedule"][0] == "warn"
+    assert "#7" in found["Schedule"][1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8_192] + b"\x00" * 8_192 + whole[16_384:])
+    damaged = path.read_bytes()
+    ran = await home.run("doctor", "--json")
+    assert ran.code == 2
+    assert "is damaged" in read(ran)["Database"][1]
+    assert path.read_bytes() == damaged
+
+
+async def test_U65_a_clock_that_is_wrong_is_seen_by_the_date_of_a_server() -> None:
+    async def late(_request: Request, respond: Responder) -> None:
+        await respond.send(404, headers=[("Date", formatdate(time.time() + 900, usegmt=True))])
+
+    async with HttpServer(late) as server:
+        found = await network.clock([CLOSED, server.url], Proxies())
+    assert found.state == "bad"
+    assert "900 s behind" in found.words or "899 s behind" in found.words
+    assert (await network.clock([CLOSED], Proxies())).state == "off"
+
+
+async def test_made_up_addresses_and_an_ipv6_that_leads_nowhere_are_found() -> None:
+    assert network.judged_names({"x.example": ("198.18.0.7",)}, fake_ip=False).state == "warn"
+    assert network.judged_names({"x.example": ("198.18.0.7",)}, fake_ip=True).state == "ok"
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        found = await network.ipv6({"x.example": ("::1", "127.0.0.1")}, port)
+    finally:
+        server.close()
+        await server.wait_closed()
+    # A machine without any IPv6 has none that could be broken.
+    assert found.state == ("warn" if "set up here" in found.words else "off")
+
+
+async def test_U1_a_running_gateway_is_told_with_the_age_of_its_poll_and_not_disturbed(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=PING) as llm:
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await telegram.until(lambda: polls(home))
+            ran = await home.run("doctor", "--json")
+            found = read(ran)
+            assert f"process {gateway.process.pid}, Telegram @nano_test_bot, polling, last poll" in found["Gateway"][1]
+            assert found["Telegram updates"][0] == "ok"
+            assert telegram.conflicts == 0
+            (tmp_path / "other").mkdir()
+            other = quiet(tmp_path / "other")
+            assert (
+                f"Gateway of {home.home}: process {gateway.process.pid}"
+                in (await other.run("status", env={"XDG_RUNTIME_DIR": home.env["XDG_RUNTIME_DIR"]})).out
+            )
+            assert await gateway.stop() == 0, gateway.text
+    assert len(found) >= 18
+
+
+async def test_sqlite_is_only_read_while_it_is_looked_at(tmp_path: Path) -> None:
+    home = quiet(tmp_path)
+    path = home.home / "nanobot.db"
+    open_file(path).close()
+    before = path.stat().st_mtime_ns
+    assert read(await home.run("doctor", "--json"))["Database"][0] == "ok"
+    assert path.stat().st_mtime_ns == before
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA quick_check").fetchone()[0] == "ok"
