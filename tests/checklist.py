@@ -6,6 +6,7 @@ A row is an id such as `N20`; the tests that prove it are all those that carry t
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ def rows() -> Iterator[str]:
         yield from (f"{letter}{number:02}" for number in range(1, count + 1))
 
 
+@functools.cache
 def proofs() -> dict[str, list[Proof]]:
     """Every id that is carried by tests, with those tests in the order of their names."""
     found: dict[str, list[Proof]] = {}

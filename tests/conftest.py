@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 
 #: Read before the surroundings are hidden: the PostgreSQL to test with, instead of one that the tests start.
 POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
+#: The name of a line that the crash suite has for the summary of a run.
+CRASHES = "crash suite"
+#: Beginning of a file's path → what one worker does alone. No two tests of many gateways run at the same time, and what
+#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package.
+GROUPS = {
+    "tests/cluster/": "cluster",
+    "tests/contract/test_budget_": "cluster",
+    "tests/contract/test_ledger_": "cluster",
+    "tests/contract/test_recall_": "cluster",
+    "tests/contract/test_session_": "cluster",
+    "tests/crash/": "crash",
+    "tests/test_architecture": "rules",
+    "tests/test_checklist": "rules",
+    "tests/test_docs": "rules",
+}
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
 #: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
@@ -45,3 +60,44 @@ def postgres() -> "Iterator[TestServer]":
 
     with postgres_server(POSTGRES) as server:
         yield server
+
+
+def group_of(nodeid: str) -> str:
+    return next((name for path, name in GROUPS.items() if nodeid.startswith(path)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give each worker a group at a time, the largest first, or one test that is in none.
+
+    The mark xdist_group of pytest-xdist 3.8 has no effect with pytest 9.2, which makes identifiers in another way.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = group_of
+    return scheduler
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first-rows", action="store_true", help="of each table of cases try the first one alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("first_rows"):
+        first = {id(item) for item in {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in first])
+        items[:] = [item for item in items if id(item) in first]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the crash suite has tried, whether it passed or not.
+
+    This stands here because the process that prints, of a run on several workers, reads no file of tests/crash.
+    """
+    # Reports carry the lines, because the test may have run in another process.
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        if isinstance(report, pytest.TestReport) and report.when == "teardown":
+            for name, line in report.user_properties:
+                if name == CRASHES:
+                    terminalreporter.write_line(f"{CRASHES}: {line}")

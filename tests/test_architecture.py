@@ -4,6 +4,7 @@ A rule that is wrong is changed here, in the open, with its reason. The lists of
 """
 
 import ast
+import functools
 import re
 import statistics
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from nanobot.config.keys import keys_of
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from tests.reach import reach, unpassed
+from tests.reach import reach, trees, unpassed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -224,7 +225,7 @@ def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tupl
 
 
 def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return trees()[module_name(path)]
 
 
 def imports_of_module(path: Path) -> Iterator[tuple[str, int]]:
@@ -298,6 +299,7 @@ def test_a_room_has_at_most_fifteen_modules() -> None:
     judge(f"A room has at most {ROOM_FILES} modules.", broken)
 
 
+@functools.cache
 def ways_in() -> set[str]:
     """Modules that are loaded only when they are needed, or run as programs of their own."""
     lazy = {target for path in MODULES for target, _ in lazy_imports_of(path)}

@@ -1,5 +1,6 @@
 """Every search back end: what it sends, what it reads, and how each of nine faults comes out."""
 
+import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +12,7 @@ from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SearchError
+from nanobot.results import ToolResult
 from nanobot.web.search.base import SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
@@ -283,32 +285,37 @@ async def test_S21_the_words_for_a_time_are_the_engines_own(
 KINDS = {name: name for name in ("auth", "quota", "rate_limited", "blocked", "timeout", "network")}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_C8_S10_S14_S16_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_clear_error(
-    apis: SearchApis, engine: str, fault: Fault
-) -> None:
-    apis.always(engine, fault)
+async def searched(apis: SearchApis, engine: str, fault: Fault, *fallback: str) -> ToolResult:
     own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5 if fault == "timeout" else 60}
-    for fallback in (("duckduckgo",), ()):
-        config = section(
-            WebSearchConfig, {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
-        )
-        tool = WebSearchTool(config, ddgs=FakeDdgs())
-        result = await tool.call({"query": "python"}, None)
-        await tool.aclose()
-        assert result.is_error is not bool(fallback)
-        assert KEY not in result.text
-        if fallback:
-            assert "Note: answered by duckduckgo, because " in result.text
-            assert result.extras["hits"] == 2
-        else:
-            assert result.text.startswith("Error: Web search failed: ")
-            assert result.text.count("\n") == 0
-            assert result.error == KINDS.get(fault, "service")
-            attempts = result.extras["attempts"]
-            assert isinstance(attempts, list)
-            assert {attempt["error"] for attempt in attempts} == {fault}
+    settings = {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
+    tool = WebSearchTool(section(WebSearchConfig, settings), ddgs=FakeDdgs())
+    result = await tool.call({"query": "python"}, None)
+    await tool.aclose()
+    assert KEY not in result.text, engine
+    return result
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_C8_S10_S14_S16_whatever_fails_the_next_back_end_answers_and_alone_it_is_one_clear_error(
+    apis: SearchApis, fault: Fault
+) -> None:
+    """All engines are asked at the same time: most of a fault is waiting before it is tried again."""
+    for engine in ENGINES:
+        apis.always(engine, fault)
+    followed = await asyncio.gather(*(searched(apis, engine, fault, "duckduckgo") for engine in ENGINES))
+    for engine, result in zip(ENGINES, followed, strict=True):
+        assert not result.is_error, engine
+        assert "Note: answered by duckduckgo, because " in result.text, engine
+        assert result.extras["hits"] == 2, engine
+    alone = await asyncio.gather(*(searched(apis, engine, fault) for engine in ENGINES))
+    for engine, result in zip(ENGINES, alone, strict=True):
+        assert result.is_error, engine
+        assert result.text.startswith("Error: Web search failed: "), engine
+        assert result.text.count("\n") == 0, engine
+        assert result.error == KINDS.get(fault, "service"), engine
+        attempts = result.extras["attempts"]
+        assert isinstance(attempts, list)
+        assert {attempt["error"] for attempt in attempts} == {fault}, engine
 
 
 @pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload", "nothing"])

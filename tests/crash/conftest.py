@@ -1,13 +1,12 @@
-"""What the crash suite has tried is printed at the end, whether it passed or not."""
+"""One process that forks for every life of the crash suite, and lines for the summary of a run."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
 
+from tests.conftest import CRASHES
 from tests.fakes.crash.nursery import Nursery
-
-NAME = "crash suite"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -30,13 +29,4 @@ def tried(record_property: Callable[[str, object], None]) -> Iterator[list[str]]
     lines: list[str] = []
     yield lines
     for line in lines:
-        record_property(NAME, line)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    # Reports carry the lines, because the test may have run in another process.
-    for report in (one for reports in terminalreporter.stats.values() for one in reports):
-        if isinstance(report, pytest.TestReport) and report.when == "teardown":
-            for name, line in report.user_properties:
-                if name == NAME:
-                    terminalreporter.write_line(f"{NAME}: {line}")
+        record_property(CRASHES, line)

@@ -121,7 +121,11 @@ class TunnelProxy:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        head = await reader.read(1)
+        if not head.isalpha():  # no request of HTTP: a greeting of SOCKS, say, after which nothing more would come
+            writer.close()
+            return
+        head += await reader.readuntil(b"\r\n\r\n")
         if self.login and f"Proxy-Authorization: {self.login}\r\n".encode() not in head:
             writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
             writer.close()
