@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -36,6 +36,7 @@ from nanobot.utils.host import zone_of
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import ServerState
     from nanobot.agent.work.runs import Reports, ScheduleServices
+    from nanobot.builder.live import LiveConfig
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
     from nanobot.doctor.checkup import Patient
@@ -60,15 +61,16 @@ class Nanobot:
         services: AgentServices,
         bus: MessageBus,
         shared: SharedServices,
-        close_tools: Callable[[], Awaitable[None]],
+        builder: Builder,
     ) -> None:
         self.config = config
         self._shared = shared
         self.loop = loop
         self.bus = bus
         self._services = services
+        self._builder = builder
         self._stack = AsyncExitStack()
-        for close in (shared.aclose, services.provider.aclose, close_tools, loop.aclose):
+        for close in (shared.aclose, services.provider.aclose, builder.aclose, self._close_spent, loop.aclose):
             self._stack.push_async_callback(close)
 
     @classmethod
@@ -100,7 +102,17 @@ class Nanobot:
             launch.recorder.begin(loop.registry, provider.info, builder.limits(), [one.server for one in unread])
         else:  # a recording names its tools at the beginning
             builder.external.follow(loop.registry)
-        return cls(loaded.config, loop, services, bus, shared, builder.aclose)
+        return cls(loaded.config, loop, services, bus, shared, builder)
+
+    @cached_property
+    def _live(self) -> "LiveConfig":
+        from nanobot.builder.live import LiveConfig
+
+        return LiveConfig(self._builder, self._services, self.loop)
+
+    async def _close_spent(self) -> None:
+        if "_live" in vars(self):
+            await self._live.aclose()
 
     @property
     def sessions(self) -> SessionStore:
@@ -153,6 +165,7 @@ class Nanobot:
             )
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
+            self._live.follows.append(channel.take)
             made.append(channel)
             reports[channel.name] = channel.reports
         if self._shared.plugins is not None:
@@ -270,6 +283,12 @@ class Nanobot:
             self._shared.alarms.failed(Trouble("backup", "The nightly backup", why, advice))
         else:
             self._shared.alarms.well("backup")
+
+    @asynccontextmanager
+    async def config_followed(self) -> AsyncIterator[None]:
+        """Take what changes in the configuration file meanwhile."""
+        async with _meanwhile(self._live.run()):
+            yield
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""

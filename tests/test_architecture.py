@@ -87,7 +87,6 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.external_tools", "nanobot.agent.tools.web.search"),  # no tool is imported before it is called
     ("nanobot.agent.external_tools", "nanobot.web.usage"),
     ("nanobot.agent.external_tools", "nanobot.utils.searchusage"),
-    ("nanobot.agent.external_tools", "nanobot.config.key_commands"),  # few files name a command
     ("nanobot.agent.control", "nanobot.agent.tools.commands.background"),
     ("nanobot.agent.tools.commands.execute", "nanobot.web.client"),  # few commands have a network
     ("nanobot.agent.tools.commands.execute", "nanobot.web.host_proxy"),

@@ -147,9 +147,9 @@ class Chat(Struct):
     `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
     in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
-    process was looked for. `addresses` are those that were named in its session. `unsummed`: its last summary was
-    taken back. `instructions` are the AGENTS.md of its last prompt with what tells whether they have changed;
-    `announced`: there was one.
+    process was looked for, and `chosen` is its name. `addresses` are those that were named in its session.
+    `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md of its last prompt with what tells
+    whether they have changed; `announced`: there was one.
     """
 
     key: str
@@ -161,6 +161,7 @@ class Chat(Struct):
     work: "asyncio.Task[None] | None" = None
     steered: set[str] = field(default_factory=set)
     recalled: bool = False
+    chosen: str = ""
     window: int = 0
     addresses: KnownAddresses = field(default_factory=KnownAddresses)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -177,6 +178,7 @@ class ChatControl:
         self._services = services
         self.registry = ToolRegistry()
         self.questions = Questions()
+        self._provider = services.provider  # of chats for which no other was chosen
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
         self._started = time.monotonic()
@@ -190,7 +192,7 @@ class ChatControl:
     def _chat(self, key: str) -> Chat:
         chat = self._chats.get(key)
         if chat is None:
-            chat = self._chats[key] = Chat(key, self._services.provider)
+            chat = self._chats[key] = Chat(key, self._provider)
         return chat
 
     @property
@@ -214,12 +216,32 @@ class ChatControl:
             raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")
         chat = self._chat(session_key)
         fresh = await self._services.switch_model(name)
-        if chat.provider is not self._services.provider:
+        if chat.provider is not self._provider:
             self._retired.append(chat.provider)
-        chat.provider, chat.window, chat.recalled = fresh, 0, True
+        chat.provider, chat.window, chat.recalled, chat.chosen = fresh, 0, True, name
         if self._services.chats is not None and not self._services.model_fixed:
             await self._services.chats.keep_model(session_key, name)
         return fresh.info
+
+    async def use(self, provider: LLMProvider) -> None:
+        """Answer with another model from the next turns on, where none was chosen for a chat; those chosen by a name
+        are made anew. What was used is closed at the end, for turns may be using it."""
+        before, self._provider = self._provider, provider
+        if before is not self._services.provider:
+            self._retired.append(before)
+        for chat in self._chats.values():
+            if chat.provider is before:
+                chat.provider, chat.window = provider, 0
+            elif chat.chosen and self._services.switch_model is not None:
+                with suppress(NanobotError):  # it is not to be had any more: the one at hand says so
+                    fresh = await self._services.switch_model(chat.chosen)
+                    self._retired.append(chat.provider)
+                    chat.provider, chat.window = fresh, 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether any turn runs or waits."""
+        return any(chat.busy for chat in self._chats.values())
 
     async def _recall_model(self, chat: Chat) -> None:
         """Give a chat of a channel the model that was chosen for it before a restart."""
@@ -228,10 +250,12 @@ class ChatControl:
             return
         chat.recalled = True
         if name := await chats.model(chat.key):
-            chat.provider = await switch(name)
+            chat.provider, chat.chosen = await switch(name), name
 
     async def _close_providers(self) -> None:
-        own = [chat.provider for chat in self._chats.values() if chat.provider is not self._services.provider]
+        own = [chat.provider for chat in self._chats.values() if chat.provider is not self._provider]
+        if self._provider is not self._services.provider:  # which is closed by who made it
+            own.append(self._provider)
         for provider in [*self._retired, *own]:
             await provider.aclose()
         self._retired.clear()
@@ -242,7 +266,7 @@ class ChatControl:
     ) -> tuple[tuple[str, str, str], ...]:
         missing = self.registry.skipped if role == "owner" and direct else {}
         specs = self.registry.specs(role, granted, direct=direct)
-        info = self.provider(key) if key else self._services.provider.info
+        info = self.provider(key) if key else self._provider.info
         if info.capabilities.searches:  # never two searches side by side
             specs = tuple(spec for spec in specs if spec.name != "web_search")
             missing = {**missing, "web_search": "the service of the model searches by itself"}

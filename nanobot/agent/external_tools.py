@@ -1,27 +1,21 @@
 """What stands around `web_search`: its settings as the file has them now, the ledger of requests, the MCP servers."""
 
-import asyncio
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.offers import search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.config.loader import Loaded, load
+from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import McpServerConfig
-from nanobot.config.schema_web import WebSearchConfig
-from nanobot.errors import ConfigError, SkipTool, UsageError
+from nanobot.errors import SkipTool, UsageError
 from nanobot.session.pins import ToolWords
 from nanobot.utils.host import zone_of
-from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
 
 if TYPE_CHECKING:
@@ -67,7 +61,6 @@ class ExternalTools:
         self._servers: McpServers | None = None
         self._why_no_servers: dict[str, str] = {}
         self._settings = loaded.config.tools.web.search
-        self._stamp = _stamp(loaded.path)
 
     @cached_property
     def ledger(self) -> "UsageLedger":
@@ -91,6 +84,14 @@ class ExternalTools:
     def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; one that cannot be offered raises `SkipTool`."""
         return {"web_search": self._offered, **self._remote()}
+
+    def renew(self, loaded: Loaded, read_page: "PageReader | None") -> list[Callable[[], Awaitable[None]]]:
+        """Make `web_search` anew when it is next asked for, as this configuration has it; what closes the old one."""
+        self._loaded, self._read_page = loaded, read_page
+        self._settings, self._offers = loaded.config.tools.web.search, False
+        spent: list[Callable[[], Awaitable[None]]] = [self._made.aclose] if "_made" in vars(self) else []
+        vars(self).pop("_made", None)
+        return spent
 
     def follow(self, registry: ToolRegistry) -> None:
         """ServerOffer the tools of MCP servers that list them after the start, from the next turn on."""
@@ -186,29 +187,8 @@ class ExternalTools:
             ledger=self.ledger,
             mcp=self._servers.search if self._servers else None,
             fetch=self._loaded.config.tools.web.fetch,
-            reread=self._reread,
             plugins=self.engines,
         )
-
-    async def _reread(self) -> WebSearchConfig:
-        """The settings of the file, read again where it changed; those in force where it cannot be used."""
-        path = self._loaded.path
-        stamp = await asyncio.to_thread(_stamp, path)
-        if stamp == self._stamp:
-            return self._settings
-        self._stamp = stamp
-        try:
-            from nanobot.config.key_commands import with_command_keys
-
-            loaded = await with_command_keys(await asyncio.to_thread(load, path, env=self._env))
-        except ConfigError as error:
-            logger.warning("the changed configuration is not used for searching: {}", error)
-            return self._settings
-        add_secrets(loaded.secrets)
-        fresh = loaded.config.tools.web.search
-        if fresh != self._settings:
-            self._settings = fresh
-        return self._settings
 
 
 def mcp_servers(
@@ -228,15 +208,6 @@ def mcp_servers(
     from nanobot.agent.tools.mcp.servers import servers_of
 
     return servers_of(loaded, paths, env, servers, kept=kept)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes with a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 def _switched_off(disabled: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ its state.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
+from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import EndedBy, ModelSettings, Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
     Address,
@@ -32,6 +33,7 @@ from nanobot.bus.events import (
 from nanobot.command.router import Match
 from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
 from nanobot.messages import AssistantMessage, Role, UserMessage, least
+from nanobot.security.policy import Policy
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Record
@@ -77,6 +79,8 @@ class AgentLoop(ChatControl):
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
         self.command_seconds = COMMAND_SECONDS
+        #: Done before each turn begins.
+        self.before_turn: Callable[[], Awaitable[None]] | None = None
         self._limits = limits or TurnLimits()
         self._settings = settings or ModelSettings()
         self._quiet = quiet
@@ -84,6 +88,13 @@ class AgentLoop(ChatControl):
         self._slots = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening = Opening(services)
+
+    def renew(
+        self, limits: TurnLimits, settings: ModelSettings, policy: Policy, tools: Mapping[str, ToolFactory]
+    ) -> None:
+        """Begin further turns with these, and with these tools made anew."""
+        self._limits, self._settings = limits, settings
+        self.runner = self.runner.renewed(tools, policy)
 
     async def run(self) -> None:
         """Serve the bus until cancelled; then every running turn is closed and kept."""
@@ -283,6 +294,8 @@ class AgentLoop(ChatControl):
             await entry.settle(message, None, None)
             entry.finish(TurnFinished("completed", "", answered=(message.id,)))
             return
+        if self.before_turn is not None:
+            await self.before_turn()
         turn = self._new_turn(chat, entry)
         turn.session = session
         chat.turn, chat.taken = turn, [entry]
@@ -332,8 +345,9 @@ class AgentLoop(ChatControl):
 
     async def _run(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished:
         """Open a turn and run its steps."""
+        runner = self.runner
         ended = await self._opening.open(chat, turn, records)
-        return ended if ended is not None else await self.runner.run(turn)
+        return ended if ended is not None else await runner.run(turn)
 
     @staticmethod
     def _unread(chat: Chat) -> list[Entry]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import SPAWN, with_addresses
-from nanobot.agent.tools.registry import ToolRegistry
+from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import KeepResult, SubagentLimits, Turn
 from nanobot.bus.events import Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
@@ -35,7 +36,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Effect, JudgedCall, Verdict
+from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
@@ -85,6 +86,14 @@ class AgentRunner:
     def bound(self, helpers: SubagentLimits) -> None:
         """Let helpers have these limits; before the first of them."""
         self.helpers, self.helper_slots = helpers, asyncio.Semaphore(helpers.at_once)
+
+    def renewed(self, factories: Mapping[str, ToolFactory], policy: Policy) -> "AgentRunner":
+        """A runner with these tools made anew and with other rules, and the same questions. Turns of this one go on as
+        they began."""
+        fresh = copy(self)
+        fresh.approvals = replace(self.approvals, policy=policy)
+        self.tools = self.tools.renew(factories)
+        return fresh
 
     async def run(self, turn: Turn) -> TurnFinished:
         """Run a turn to its end and say how it ended; never raises for a provider's or a tool's failure.

@@ -1,6 +1,6 @@
 """From a configuration to the parts of an agent: with `app.py`, the only module that knows every concrete class."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -34,10 +34,11 @@ from nanobot.builder.models import Models
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
-from nanobot.command.settings import ChatSettings
+from nanobot.command.settings import ChatSettings, SettingName
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import PEOPLE, Paths
+from nanobot.config.schema import AgentDefaults, Config
 from nanobot.config.schema_tools import HooksConfig
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from nanobot.schedule.heartbeat import Heartbeat
 
 
+#: The tools that are made anew where a part of the configuration has changed that they are made from.
+RENEWED = frozenset({"web_search", "web_fetch", "watch", SPAWN})
 _NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
 
@@ -75,11 +78,10 @@ class Builder:
     """Translates the configuration into the plain arguments that the rooms take."""
 
     def __init__(self, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> None:
-        self.loaded = self._loaded = loaded
+        self.loaded = loaded
         self._paths = paths
-        self._env = env
+        self.env = env
         self._launch = launch
-        self.defaults = loaded.config.agents.defaults
         self._templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
@@ -98,8 +100,8 @@ class Builder:
             from nanobot.plugins.entry_points import begin
 
             self.hooks, self.plugins = begin(loaded.config, env, paths.home)
-        introduced = None if launch.ephemeral else paths.home / "introduced"
-        self.models = Models(loaded, env, self.alarms, self.plugins, introduced)
+        self.models = self.models_of(loaded)
+        self._budgets: list[Budget] = []
         self.skills = SkillTools(skill_folders(paths, launch.project, env), self.files)
         self.external = ExternalTools(
             loaded,
@@ -115,18 +117,38 @@ class Builder:
     @classmethod
     async def begin(cls, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> "Builder":
         """A start, and `nanobot config check`, begin with this and go on with `models.provider`."""
-        if any(getattr(section, "api_key_command", ()) for _, section in sections_in(loaded.config)):
-            from nanobot.config.key_commands import with_command_keys
-
-            loaded = await with_command_keys(loaded)
+        loaded = await cls.with_keys(loaded)
         add_secrets(loaded.secrets)
         return cls(loaded, paths, launch, env)
 
+    @staticmethod
+    async def with_keys(loaded: Loaded) -> Loaded:
+        """A configuration with the keys that its commands print."""
+        if any(getattr(section, "api_key_command", ()) for _, section in sections_in(loaded.config)):
+            from nanobot.config.key_commands import with_command_keys
+
+            return await with_command_keys(loaded)
+        return loaded
+
+    @property
+    def defaults(self) -> AgentDefaults:
+        return self.loaded.config.agents.defaults
+
+    @property
+    def model(self) -> str:
+        """The model that the command line names for all chats."""
+        return self._launch.model
+
+    def models_of(self, loaded: Loaded) -> Models:
+        """The models as this configuration has them."""
+        introduced = None if self._launch.ephemeral else self._paths.home / "introduced"
+        return Models(loaded, self.env, self.alarms, self.plugins, introduced)
+
     def warnings(self) -> list[str]:
         """What does not keep the agent from starting, and is not what the file says."""
-        config = self._loaded.config
-        found = [str(problem) for problem in self._loaded.problems]
-        found += [f"{where} is switched off: {reason}" for where, reason in self._loaded.disabled.items()]
+        config = self.loaded.config
+        found = [str(problem) for problem in self.loaded.problems]
+        found += [f"{where} is switched off: {reason}" for where, reason in self.loaded.disabled.items()]
         for name, one in config.providers.items():
             if vendor_of(name) is None and not one.api_base:
                 near = nearest(name, [vendor.name for vendor in VENDORS])
@@ -146,7 +168,7 @@ class Builder:
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog
 
-            lacks = Catalog(search, self._env).missing(search.provider)
+            lacks = Catalog(search, self.env).missing(search.provider)
             if lacks:
                 found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
         return found
@@ -168,14 +190,8 @@ class Builder:
         if not self._launch.ephemeral:
             self.appointments = cache(partial(self._appointments, ledger))
             self.watches = cache(partial(self._watches, self.appointments, ledger))
-        telegram = self._loaded.config.channels.telegram
-        private = self._loaded.config.tools.web.privacy
-        chats = ChatSettings(
-            ledger,
-            {"hints": telegram.hints, "streaming": telegram.streaming, "privacy": "on" if private else "off"},
-            {"privacy": "tools.web.privacy"} if private else {},
-        )
-        kept = (self._paths, self._env, ledger, chats, self.files, self.library, self._templates, self.alarms)
+        chats = ChatSettings(ledger, *chat_defaults(self.loaded.config))
+        kept = (self._paths, self.env, ledger, chats, self.files, self.library, self._templates, self.alarms)
         later = (self.appointments, self._heartbeat, self.plugins, self.watches)
         return SharedServices(*kept, share, self.messengers, *later)
 
@@ -183,7 +199,7 @@ class Builder:
         from nanobot.agent.work.background import BackgroundHelpers
         from nanobot.schedule.appointments import appointments_of
 
-        made = appointments_of(ledger, self._paths.home, self.defaults.timezone, self._env)
+        made = appointments_of(ledger, self._paths.home, self.defaults.timezone, self.env)
         self._helpers = BackgroundHelpers(made.jobs, ledger.sessions)
         return made
 
@@ -194,7 +210,7 @@ class Builder:
         project = self._launch.project
         if self.appointments is None or self._steering is None or (project is not None and project.workspace):
             return None
-        made, minutes = self.appointments(), self._loaded.config.schedule.heartbeat_minutes
+        made, minutes = self.appointments(), self.loaded.config.schedule.heartbeat_minutes
         return Heartbeat(made.jobs, self._steering, made.zone, minutes, foreign=self.files.foreign_below)
 
     def _schedule(self) -> ToolLike:
@@ -205,12 +221,14 @@ class Builder:
     def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
         from nanobot.agent.work.sight import AgentSight, seeing
 
-        private, reads = self._loaded.config.tools.web.privacy, self._reads
-        sight = AgentSight(lambda: self._fetch if reads else None, self.external.search, self.files, private)
+        sight = AgentSight(self._reader, self.external.search, self.files, lambda: self.loaded.config.tools.web.privacy)
         return seeing(appointments(), ledger.database, sight)
 
+    def _reader(self) -> "WebFetchTool | None":
+        return self._fetch if self._reads else None
+
     def _watch(self) -> ToolLike:
-        if self.watches is None or not self._loaded.config.tools.web.enable:
+        if self.watches is None or not self.loaded.config.tools.web.enable:
             raise SkipTool("tools.web.enable is false, or nothing is kept here")
         return DeferredTool("watch", partial(watch_tool, self.watches), WATCH_DESCRIPTION)
 
@@ -221,8 +239,8 @@ class Builder:
             raise UsageError(_NO_CLUSTER) from error
         from nanobot.channels.telegram.settings import settings_of
 
-        gateway = self._loaded.config.gateway
-        channel = settings_of(self._loaded.config.channels.telegram, self._env).channel
+        gateway = self.loaded.config.gateway
+        channel = settings_of(self.loaded.config.channels.telegram, self.env).channel
         return join(gateway.ledger, role, gateway.concurrency, channel)
 
     @property
@@ -235,8 +253,8 @@ class Builder:
         beside = project is not None and not project.workspace and counts(project.folder, project)
         return ContextBuilder(
             self._steering,
-            zone=zone_of(self.defaults.timezone, self._env),
-            files=self._loaded.config.tools.profile != "web",
+            zone=zone_of(self.defaults.timezone, self.env),
+            files=self.loaded.config.tools.profile != "web",
             foreign_below=self.files.foreign_below,
             doubted=self.files.doubted,
             shared=self.files.person / ".agents",
@@ -290,24 +308,24 @@ class Builder:
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
         """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
-        config, alone = self._loaded.config, self._launch.role is None
-        if not config.channels.telegram.token:
+        alone = self._launch.role is None
+        if not self.loaded.config.channels.telegram.token:
             return None
 
         def rights() -> "Rights":
             from nanobot.channels.telegram.access.rights import rights_of
 
+            config = self.loaded.config
             if config.gateway.ledger and alone:
                 raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
-            return rights_of(config, self._env, ledger, self._paths.workspace / PEOPLE, budget(None))
+            return rights_of(config, self.env, ledger, self._paths.workspace / PEOPLE, budget(None))
 
         return rights
 
     def budget(self, ledger: Ledger, midnight: Callable[[], datetime]) -> BudgetOf:
         """What may be spent, loaded when a model that costs something is asked; one of the owner's own has a price only
         where the configuration sets one."""
-        config = self._loaded.config
-        made: list[Budget] = []
+        made = self._budgets
 
         def report(why: str, advice: str) -> None:
             if why:
@@ -316,6 +334,7 @@ class Builder:
                 self.alarms.well("budget")
 
         def budget_of(info: ProviderInfo | None) -> "Budget | None":
+            config = self.loaded.config
             if info is not None and (not info.capabilities.language_model or (info.local and not config.prices)):
                 return None
             if not made:
@@ -328,10 +347,10 @@ class Builder:
 
     def loop(self, services: AgentServices) -> AgentLoop:
         """The agent with the limits, the settings and the policy of the configuration."""
-        concurrency = self._loaded.config.gateway.concurrency
+        concurrency = self.loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
         loop.runner.approvals.policy = self.policy()
-        loop.runner.spawn = self._spawner(loop.runner, services)
+        self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
         if self.hooks is not None:
             loop.registry.run = self.hooks.around(loop.registry.run)
@@ -340,10 +359,16 @@ class Builder:
         loop.add_status(self.commands.sandbox_line)
         return loop
 
+    def equip(self, runner: AgentRunner, services: AgentServices) -> None:
+        """Give a runner its helpers."""
+        section = self.loaded.config.agents.subagents
+        limits = SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens)
+        if limits != runner.helpers:
+            runner.bound(limits)
+        runner.spawn = self._spawner(runner, services)
+
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:
         """What runs helpers, imported for the first of them."""
-        section = self._loaded.config.agents.subagents
-        runner.bound(SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens))
         made: list[SubagentManager] = []
 
         async def spawn(parent: Turn, call: ToolCall, task: HelperTask) -> ToolResult:
@@ -353,11 +378,22 @@ class Builder:
                 made.append(SubagentManager(runner, services.store, services.context, services.helpers))
             return await made[0].run(parent, call, task)
 
-        return spawn if section.max else None
+        return spawn if self.loaded.config.agents.subagents.max else None
+
+    def renew_tools(self) -> list[Callable[[], Awaitable[None]]]:
+        """Have `RENEWED` tools made as the configuration is now; what closes those that there were."""
+        spent = [self._fetch.aclose] if "_fetch" in vars(self) else []
+        vars(self).pop("_fetch", None)
+        return spent + self.external.renew(self.loaded, self._read_page if self._reads else None)
+
+    def renew_budget(self) -> None:
+        """Have the caps and prices of the configuration as it is now."""
+        for one in self._budgets:
+            one.configure(self.loaded.config.budget, self.loaded.config.prices)
 
     def limits(self) -> TurnLimits:
         known = TurnLimits()
-        web = self._loaded.config.tools.web
+        web = self.loaded.config.tools.web
         return TurnLimits(
             self.defaults.max_tool_iterations,
             self.defaults.max_turn_seconds,
@@ -371,7 +407,7 @@ class Builder:
 
     def policy(self) -> Policy:
         """The judge of every call, with the rules of the owner."""
-        section = self._loaded.config.tools.policy
+        section = self.loaded.config.tools.policy
         rules = [Rule(one.decision, one.tool, one.match, one.tainted) for one in section.rules if one.decision]
         return Policy(section.preset, rules)
 
@@ -394,13 +430,13 @@ class Builder:
 
     def _reached(self) -> "Mapping[str, TelegramMessages]":
         """What brings messages to other chats: a gateway's own, else what hands them to the gateway of this home."""
-        config = self._loaded.config
+        config = self.loaded.config
         alone = self._launch.ephemeral or config.gateway.ledger or not config.channels.telegram.enabled
         if not self.messengers and self._ledger is not None and not alone:
             from nanobot.channels.telegram.send.messages import beside_the_gateway
 
             with suppress(UsageError):  # the gateway says what is wrong with the bot
-                self.messengers["telegram"] = beside_the_gateway(config, self._env, self._ledger, self._paths.home)
+                self.messengers["telegram"] = beside_the_gateway(config, self.env, self._ledger, self._paths.home)
         return self.messengers
 
     def reading_problems(self) -> str:
@@ -413,16 +449,16 @@ class Builder:
 
     @property
     def _reads(self) -> bool:
-        web = self._loaded.config.tools.web
+        web = self.loaded.config.tools.web
         return web.enable and web.fetch.enable
 
     def _spawn(self) -> ToolLike:
-        if not self._loaded.config.agents.subagents.max:
+        if not self.loaded.config.agents.subagents.max:
             raise SkipTool("agents.subagents.max is 0")
         return DeferredTool(SPAWN, spawn_tool, SPAWN_DESCRIPTION)
 
     def _web_fetch(self) -> ToolLike:
-        web = self._loaded.config.tools.web
+        web = self.loaded.config.tools.web
         if not self._reads:
             raise SkipTool(f"tools.web.{'enable' if not web.enable else 'fetch.enable'} is false")
         return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self._templates))
@@ -431,14 +467,14 @@ class Builder:
     def _fetch(self) -> "WebFetchTool":
         from nanobot.agent.tools.web.fetch import WebFetchTool
 
-        web = self._loaded.config.tools.web
+        web = self.loaded.config.tools.web
         return WebFetchTool(
             web.fetch,
             proxy=web.proxy,
-            whitelist=self._loaded.config.tools.ssrf_whitelist,
+            whitelist=self.loaded.config.tools.ssrf_whitelist,
             media_dir=self._paths.media,
             templates=self._templates,
-            env=self._env,
+            env=self.env,
             privacy=web.privacy,
             ledger=self.external.ledger,
             readers=self.plugins.readers() if self.plugins is not None else (),
@@ -453,6 +489,14 @@ class Builder:
         if "_fetch" in vars(self):
             await self._fetch.aclose()
         await self.external.aclose()
+
+
+def chat_defaults(config: Config) -> tuple[dict[SettingName, str], dict[SettingName, str]]:
+    """What chats have where nothing else was set for them, and what nobody may set."""
+    telegram, private = config.channels.telegram, config.tools.web.privacy
+    values: dict[SettingName, str] = {"hints": telegram.hints, "streaming": telegram.streaming}
+    values["privacy"] = "on" if private else "off"
+    return values, {"privacy": "tools.web.privacy"} if private else {}
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

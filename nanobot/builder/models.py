@@ -30,13 +30,16 @@ class Models:
     def __init__(
         self, loaded: Loaded, env: Mapping[str, str], alarms: Alarms, plugins: "Plugins | None", introduced: Path | None
     ) -> None:
-        self._config = loaded.config
-        self._defaults = loaded.config.agents.defaults
-        self._disabled = loaded.disabled
+        self.configure(loaded)
         self._env = env
         self._alarms = alarms
         self._plugins = plugins
         self._introduced = introduced
+
+    def configure(self, loaded: Loaded) -> None:
+        """Have the models of this configuration from now on."""
+        self._config, self._disabled = loaded.config, loaded.disabled
+        self._defaults = loaded.config.agents.defaults
 
     async def provider(self, model: str = "") -> LLMProvider:
         """The model that answers. Raises `UsageError` where there is none."""

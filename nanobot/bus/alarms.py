@@ -97,6 +97,7 @@ class Alarms:
         self._notes: Notes | None = None
         self._tell: Tell | None = None
         self._reported: deque[Trouble | str] = deque(maxlen=_MOST_WAITING)
+        self._to_say: deque[Alarm] = deque(maxlen=_MOST_WAITING)
         self._rows: dict[str, _Row] = {}
         self._unkept: set[str] = set()
         self._over: set[str] = set()  # what stands in the notes of these is of a row that has ended
@@ -107,6 +108,11 @@ class Alarms:
         """Say how the person in charge is told, and where counts are kept; they live in memory without `notes`."""
         self._tell, self._notes = tell, notes
         self._loaded = notes is None
+        self._more.set()
+
+    def say(self, alarm: Alarm) -> None:
+        """Tell the person in charge this once, whenever somebody can be told."""
+        self._to_say.append(alarm)
         self._more.set()
 
     def failed(self, trouble: Trouble) -> None:
@@ -149,6 +155,10 @@ class Alarms:
 
     async def _work_off(self, tell: Tell) -> bool:
         """Count what was reported and tell what is due; False where nobody could be told now."""
+        while self._to_say:
+            if not await tell(self._to_say[0]):
+                return False
+            self._to_say.popleft()
         if not self._loaded:  # what an earlier process has counted
             self._rows = await self._kept("") | self._rows
             self._loaded = True

@@ -182,7 +182,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     async def say(_address: Address, text: str, _key: str) -> None:
         sys.stdout.write(render_line(text, "dim", look))
 
-    async with app.library_kept(), app.keeping_appointments():
+    async with app.library_kept(), app.config_followed(), app.keeping_appointments():
         begin = await beginning_of(app, session_of(args))
         await app.loop.announce_lost("terminal", say)
         return await converse(app, begin, setup.paths, look, locate)

@@ -59,7 +59,7 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
         _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
-        async with app.library_kept(), app.backups_made():
+        async with app.library_kept(), app.config_followed(), app.backups_made():
             return await _until_signal(manager)
 
 

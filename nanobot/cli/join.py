@@ -105,5 +105,5 @@ async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> AsyncI
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         app.loop.runner.approvals.channels.add(TERMINAL.channel)
         await app.sessions.open(TERMINAL.key, session)
-        async with app.library_kept(), app.keeping_appointments():
+        async with app.library_kept(), app.config_followed(), app.keeping_appointments():
             yield OwnAgent(app)

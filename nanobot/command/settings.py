@@ -42,8 +42,12 @@ class ChatSettings:
     ) -> None:
         self._ledger = ledger
         self._kept: dict[str, str] = {}
-        self._fixed = fixed or {}
-        self._defaults = {name: next(iter(values)) for name, values in CHOICES.items()} | dict(defaults or {})
+        self.configure(defaults or {}, fixed or {})
+
+    def configure(self, defaults: Mapping[SettingName, str], fixed: Mapping[SettingName, str]) -> None:
+        """Have other configured values from now on."""
+        self._fixed = fixed
+        self._defaults = {name: next(iter(values)) for name, values in CHOICES.items()} | dict(defaults)
 
     async def get(self, chat: str, name: SettingName) -> str:
         """The value in force: what was set for this chat, else the configured one."""

@@ -87,6 +87,12 @@ def prices_of(own: Mapping[str, PriceConfig]) -> Prices:
     return Prices({name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in own.items()})
 
 
+def limits_of(config: BudgetConfig) -> BudgetLimits:
+    """The caps of the configuration."""
+    person = Caps(config.per_person.per_day, config.per_person.per_month)
+    return BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
+
+
 class Budget:
     """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone;
     `report` is for who tells the owner what befalls others.
@@ -132,9 +138,11 @@ class Budget:
         report: Report = _unheard,
     ) -> "Budget":
         """The caps and prices of the configuration."""
-        person = Caps(config.per_person.per_day, config.per_person.per_month)
-        limits = BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
-        return cls(limits, prices_of(prices), store, notes, midnight, report)
+        return cls(limits_of(config), prices_of(prices), store, notes, midnight, report)
+
+    def configure(self, config: BudgetConfig, prices: Mapping[str, PriceConfig]) -> None:
+        """Have these caps and prices from now on."""
+        self.limits, self.prices = limits_of(config), prices_of(prices)
 
     async def judge(
         self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0

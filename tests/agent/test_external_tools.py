@@ -66,18 +66,6 @@ def searching(**search: object) -> dict[str, object]:
     return {"tools": {"web": {"search": {"fallback": [], **search}}}}
 
 
-async def test_S06_an_edited_file_holds_from_the_next_search_on(apis: SearchApis, tmp_path: Path) -> None:
-    first = searching(provider="brave", apiKey=KEY, baseUrl=apis.base("brave"))
-    async with Desk(tmp_path, first) as box:
-        assert (await box.search()).extras["provider"] == "brave"
-        box.write(searching(provider="kagi", apiKey=KEY, baseUrl=apis.base("kagi")))
-        assert (await box.search()).extras["provider"] == "kagi"
-        box.path.write_text("{ broken", encoding="utf-8")
-        assert (await box.search()).extras["provider"] == "kagi"
-        box.write(first)
-        assert (await box.search()).extras["provider"] == "brave"
-
-
 async def test_S26_S08_the_other_names_of_the_search_service_reach_it(apis: SearchApis, tmp_path: Path) -> None:
     service = {
         "base_url": apis.base("kimi"),

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 
 from msgspec.structs import replace
 
@@ -41,10 +42,9 @@ class ToolRegistry:
 
     def register(self, tool: ToolLike) -> None:
         """Offer a tool. A second tool of the same name replaces the first."""
-        self._tools[tool.name] = tool
-        self._skipped.pop(tool.name, None)
-        for alias in tool.aliases:
-            self._aliases[alias] = tool.name
+        self._tools = {**self._tools, tool.name: tool}  # not the same dict: a turn may go on with that
+        self._skipped = {name: why for name, why in self._skipped.items() if name != tool.name}
+        self._aliases = {**self._aliases, **dict.fromkeys(tool.aliases, tool.name)}
         self._specs = None
 
     def register_factory(self, name: str, factory: ToolFactory) -> None:
@@ -52,7 +52,7 @@ class ToolRegistry:
         try:
             self.register(factory())
         except SkipTool as reason:
-            self._skipped[name] = str(reason)
+            self._skipped = {**self._skipped, name: str(reason)}
 
     def replace(self, prefix: str, factories: Mapping[str, ToolFactory]) -> None:
         """Offer these tools in the place of all whose names begin with `prefix`. A turn that runs keeps what it has."""
@@ -61,6 +61,16 @@ class ToolRegistry:
         self._specs = None
         for name, factory in factories.items():
             self.register_factory(name, factory)
+
+    def renew(self, factories: Mapping[str, ToolFactory]) -> "ToolRegistry":
+        """Offer these tools in the place of those of their names; what was offered before, for who goes on with it."""
+        before = copy(self)
+        self._tools = {name: tool for name, tool in self._tools.items() if name not in factories}
+        self._skipped = {name: why for name, why in self._skipped.items() if name not in factories}
+        self._specs = None
+        for name, factory in factories.items():
+            self.register_factory(name, factory)
+        return before
 
     @property
     def names(self) -> tuple[str, ...]:

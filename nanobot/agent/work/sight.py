@@ -37,7 +37,7 @@ class AgentSight(Sight):
         fetch: "Callable[[], WebFetchTool | None]",
         search: "Callable[[], WebSearchTool]",
         files: FileTools,
-        privacy: bool,
+        privacy: Callable[[], bool],
     ) -> None:
         self._fetch = fetch
         self._search = search
@@ -55,7 +55,7 @@ class AgentSight(Sight):
             tool = self._search()
         except SkipTool as error:
             raise UsageError(f"Nothing is searched here: {error}.") from None
-        return await tool.hits(query, _HITS, privacy=self._privacy)
+        return await tool.hits(query, _HITS, privacy=self._privacy())
 
     async def file(self, path: str, person: str, sender: Sender) -> str:
         user = FileUser(sender.role, person, True, "files" in sender.granted)

@@ -104,8 +104,8 @@ class TelegramChannel:
         self.reports = TelegramReports(self._access, self._outbox)
         self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
-        gate = Gate(self._access, setup.router, settings.group_policy)
-        self._inbox = Inbox(self._line, self._intake, gate, self._outbox, setup.agent, self._menu.offer)
+        self._gate = Gate(self._access, setup.router, settings.group_policy)
+        self._inbox = Inbox(self._line, self._intake, self._gate, self._outbox, setup.agent, self._menu.offer)
         self._dispatcher = setup.share.worker if setup.share else None
         for command in access_commands(self._access, self._outbox.say):
             setup.router.add(command)
@@ -137,6 +137,12 @@ class TelegramChannel:
         """One line for /status: how long ago Telegram last answered, and what waits."""
         waiting = self._inbox.waiting
         return self._health.line() + (f"; {waiting} in the queue" if waiting else "")
+
+    def take(self, config: Config) -> None:
+        """Take over what may be of a configuration that has changed."""
+        telegram = config.channels.telegram
+        self._access.allow(telegram.allow_from)
+        self._gate.policy, self._outbox.replies = telegram.group_policy, telegram.reply_to_message
 
     async def start(self) -> None:
         """Serve until `stop`. Raises `ChannelError` where Telegram refuses the token or another nanobot uses it."""

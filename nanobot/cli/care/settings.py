@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nanobot.cli.options import FAILED, USAGE
 from nanobot.config.changes.asked import dotted, is_secret, key_path, value_of
+from nanobot.config.changes.taken import at_once
 from nanobot.config.edit import ConfigFile
 from nanobot.config.given import expand
 from nanobot.config.keys import KeyPath, masked
@@ -30,6 +31,7 @@ _SEEN = (
 #: Programs that are looked for where no variable names one.
 _USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
 _AGAIN = "Enter opens the editor again, q leaves everything as it was: "
+_NEXT_TURN = "A running nanobot takes it with its next turn."
 _NEXT_START = "A running nanobot has it after its next start."
 
 
@@ -66,7 +68,7 @@ def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
     if file.text == before:
         _print(f"{key} is {shown} already in {paths.config}.")
     else:
-        _print(f"{key} = {shown} in {paths.config}. {_NEXT_START}")
+        _print(f"{key} = {shown} in {paths.config}. {_when(path)}")
     return _told(loaded, path)
 
 
@@ -90,6 +92,10 @@ def _asked(path: KeyPath, args: argparse.Namespace) -> object:
     if not text:
         raise UsageError("There was no value, so nothing was changed.")
     return text if secret else value_of([text], path)
+
+
+def _when(path: KeyPath) -> str:
+    return _NEXT_TURN if at_once(path) else _NEXT_START
 
 
 def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -135,7 +141,7 @@ def _unset(paths: Paths, path: KeyPath) -> int:
         _print(f"{key} is not in {paths.config}: it has its default already.")
         return 0
     file.remove(path)
-    _print(f"{key} is taken out of {paths.config} and has its default again. {_NEXT_START}")
+    _print(f"{key} is taken out of {paths.config} and has its default again. {_when(path)}")
     return 0
 
 
@@ -156,7 +162,7 @@ def _edit(paths: Paths) -> int:
         _print(f"{paths.config} is as it was.")
         return USAGE if problems else 0
     loaded = file.replace(made)
-    _print(f"{paths.config} is changed. {_NEXT_START}")
+    _print(f"{paths.config} is changed. A running nanobot takes it with its next turn, and says what needs a restart.")
     return _told(loaded)
 
 

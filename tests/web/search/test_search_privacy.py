@@ -56,21 +56,6 @@ async def test_in_privacy_mode_without_a_chosen_back_end_the_error_says_what_to_
     assert apis.asked("brave") == []
 
 
-async def test_S06_settings_that_change_between_two_turns_hold_at_the_next_search(apis: SearchApis) -> None:
-    current = [config(apis, "brave", provider="brave", fallback=())]
-
-    async def reread() -> WebSearchConfig:
-        return current[0]
-
-    tool = WebSearchTool(current[0], reread=reread)
-    assert (await tool.call({"query": "python"}, None)).extras["provider"] == "brave"
-    current[0] = config(apis, "kagi", provider="kagi", fallback=())
-    assert (await tool.call({"query": "python"}, None)).extras["provider"] == "kagi"
-    current[0] = config(apis, provider="brave", fallback=())  # no key: unusable, so the last good ones stay
-    assert (await tool.call({"query": "python"}, None)).extras["provider"] == "kagi"
-    await tool.aclose()
-
-
 async def test_C12_a_tool_of_an_mcp_server_steps_in_only_where_fallback_lists_it(apis: SearchApis) -> None:
     asked: list[tuple[str, str, dict[str, object]]] = []
 

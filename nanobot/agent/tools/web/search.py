@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_description
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
-from nanobot.errors import FetchError, SearchErrorKind, SkipTool
+from nanobot.errors import FetchError, SearchErrorKind
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts
 from nanobot.security.policy import Access
@@ -43,8 +43,6 @@ _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_
 READERS = 5
 #: (url, timeout in seconds) → the text of the page. Raises `FetchError` only.
 PageReader = Callable[[str, float], Awaitable[str]]
-#: The settings in force now; the same object as long as nothing changed.
-SettingsReader = Callable[[], Awaitable[WebSearchConfig]]
 
 _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
     "auth": "auth",
@@ -66,7 +64,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
     `read_page` reads the pages whose text an engine does not deliver, None where `web_fetch` is off; `mcp` calls the
     tools that `fallback` names; `fetch` names the hosts whose page text may be shown;
-    `reread` tells at each search whether the settings have changed; `plugins` make the engines of plug-ins.
+    `plugins` make the engines of plug-ins.
     """
 
     name: ClassVar[str] = "web_search"
@@ -99,7 +97,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
         ledger: UsageLedger | None = None,
         mcp: McpCall | None = None,
         fetch: WebFetchConfig | None = None,
-        reread: SettingsReader | None = None,
         plugins: Mapping[str, Callable[[], SearchBackend]] | None = None,
     ) -> None:
         self._config = config
@@ -108,9 +105,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
         self._hosts = Hosts.parse(fetch.allow, fetch.deny) if fetch is not None else ANY_HOST
-        self._reread = reread
         self._warned: set[str] = set()
-        self._retired: list[SearchChain] = []
         self._kept: PageStore[_Found] = PageStore()
         self._twins = KeyLocks()
         self.defaults = {"limit": config.max_results}
@@ -149,32 +144,12 @@ class WebSearchTool(Tool[WebSearchArguments]):
         return self._chain.known_usage()
 
     async def aclose(self) -> None:
-        for chain in (*self._retired, self._chain):
-            await chain.aclose()
+        await self._chain.aclose()
 
     def _make_chain(self) -> SearchChain:
         self._effective_provider()  # which warns where the configured one cannot be asked
         links = [self._catalog.link(name) for name in self._catalog.order()]
         return SearchChain(links, ledger=self._ledger)
-
-    async def _refresh(self) -> None:
-        """Take over settings that were changed; those that leave no back end are left alone."""
-        if self._reread is None:
-            return
-        config = await self._reread()
-        if config is self._config:
-            return
-        before = self._config, self._catalog
-        self._config, self._catalog = config, replace(self._catalog, settings=config)
-        try:
-            chain = self._make_chain()
-        except SkipTool as error:
-            logger.warning("the new search settings are not used: {}", error)
-            self._config, self._catalog = before
-            return
-        self._warned.clear()
-        self._retired.append(self._chain)  # searches may still use its connections
-        self._chain = chain
 
     def read(self, given: Mapping[str, object]) -> WebSearchArguments:
         """The arguments as engines take them."""
@@ -201,7 +176,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
         )
 
     async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
-        await self._refresh()
         first = self._effective_provider()
         query = _query(args, context.call_id)
         key = _key(query, context)
@@ -221,7 +195,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self, words: str, limit: int, *, freshness: str = "", privacy: bool = False
     ) -> tuple[SearchHit, ...]:
         """What is found now, for who watches a search. Raises `SearchError`."""
-        await self._refresh()
         query = SearchQuery(words, limit, freshness)
         try:
             return (await self._ask(query, ToolContext(privacy=privacy))).hits

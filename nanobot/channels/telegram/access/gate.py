@@ -62,7 +62,7 @@ class Gate:
     def __init__(self, access: Access, router: CommandRouter, policy: GroupPolicy = "mention") -> None:
         self.access = access
         self._router = router
-        self._policy = policy
+        self.policy = policy
 
     def is_control(self, incoming: IncomingMessage) -> bool:
         """True for a command that must not wait behind a turn or for further messages."""
@@ -92,7 +92,7 @@ class Gate:
         """The role of who pressed a button that acts like `command`; None where they may not."""
         role = await self.access.role(person_id)
         if not private:
-            allowed = self._policy != "off" and await self.access.group_allowed(chat_id)
+            allowed = self.policy != "off" and await self.access.group_allowed(chat_id)
             role = (role or "guest") if allowed else role if role == "owner" else None
         if role is None or self._command(f"/{command}", role).role is None:
             return None
@@ -110,10 +110,10 @@ class Gate:
         parsed = parse_command(incoming.text.strip()) if incoming.command else None
         if role == "owner" and mine and parsed is not None and parsed[0] == "group":
             return Admission("owner")  # the way to switch a group on
-        if self._policy == "off" or not await self.access.group_allowed(chat):
+        if self.policy == "off" or not await self.access.group_allowed(chat):
             told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
             return Admission(None, told)
-        if not mine and self._policy != "open":
+        if not mine and self.policy != "open":
             return Admission(None, overhear=True)
         return Admission(role or "guest")
 

@@ -68,10 +68,14 @@ class Access:
     def __init__(self, ledger: Ledger, channel: str, allow_from: tuple[str, ...] = (), *, clock: Clock = now) -> None:
         self._ledger = ledger
         self._prefix = f"{channel}:"
-        self._allowed, problems = judged_ids(allow_from)
-        self._everybody = EVERYBODY in allow_from
         self._clock = clock
         self._wrong: dict[str, int] = {}
+        self.allow(allow_from)
+
+    def allow(self, allow_from: tuple[str, ...]) -> None:
+        """Let these people in from now on, besides those whom the owner lets in."""
+        self._allowed, problems = judged_ids(allow_from)
+        self._everybody = EVERYBODY in allow_from
         for problem in problems:
             logger.warning("{}", problem)
 

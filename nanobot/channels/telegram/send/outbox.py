@@ -75,7 +75,7 @@ class TelegramOutbox:
     ) -> None:
         self.sending = sending
         self._ledger, self._calls, self._slots = sending.ledger, sending.calls, sending.slots
-        self._replies = replies
+        self.replies = replies
         self._clock = clock
         self.alarms = alarms or Alarms()
         self._work = asyncio.Event()
@@ -102,7 +102,7 @@ class TelegramOutbox:
                 message.address,
                 message.id,
                 part,
-                replace(outgoing, urgent=command, reply_to=number if self._replies and not part else 0),
+                replace(outgoing, urgent=command, reply_to=number if self.replies and not part else 0),
             )
             for part, outgoing in enumerate(messages)
         )

@@ -1,0 +1,137 @@
+"""The configuration file beside a program that stays: a change is taken with the next turn, a broken file is not."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from loguru import logger
+from msgspec.structs import replace
+
+from nanobot.agent.control import AgentServices
+from nanobot.agent.loop import AgentLoop
+from nanobot.builder.agent import RENEWED, Builder, chat_defaults
+from nanobot.bus.alarms import Alarm
+from nanobot.config.changes.taken import changed, taken_over
+from nanobot.config.loader import Loaded, load
+from nanobot.config.schema import Config
+from nanobot.errors import NanobotError
+from nanobot.utils.logs import add_secrets
+
+#: Seconds between two looks at the file, and those after which nothing uses a tool any more that was replaced.
+LOOK_SECONDS, SPENT_SECONDS = 1.5, 120.0
+#: What makes another model, and what makes other tools.
+_OF_DEFAULTS = ("model", "provider", "modelPreset", "fallbackModels", "contextWindowTokens")
+_MODELS = {"modelPresets", "providers", *(f"agents.defaults.{key}" for key in _OF_DEFAULTS)}
+_TOOLS = ("tools.web", "agents.subagents")
+
+Stamp = tuple[int, int, int] | None
+
+
+class LiveConfig:
+    """Takes what changes in the file. `follows` hear of each configuration that is taken over.
+
+    A turn that runs keeps the model, the limits, the rules and the tools with which it began.
+    """
+
+    def __init__(self, builder: Builder, services: AgentServices, loop: AgentLoop) -> None:
+        self._builder = builder
+        self._services = services
+        self._loop = loop
+        self.follows: list[Callable[[Config], None]] = []
+        self._path = builder.loaded.path
+        self._stamp = _stamp(self._path)
+        self._looking = asyncio.Lock()
+        self._broken = False
+        self._waiting: tuple[str, ...] = ()
+        self._spent: list[tuple[float, Callable[[], Awaitable[None]]]] = []
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        self._loop.before_turn = self.look
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+            if self._spent and not self._loop.busy:
+                await self._close(time.monotonic() - SPENT_SECONDS)
+
+    async def aclose(self) -> None:
+        await self._close(time.monotonic())
+
+    async def _close(self, before: float) -> None:
+        over = [close for since, close in self._spent if since <= before]
+        self._spent = [one for one in self._spent if one[0] > before]
+        for close in over:
+            await close()
+
+    async def look(self) -> None:
+        """Take over what has changed in the file since the last look."""
+        async with self._looking:
+            stamp = await asyncio.to_thread(_stamp, self._path)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                await self._read()
+
+    async def _read(self) -> None:
+        try:
+            loaded = await asyncio.to_thread(load, self._path, env=self._builder.env)
+            await self._take(await self._builder.with_keys(loaded))
+        except NanobotError as error:
+            self._broken = True
+            kept = "What it said before stays in force until that is put right"
+            await self._tell(f"The configuration cannot be used: {str(error).rstrip('.')}. {kept}.")
+            return
+        if self._broken:
+            self._broken = False
+            await self._tell(f"{self._path} is in order again, and what it says is in force.")
+
+    async def _take(self, loaded: Loaded) -> None:
+        """Take over what may be. Raises `NanobotError` where a start with it would fail; nothing is taken then."""
+        before = self._builder.loaded.config
+        config = taken_over(before, loaded.config)
+        differs = changed(before, config)
+        fresh = replace(loaded, config=config)
+        models = self._builder.models_of(fresh)
+        provider = await models.provider(self._builder.model) if not _MODELS.isdisjoint(differs) else None
+        add_secrets(loaded.secrets)
+        self._builder.loaded = fresh
+        self._builder.models.configure(fresh)
+        if differs:
+            renewed = RENEWED if any(one.startswith(_TOOLS) for one in differs) else frozenset[str]()
+            if renewed:
+                self._spent += [(time.monotonic(), close) for close in self._builder.renew_tools()]
+            tools = {name: one for name, one in self._builder.tools().items() if name in renewed}
+            self._loop.renew(self._builder.limits(), self._builder.settings(), self._builder.policy(), tools)
+            self._builder.equip(self._loop.runner, self._services)
+            self._builder.renew_budget()
+            logger.info("taken from {}: {}", self._path, ", ".join(differs))
+        if provider is not None:
+            await self._loop.use(provider)
+        if self._services.chats is not None:
+            self._services.chats.configure(*chat_defaults(config))
+        for follow in self.follows:
+            follow(config)
+        await self._say_what_waits(changed(config, loaded.config))
+
+    async def _say_what_waits(self, waiting: tuple[str, ...]) -> None:
+        if waiting and waiting != self._waiting:
+            named = ", ".join(waiting)
+            count = "counts" if len(waiting) == 1 else "count"
+            await self._tell(f"{self._path}: the change of {named} {count} after a restart of nanobot.")
+        self._waiting = waiting
+
+    async def _tell(self, text: str) -> None:
+        """Tell the owner once of this state of the file."""
+        logger.warning("{}", text)
+        digest = hashlib.sha256(f"{text}{self._stamp}".encode()).hexdigest()[:16]
+        self._builder.alarms.say(Alarm(f"config-{digest}", text))
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes with a file; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

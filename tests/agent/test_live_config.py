@@ -1,0 +1,138 @@
+"""What is edited in the configuration file while nanobot runs: taken with the next turn, told, or kept out."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from nanobot.app import Launch, Nanobot
+from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.config.changes.taken import TAKEN
+from nanobot.config.keys import walk_keys
+from nanobot.config.loader import load
+from nanobot.config.paths import Paths
+from nanobot.providers.scripted import Call, Wait
+from nanobot.utils.host import shipped
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.search_apis import KEY, SearchApis
+from tests.fakes.telegram_server import TelegramServer
+
+ME = Sender("me", role="owner")
+
+
+class Running:
+    """An agent in this process beside its file."""
+
+    def __init__(self, app: Nanobot, path: Path, config: dict[str, object]) -> None:
+        self.app = app
+        self.path = path
+        self.config = config
+
+    def write(self, **keys: object) -> None:
+        self.path.write_text(json.dumps({**self.config, **keys}), encoding="utf-8")
+
+    async def ask(self, text: str) -> TurnFinished:
+        return await self.app.loop.process(InboundMessage(Address("terminal", "local"), ME, text, direct=True))
+
+
+@asynccontextmanager
+async def agent(tmp_path: Path, llm: LlmServer, **keys: object) -> AsyncIterator[Running]:
+    config: dict[str, object] = {
+        "agents": {"defaults": {"model": "fake", "provider": "custom"}},
+        "providers": {"custom": {"apiKey": "k-for-tests", "apiBase": f"{llm.url}/v1"}},
+    }
+    path, env = tmp_path / "config.json", {"NANOBOT_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    path.write_text(json.dumps({**config, **keys}), encoding="utf-8")
+    paths = Paths.resolve(env, path)
+    made = await Nanobot.from_config(load(path, env=env), paths=paths, launch=Launch(env=env))
+    async with made as app, app.config_followed():
+        await asyncio.sleep(0)
+        yield Running(app, path, config)
+
+
+def test_each_key_says_whether_it_is_taken_at_once() -> None:
+    keys = [".".join(path) for path, _ in walk_keys()]
+    for key in keys:
+        assert len([one for one in TAKEN if f"{key}.".startswith(f"{one}.")]) == 1, key
+    for one in TAKEN:
+        assert any(f"{key}.".startswith(f"{one}.") for key in keys), f"{one} is no key"
+    page = (shipped("docs") / "configuration.md").read_text(encoding="utf-8")
+    told = page.partition("## While nanobot runs")[2].partition("\n## ")[0]
+    late = [one.removeprefix("channels.telegram.") for one, taken in TAKEN.items() if not taken]
+    assert [one for one in late if f"`{one}`" not in told] == []
+
+
+async def test_a_change_holds_from_the_next_turn_on_and_never_in_the_middle_of_one(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    note: dict[str, object] = {"path": "a.md", "content": "x"}
+    first = (Reply(Wait(gate), Call("write_file", note)), "first")
+    second = (Reply(Call("write_file", {**note, "path": "b.md"})), "second")
+    async with LlmServer(*first, *second) as llm, agent(tmp_path, llm) as box:
+        asking = asyncio.create_task(box.ask("write"))
+        await llm.asked(1)
+        rule = {"tool": "write_file", "decision": "deny"}
+        box.write(
+            agents={"defaults": {"model": "other", "provider": "custom", "maxTokens": 77}},
+            tools={"policy": {"rules": [rule]}, "web": {"enable": False}},
+        )
+        await box.app.loop.before_turn() if box.app.loop.before_turn else None
+        gate.set()
+        assert (await asking).text == "first"
+        assert (await box.ask("write again")).text == "second"
+        workspace = tmp_path / "workspace"
+        assert ((workspace / "a.md").exists(), (workspace / "b.md").exists()) == (True, False)
+        bodies = [one.body for one in llm.requests]
+    assert [one["model"] for one in bodies] == ["fake", "fake", "other", "other"]
+    assert [one["max_tokens"] for one in bodies] == [8192, 8192, 77, 77]
+    assert ["web_search" in json.dumps(one["tools"]) for one in bodies] == [True, True, False, False]
+
+
+async def test_S06_an_edited_file_holds_from_the_next_turn_on(tmp_path: Path) -> None:
+    def searching(name: str, apis: SearchApis) -> dict[str, object]:
+        return {"web": {"search": {"provider": name, "apiKey": KEY, "baseUrl": apis.base(name), "fallback": []}}}
+
+    search = Reply(Call("web_search", {"query": "python"}))
+    async with SearchApis() as apis, LlmServer(*(search, "Done.") * 4) as llm:
+        async with agent(tmp_path, llm, tools=searching("brave", apis)) as box:
+            await box.ask("one")
+            box.write(tools=searching("kagi", apis))
+            await box.ask("two")
+            box.path.write_text("{ broken", encoding="utf-8")
+            await box.ask("three")
+            box.write(tools=searching("brave", apis))
+            await box.ask("four")
+        assert (len(apis.asked("brave")), len(apis.asked("kagi"))) == (2, 2)
+
+
+async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        path = home.home / "config.json"
+        good = json.loads(path.read_text("utf-8"))
+
+        async def told(words: str) -> str:
+            await telegram.until(lambda: any(words in one for one in telegram.visible(OWNER)))
+            (found,) = [one for one in telegram.visible(OWNER) if words in one]
+            return found
+
+        async with running(home):
+            ada.say("good morning")
+            await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
+            path.write_text(json.dumps(good, indent=1).replace('"fake"', '"fake", "maxTokens": "many"'), "utf-8")
+            broken = await told("cannot be used")
+            assert "config.json:4: agents.defaults.maxTokens: got" in broken
+            ada.say("hello")
+            await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
+            path.write_text(json.dumps({**good, "gateway": {"concurrency": 9}, "budget": {"perDay": 3}}), "utf-8")
+            assert "is in order again" in await told("is in order again")
+            assert "the change of gateway counts after a restart" in await told("after a restart")
+            other = {**good["agents"]["defaults"], "modelPreset": "nothing"}
+            path.write_text(json.dumps({**good, "agents": {"defaults": other}}), "utf-8")
+            assert 'modelPreset names "nothing"' in await told('names "nothing"')
+            path.write_text(json.dumps({**good, "budget": {"perDay": 3}}), "utf-8")
+            ada.say("/usage")
+            await telegram.until(lambda: "of 3.00 USD" in telegram.visible(OWNER)[-1])
+            assert broken in telegram.visible(OWNER)
