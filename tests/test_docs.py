@@ -18,7 +18,8 @@ from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
 from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access.gate import access_commands
 from nanobot.channels.telegram.access.people import Access
-from nanobot.cli.options import build_parser, parse
+from nanobot.cli.habits import parse
+from nanobot.cli.options import build_parser
 from nanobot.command.builtin import builtin_router
 from nanobot.config.generate import example, key_table
 from nanobot.config.keys import keys_of

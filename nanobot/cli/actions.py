@@ -166,6 +166,32 @@ def demo_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(session=None, go_on=False, ephemeral=True, json=False, stream_json=False)
 
 
+def onboard_options(parser: argparse.ArgumentParser) -> None:
+    """Setting nanobot up: each of these answers a question, so that it is not asked."""
+    add = parser.add_argument
+    add("--yes", action="store_true", help="ask nothing: take what is found, and keep what is set up already")
+    add("--model", metavar="NAME", help="the model; alone, its name tells the provider")
+    add("--provider", metavar="NAME", help="who serves it, such as anthropic, openrouter, ollama, custom")
+    add("--api-key-env", metavar="VARIABLE", help="the environment variable that holds its key, which stays there")
+    add("--api-base", metavar="URL", help="the address of a server of yours, such as http://192.168.1.5:8000/v1")
+    add("--no-model", action="store_true", help="no model: search and quote")
+    add("--telegram-token-env", metavar="VARIABLE", help="the environment variable that holds the token of your bot")
+    add("--telegram-api-base", metavar="URL", help="the address of your own Bot API server")
+    add("--no-telegram", action="store_true", help="no Telegram")
+    add("--time-zone", metavar="ZONE", help="where you are, such as Europe/Berlin")
+    add("--untried", action="store_true", help="write what the options say without trying it, as without a network")
+
+
+def help_options(parser: argparse.ArgumentParser) -> None:
+    """A page of the documentation."""
+    parser.add_argument("words", nargs="+", metavar="TOPIC", help="a page or a command, such as telegram")
+
+
+def completion_options(parser: argparse.ArgumentParser) -> None:
+    """Completion in shells."""
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+
+
 def usage_options(parser: argparse.ArgumentParser) -> None:
     """What was spent."""
     forms = "today, week or month, by day, model, chat, person or cause; or raise USD, which allows more today"

@@ -23,11 +23,14 @@ from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
 
+_NEW_HERE = "New here? `nanobot onboard` in a shell sets up a model and Telegram with three questions."
+
 
 class Beginning(Struct, frozen=True):
     """What stands above a conversation: who answers and `why` that model, and how the session ended that goes on.
 
-    `place` says where the agent runs that is not in this process. `kept`: the conversation outlives the program.
+    `place` says where the agent runs that is not in this process; `hint` is for who is new. `kept`: the conversation
+    outlives the program.
     """
 
     model: str
@@ -35,15 +38,22 @@ class Beginning(Struct, frozen=True):
     title: str = ""
     recap: str = ""
     place: str = ""
+    hint: str = ""
     kept: bool = True
 
 
-async def beginning_of(agent: Agent, choice: SessionChoice) -> Beginning:
-    """Open the chosen session in this process. Raises `UsageError` where there is none of that id."""
+async def beginning_of(agent: Agent, choice: SessionChoice, *, configured: bool) -> Beginning:
+    """Open the chosen session in this process. Raises `UsageError` where there is none of that id.
+
+    Without a configuration, who has no model or has not talked yet is told how to set one up.
+    """
+    talked = configured or await agent.sessions.list(TERMINAL.key, limit=1)
     session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
     info, begun = agent.provider_info, bool(session.messages)
     recap = await agent.loop.recap(session.id) if begun else ""
-    return Beginning(info.model, info.chosen_because, session.title if begun else "", recap, kept=choice.kept)
+    hint = "" if talked and (configured or info.capabilities.language_model) else _NEW_HERE
+    title = session.title if begun else ""
+    return Beginning(info.model, info.chosen_because, title, recap, hint=hint, kept=choice.kept)
 
 
 async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, locate: Locate) -> int:
@@ -88,7 +98,7 @@ def _greet(begin: Beginning, look: TextLook) -> None:
     """Say who answers, and show how the conversation ended that is gone on with."""
     why = f" ({begin.why})" if begin.why else ""
     lines = [f"nanobot {__version__} · {begin.model}{why}", "/help lists the commands, Ctrl-D leaves"]
-    lines += [begin.place] if begin.place else []
+    lines += [one for one in (begin.hint, begin.place) if one]
     lines += [f"back in: {begin.title}"] if begin.title else []
     sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
     printer, transcript = Printer(), Transcript()

@@ -9,7 +9,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE, parse
+from nanobot.cli.habits import parse
+from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
 from nanobot.utils.text import printable
 
@@ -147,6 +148,10 @@ def _kept(name: str) -> Callable[[Namespace], int] | None:
 def _looked_after(name: str) -> Callable[[Namespace], int]:
     """A command that sets nanobot up or says how it is."""
     match name:
+        case "onboard":
+            from nanobot.cli.onboard.command import run_onboard
+
+            return run_onboard
         case "config":
             from nanobot.cli.care.config import run_config
 
@@ -155,6 +160,14 @@ def _looked_after(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.care.doctor import run_doctor
 
             return run_doctor
+        case "help":
+            from nanobot.cli.commands.help import run_help
+
+            return run_help
+        case "completion":
+            from nanobot.cli.commands.completion import run_completion
+
+            return run_completion
         case "mcp":
             from nanobot.cli.commands.mcp import run_mcp
 

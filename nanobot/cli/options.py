@@ -2,14 +2,12 @@
 
 import argparse
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
 from nanobot import __version__
 from nanobot.cli import actions
-from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
-from nanobot.utils.text import nearest
 
 FAILED = 1
 USAGE = 2
@@ -31,10 +29,6 @@ examples:
 
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """
-#: Options of the top level that take a value, so that the first plain word can be found behind them.
-_WITH_VALUE = frozenset(
-    "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
-)
 
 
 class _Options(NamedTuple):
@@ -57,6 +51,9 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
         "see what nanobot does on a small web of its own: no key, no network, nothing kept", actions.demo_options
     ),
     "replay": _Options("repeat a recorded turn without a network", actions.replay_options),
+    "onboard": _Options("set up a model, Telegram and your time zone, each tried at once", actions.onboard_options),
+    "help": _Options("show the commands, or a page of the documentation", actions.help_options),
+    "completion": _Options("print what lets a shell complete commands and options", actions.completion_options),
     "status": _Options("show version, configuration, model, tools and sessions", actions.no_options),
     "doctor": _Options(
         "try everything that nanobot needs, and say what is wrong and what to do (exit code 1: warnings, 2: faults)",
@@ -74,6 +71,8 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "skill": _Actions("show, begin and check skills", actions.skill_actions),
     "config": _Actions("look at the configuration", actions.config_actions),
 }
+#: The commands that there are.
+COMMAND_NAMES = ("agent", *_COMMANDS)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -103,10 +102,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments. Without a command word it is `agent`. Raises `UsageError`."""
-    parser = build_parser()
-    return parser.parse_args(_with_command(list(argv)))
+def wants_more(command: str) -> bool:
+    """Whether a command does nothing without an action behind it."""
+    return isinstance(_COMMANDS.get(command), _Actions)
 
 
 def _top() -> argparse.ArgumentParser:
@@ -121,39 +119,3 @@ def _common() -> argparse.ArgumentParser:
     group.add_argument("--workspace", metavar="DIR", help="the folder that the agent works in")
     group.add_argument("--debug", action="store_true", help="show log lines and tracebacks")
     return common
-
-
-def _with_command(argv: list[str]) -> list[str]:
-    commands = ("agent", *_COMMANDS)
-    if any(word in {"--version", "-h", "--help"} for word in argv[:1]):
-        return argv
-    place = _first_word(argv)
-    if place is None:
-        return ["agent", *argv]
-    word = argv[place]
-    alone = isinstance(_COMMANDS.get(word), _Actions) and argv[place:] == [word]
-    if word in commands and not alone:
-        return [word, *argv[:place], *argv[place + 1 :]] if place else argv
-    if _first_word(argv[place + 1 :]) is None and (meant := WORDS.get(word.casefold())):
-        if not meant.on_command_line():
-            raise UsageError(f"There is no command {word!r}. {meant.says}")
-        return [*meant.on_command_line(), *argv[:place], *argv[place + 1 :]]
-    near = nearest(word, commands) if len(argv) == 1 and word.isalpha() and word.islower() else None
-    if near and abs(len(near) - len(word)) <= 1:
-        raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
-    return ["agent", *argv]
-
-
-def _first_word(argv: list[str]) -> int | None:
-    """Where the first argument stands that is neither an option nor the value of one."""
-    skip = False
-    for place, word in enumerate(argv):
-        if skip:
-            skip = False
-        elif word == "--":
-            return place + 1 if place + 1 < len(argv) else None
-        elif word in _WITH_VALUE:
-            skip = True
-        elif not word.startswith("-") or word == "-":
-            return place
-    return None

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
+from nanobot.command.pages import page_of, short_form, topics
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
@@ -32,6 +33,10 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
 }
+_CLOSING = (
+    "`/help <command>` tells more of one, `/help <topic>` what a page is about, such as telegram or money. Anything "
+    "else is a message to the agent."
+)
 _SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"
 _WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | history]"
 _REMOVE = "[remove <id>]"
@@ -74,14 +79,13 @@ def builtin_router(
         sender, address = ctx.message.sender, ctx.message.address
         offered = router.commands(sender.role, address.channel)
         if ctx.args:
-            await ctx.reply(_help_about(ctx.args.split()[0].removeprefix("/").casefold(), router, offered))
+            await ctx.reply(_help_about(ctx.args, router, offered))
             return
         lines = [f"- `/{command.name}{command.usage and f' {command.usage}'}` {command.summary}" for command in offered]
-        closing = "`/help <command>` tells more of one. Anything else is a message to the agent."
-        await ctx.reply("\n".join(["**Commands**", "", *lines, "", closing]))
+        await ctx.reply("\n".join(["**Commands**", "", *lines, "", _CLOSING]))
 
     for command in (
-        Command("help", "Show the commands, or tell more of one", show_help, "[command]", ("start",), _EVERYONE),
+        Command("help", "Show the commands, or tell more of one", show_help, "[topic]", ("start",), _EVERYONE),
         Command("status", "Show model, context, tokens, tools and search allowance", _status),
         Command("new", "Start a fresh session and keep the old one", _new),
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
@@ -200,14 +204,21 @@ def _watch_command(watches: Callable[[], WatchesOf] | None) -> Command:
     return Command("watch", "Tell me when a page, feed, search, price or file changes", watch, _WATCH)
 
 
-def _help_about(name: str, router: CommandRouter, offered: Sequence[Command]) -> str:
-    """What the documentation tells of one command."""
+def _help_about(words: str, router: CommandRouter, offered: Sequence[Command]) -> str:
+    """What the documentation tells of one command, or what a page of it is about."""
+    name = words.split(maxsplit=1)[0].removeprefix("/").casefold()
     match = router.match(f"/{name}")
     if match is None or match.command is None or match.command not in offered:
         if name in WORDS and WORDS[name].says:
             return WORDS[name].says
+        if (about := page_of(words)) is not None:
+            return short_form(about)
         near = nearest(name, [command.name for command in offered])
-        return f"There is no command /{name} here.{f' Did you mean /{near}?' if near else ''} /help lists all commands."
+        topic = nearest(name, topics()) if not near else None
+        hint = (
+            f" Did you mean /{near}?" if near else f" Did you mean the page {topic}: `/help {topic}`?" if topic else ""
+        )
+        return f"There is no command /{name} here.{hint} /help lists all commands."
     command = match.command
     others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
     try:

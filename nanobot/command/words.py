@@ -1,4 +1,5 @@
-"""Single words that people try at any program, and what they mean here: on the command line and in every chat.
+"""Words that people try at any program, and what they mean here: on the command line and in every chat. They are single
+words, and pairs such as `gateway status` that are commands of programs of the same kind.
 
 None of them is searched for or sent to a model. Imports nothing heavy: the command line asks for it at every start.
 """
@@ -29,21 +30,22 @@ class Word(NamedTuple):
 
 _HELP = Word("help", ("--help",))
 _MODEL = Word("model")
+_CHOOSE = "/model NAME takes another model in a conversation, `nanobot --model NAME` once, `nanobot onboard` for good."
 _SESSIONS = Word("sessions")
 _USAGE = Word("usage", ("usage",))
 _TOOLS = Word("tools")
 _STOP = Word("stop", says="No turn runs in this terminal. Ctrl-C stops a running `nanobot`, the gateway too.")
 _LEAVE = Word("quit", says="There is nothing to leave here. In a conversation, /quit and Ctrl-D leave.")
 _SETUP = Word(
-    says="Nothing has to be set up to begin: `nanobot demo` shows how it works, `nanobot` opens a conversation. For a "
-    "model, put a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY into the environment or into the file that `nanobot "
-    "config path` names; `nanobot config check` says what is wrong in it. docs/quickstart.md has all steps."
+    arguments=("onboard",),
+    says="`nanobot onboard` in a shell sets up a model, Telegram and the time zone with three questions, also again "
+    "later. Nothing has to be set up to begin: `nanobot` alone opens a conversation.",
 )
 _CHECK = Word("status", ("doctor",))
 _KEYS = Word(
-    says="There is no login. A key of a model's service goes into the environment, such as ANTHROPIC_API_KEY, or into "
-    "providers.<name>.apiKey of the file that `nanobot config path` names; the token of a Telegram bot goes into "
-    "channels.telegram.token."
+    says="There is no login. `nanobot onboard` takes the key of a model's service and the token of a Telegram bot, and "
+    "tries both; by hand they go into providers.<name>.apiKey and channels.telegram.token of the file that `nanobot "
+    "config path` names."
 )
 _CONFIG = Word(
     arguments=("config", "--help"),
@@ -60,7 +62,78 @@ _MEMORY = Word("memory")
 _START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
 _SKILLS = Word("skills", ("skill", "list"))
 _SCHEDULE = Word("schedule", ("schedule", "list"))
+_CHANNELS = Word(
+    "status",
+    ("status",),
+    "`nanobot status` says whether Telegram is set up and when it last answered; `nanobot onboard` sets it up.",
+)
+_GATEWAY = Word(
+    says="The gateway is a program in a terminal: `nanobot gateway` starts it, Ctrl-C or `kill` with the process that "
+    "`nanobot status` names stops it. To restart it, stop it and start it again; what waits is kept."
+)
+_PEOPLE = Word("people", ("people",))
+_PLUGINS = Word(
+    says="Plugins are Python packages: install one beside nanobot with pip, and name it in plugins.enabled. "
+    "`nanobot help plugins` tells more."
+)
+_AGENTS = Word(
+    says="There is one agent here; it gives parts of its work to helpers by itself. `nanobot help helpers` tells more, "
+    "SOUL.md in the workspace says who it is."
+)
+_LOGS = Word(says="The log is the file nanobot.log in the folder that `nanobot config path --all` names as logs.")
+_HOME = "the folder that `nanobot config path --all` names as home"
+_COPY = Word(
+    says=f"Everything is in one folder: {_HOME}. Stop the gateway, then copy that folder, or put a copy back in its "
+    "place."
+)
+_EXPORT = Word(
+    says=f"The conversations are in nanobot.db, a SQLite database, in {_HOME}. `nanobot help session-format` has its "
+    "tables."
+)
+_UNINSTALL = Word(
+    says=f"`pip uninstall nanobot` takes the program away. What it kept is in {_HOME}: delete that too, if you want."
+)
+_RESET = Word(
+    "",
+    says=f"/new in a conversation starts a fresh session and keeps the old one. What nanobot keeps is in {_HOME}; "
+    "nothing deletes it but you.",
+)
+_PAGES = Word(
+    says="nanobot has no page in the browser and opens no port. `nanobot` talks in the terminal, `nanobot gateway` on "
+    "Telegram."
+)
+_SOUL = Word(says="Who the agent is stands in SOUL.md of the workspace: edit it, and the next message knows it.")
+_APPOINT = Word(
+    says="`nanobot schedule add WHEN WHAT` adds a reminder, `nanobot schedule do WHEN TASK` a task; pause, resume, run "
+    "and remove take the number that `nanobot schedule list` shows."
+)
 _FRESH = Word("", ("agent",), "/new starts a fresh session and keeps the old one.")
+
+_LIST = ("list", "ls", "show", "status")
+_CHANGE = ("add", "set", "remove", "rm", "delete", "enable", "disable", "install", "uninstall", "login", "logout")
+#: Commands of two words of the family's programs: nouns, verbs, what is meant.
+_PHRASES: tuple[tuple[tuple[str, ...], tuple[str, ...], Word], ...] = (
+    (("gateway", "daemon", "service"), ("status", "health", "probe"), Word("status", ("status",))),
+    (("gateway", "daemon", "service"), ("start", "run"), _GATEWAY._replace(arguments=("gateway",))),
+    (("gateway", "daemon", "service"), ("stop", "restart", "install", "uninstall", "logs"), _GATEWAY),
+    (("channel", "channels"), _LIST, _CHANNELS),
+    (("channel", "channels"), _CHANGE, _CHANNELS._replace(command="", arguments=())),
+    (("cron", "schedule"), (*_LIST, "jobs"), _SCHEDULE),
+    (("cron",), ("add", "create", "remove", "rm", "edit", "enable", "disable", "run"), _APPOINT),
+    (("session", "sessions"), _LIST, _SESSIONS),
+    (("model", "models"), _LIST, _MODEL),
+    (("model", "models"), _CHANGE, _MODEL._replace(arguments=(), says=_CHOOSE)),
+    (("provider", "providers", "auth"), (*_LIST, *_CHANGE), _KEYS),
+    (("plugin", "plugins"), (*_LIST, *_CHANGE), _PLUGINS),
+    (("agents",), (*_LIST, *_CHANGE), _AGENTS),
+    (("skills",), _LIST, _SKILLS),
+    (("tools",), _LIST, _TOOLS),
+    (("memory",), (*_LIST, "search"), _MEMORY),
+    (("pairing", "users"), (*_LIST, "approve", "add", "remove"), _PEOPLE),
+    (("update",), ("check", "status"), _UPDATE),
+    (("config",), ("list", "view"), Word(arguments=("config", "show"), says=_CONFIG.says)),
+    (("logs",), ("tail", "follow"), _LOGS),
+)
 
 WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("help", "help?", "?", "commands"), _HELP),
@@ -68,8 +141,8 @@ WORDS: Mapping[str, Word] = {
     "version": Word(arguments=("--version",), says=f"nanobot {__version__}"),
     "status": Word("status", ("status",)),
     **dict.fromkeys(("doctor", "diagnose", "diagnostics"), _CHECK),
-    **dict.fromkeys(("onboard", "init", "setup", "install", "configure"), _SETUP),
-    **dict.fromkeys(("login", "logout", "auth"), _KEYS),
+    **dict.fromkeys(("onboard", "onboarding", "init", "setup", "install", "configure", "wizard"), _SETUP),
+    **dict.fromkeys(("login", "logout", "auth", "provider", "providers"), _KEYS),
     **dict.fromkeys(("config", "settings"), _CONFIG),
     **dict.fromkeys(("update", "upgrade"), _UPDATE),
     **dict.fromkeys(("model", "models"), _MODEL),
@@ -80,7 +153,8 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("usage", "cost", "costs", "tokens"), _USAGE),
     "whoami": Word("whoami"),
     **dict.fromkeys(("stop", "cancel", "abort"), _STOP),
-    **dict.fromkeys(("new", "reset", "clear"), _FRESH),
+    **dict.fromkeys(("new", "clear"), _FRESH),
+    "reset": _RESET,
     **dict.fromkeys(("exit", "quit", "q", ":q"), _LEAVE),
     "mcp": _MCP,
     **dict.fromkeys(("library", "documents"), _LIBRARY),
@@ -88,12 +162,26 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("skill", "skills"), _SKILLS),
     **dict.fromkeys(("schedule", "cron", "remind", "reminders", "appointments"), _SCHEDULE),
     "chat": Word(arguments=("agent",)),
-    **dict.fromkeys(("run", "serve"), _START),
+    **dict.fromkeys(("run", "serve", "daemon"), _START),
+    "gateway": _GATEWAY._replace(arguments=("gateway",)),
+    **dict.fromkeys(("channel", "channels"), _CHANNELS),
+    **dict.fromkeys(("people", "pairing", "pair"), _PEOPLE),
+    **dict.fromkeys(("plugin", "plugins"), _PLUGINS),
+    **dict.fromkeys(("agents", "subagents"), _AGENTS),
+    **dict.fromkeys(("log", "logs"), _LOGS),
+    **dict.fromkeys(("import", "migrate"), _COPY),
+    "export": _EXPORT,
+    "uninstall": _UNINSTALL,
+    **dict.fromkeys(("dashboard", "webui"), _PAGES),
+    "soul": _SOUL,
+    "tui": Word(arguments=("agent",)),
+    **dict.fromkeys(("completions", "autocomplete"), Word(arguments=("completion", "--help"))),
+    **{f"{noun} {verb}": word for nouns, verbs, word in _PHRASES for noun in nouns for verb in verbs},
 }
 
 
 def word_of(text: str) -> str:
-    """The word of the table that `text` is in a chat, in any case and with or without a full stop; else empty."""
-    word = text.strip().casefold()
+    """What of the table `text` is in a chat, in any case and with or without a full stop; else empty."""
+    word = " ".join(text.casefold().split())
     known = word if word in WORDS else word.rstrip(".!")
     return known if known in WORDS and (WORDS[known].command or WORDS[known].says) else ""

@@ -58,14 +58,14 @@ _SEARCH_FIX = "nanobot asks the next engine meanwhile; if it stays so, set anoth
 _HOLD = 2
 
 
-def for_a_try(choice: ChoiceRequest) -> ChoiceRequest:
+def for_a_try(choice: ChoiceRequest, seconds: float = TRY_SECONDS) -> ChoiceRequest:
     """The same choice asked once: no repeats, no other model, no long wait."""
-    waits = Deadlines(connect=5.0, first=TRY_SECONDS, idle=TRY_SECONDS)
+    waits = Deadlines(connect=5.0, first=seconds, idle=seconds)
     return replace(choice, fallbacks=(), retry=RetryPolicy(tries=1), deadlines=waits)
 
 
 async def try_model(
-    choose: Callable[[], Awaitable[LLMProvider]], prices: Prices
+    choose: Callable[[], Awaitable[LLMProvider]], prices: Prices, seconds: float = TRY_SECONDS
 ) -> tuple[Finding, ProviderInfo | None]:
     """Ask the model for one call of a tool: whether it answers, can call tools, how fast, and what that cost.
 
@@ -80,28 +80,30 @@ async def try_model(
         if not info.capabilities.language_model:
             words = f"no language model: {info.chosen_because}; answers are quotations of what is found"
             return Finding(_MODEL, "warn", words, "`nanobot onboard` sets one up."), info
-        return await _asked(provider, prices), info
+        return await _asked(provider, prices, seconds), info
     finally:
         await provider.aclose()
 
 
-async def _asked(provider: LLMProvider, prices: Prices) -> Finding:
+async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Finding:
     info, began = provider.info, time.monotonic()
     name = f"{info.name}/{info.model}"
     facts = {"provider": info.name, "model": info.model, "address": info.base_url}
     try:
-        async with asyncio.timeout(TRY_SECONDS):
+        async with asyncio.timeout(seconds):
             message = await _answer(provider)
     except TimeoutError:
         why = (
             "it may still be loading; try again in a minute" if info.local else "the service is slow or does not answer"
         )
         fix = "Try again, or choose another model (agents.defaults.model)."
-        return Finding(_MODEL, "bad", f"{name} did not answer within {TRY_SECONDS:.0f} s: {why}", fix, facts)
+        return Finding(_MODEL, "bad", f"{name} did not answer within {seconds:.0f} s: {why}", fix, facts)
     except ProviderError as error:
         cause, advice = remedy(error, info)
         way = "" if info.local else _way(error.kind)
-        return Finding(_MODEL, "bad", f"{name}: {one_line(cause)}", one_line(advice) + ".", facts, way)
+        return Finding(
+            _MODEL, "bad", f"{name}: {one_line(cause)}", one_line(advice) + ".", facts | {"error": error.kind}, way
+        )
     price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
     used = message.usage.input + message.usage.output
     cost = (

@@ -152,15 +152,17 @@ def _models(vendor: str, listed: JsonObject, more: JsonObject | None = None) -> 
 
 
 async def _shown(client: httpx.AsyncClient, root: str, models: tuple[LocalModel, ...]) -> tuple[LocalModel, ...]:
-    """Ollama's models with what they can do: loaded and large ones first, at most `_OLLAMA_SHOWN`."""
-    order = sorted(models, key=lambda model: (model.loaded, model.size), reverse=True)[:_OLLAMA_SHOWN]
+    """Ollama's models, loaded and large ones first; the first `_OLLAMA_SHOWN` are asked for what they can do."""
+    known = sorted(models, key=lambda model: (model.loaded, model.size), reverse=True)
+    order = known[:_OLLAMA_SHOWN]
     try:
         async with asyncio.timeout(_SHOW_SECONDS):
             answers = await asyncio.gather(*(_get(client, f"{root}/api/show", model.id) for model in order))
     except TimeoutError:
         return models
     able = [jsonval.items(answer.get("capabilities")) for answer in answers]
-    return tuple(
+    asked = [
         replace(model, tools="tools" in can, vision="vision" in can) if can else model
         for model, can in zip(order, able, strict=True)
-    )
+    ]
+    return (*asked, *known[_OLLAMA_SHOWN:])

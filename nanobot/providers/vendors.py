@@ -46,7 +46,8 @@ class Quirks(Struct, frozen=True):
 
 
 class Vendor(Struct, frozen=True):
-    """One service. `keys` are the environment variables that may hold the key, the first is the one to name.
+    """One service. `keys` are the environment variables that may hold the key, the first is the one to name;
+    `key_form` is how its keys begin, a pattern, where no other service's do.
 
     `models` are patterns of model names that select this vendor without a prefix. `preferred` are patterns of models
     to take, best first, when none is configured: the newest match of the live list, else `default_model`.
@@ -58,6 +59,7 @@ class Vendor(Struct, frozen=True):
     title: str
     base_url: str
     keys: Sequence[str] = ()
+    key_form: str = ""
     wire: Wire = "chat"
     quirks: Quirks = field(default_factory=Quirks)
     models: Sequence[str] = ()
@@ -118,6 +120,11 @@ _BY_FOLDED |= {_folded(name): vendor for name, vendor in BY_NAME.items()}
 def vendor_of(name: str) -> Vendor | None:
     """The vendor of that name or alias, however it is written: `lm_studio`, `lm-studio` and `lmStudio` are one."""
     return _BY_FOLDED.get(_folded(name))
+
+
+def vendor_of_key(key: str) -> Vendor | None:
+    """The service whose keys begin as this one does; None where several share that, or none is known."""
+    return next((one for one in VENDORS if one.key_form and re.match(one.key_form, key)), None)
 
 
 def unsupported(name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.cli.care.config import run_config
-from nanobot.cli.options import parse
+from nanobot.cli.habits import parse
 from tests.cli.harness import Program
 
 

@@ -45,7 +45,7 @@ async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -
         for word, answer in meant.items():
             ran = await nanobot.run(word)
             assert (ran.code, ran.out.startswith(answer)) == (0, True), word
-        for word in ("onboard", "exit"):
+        for word in ("uninstall", "exit"):
             ran = await nanobot.run(word)
             assert (ran.code, ran.out, f"There is no command '{word}'. " in ran.err) == (2, "", True), word
         assert server.requests == []

@@ -228,8 +228,8 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
         ("history.", "**Sessions**"),
         ("doctor", "status of "),
         ("stop", "Stopped."),
-        ("onboard", "Nothing has to be set up"),
-        ("/onboard", "Nothing has to be set up"),
+        ("onboard", "`nanobot onboard` in a shell sets up"),
+        ("/onboard", "`nanobot onboard` in a shell sets up"),
         ("version", "nanobot "),
         ("update", "nanobot does not update itself."),
     ],
@@ -267,8 +267,12 @@ async def test_help_tells_of_one_command_what_the_documentation_tells() -> None:
     assert model.startswith("**/model** [name]\n\n`/model` shows the model and ")
     assert "answered with the nearest one" in model
     assert (await said("/help /exit"))[0].startswith("**/quit** (also `/exit`)")
-    assert (await said("/help onboard"))[0].startswith("Nothing has to be set up")
+    assert (await said("/help onboard"))[0].startswith("`nanobot onboard` in a shell sets up")
     assert "Did you mean /model?" in (await said("/help modle"))[0]
+    (page,) = await said("/help prices")
+    assert page.startswith("**Money**")
+    assert "`nanobot help money`" in page
+    assert "`/help telegram`" in (await said("/help telegrm"))[0]
     assert "There is no command /status here." in (await said("/help status", role="guest"))[0]
 
 

@@ -35,7 +35,7 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
             assert await ask("/whoami") == f"bot: You: Ada, id {OWNER}, owner.\nThis chat: {OWNER} on telegram."
             asked = len(llm.requests)
             assert (await ask("help")).startswith("bot: Commands")
-            assert (await ask("onboard")).startswith("bot: Nothing has to be set up")
+            assert (await ask("onboard")).startswith("bot: nanobot onboard in a shell")
             assert len(llm.requests) == asked
             assert (await ask("/privacy on")).startswith("bot: Privacy: on,")
             assert (await ask("/hints off")).startswith("bot: Hints: off,")

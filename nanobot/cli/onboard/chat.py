@@ -1,0 +1,109 @@
+"""The second and the third question: a bot on Telegram, and the time zone."""
+
+import asyncio
+from datetime import datetime
+from zoneinfo import ZoneInfo, available_timezones
+
+from nanobot.cli.onboard.settings import Change, Settings
+from nanobot.cli.onboard.talk import Talk
+from nanobot.config.schema import check_timezone
+from nanobot.errors import NanobotError
+from nanobot.utils.host import zone_of
+from nanobot.utils.text import nearest
+
+_TELEGRAM = ("channels", "telegram")
+_ZONE = ("agents", "defaults", "timezone")
+_VARIABLE = "TELEGRAM_BOT_TOKEN"
+_HOW = (
+    "On your phone, write `/newbot` to @BotFather on Telegram: it asks for a name and gives you a token such as "
+    "`123456789:AAE…`. Paste it here; it is not shown."
+)
+_NOT_NOW, _OFF = ("", "no", "n", "skip", "not now", "later"), ("off", "none", "remove")
+
+
+def bot_changes(token: str) -> list[Change]:
+    """What is to be written for a bot with this token."""
+    return [((*_TELEGRAM, "enabled"), True), ((*_TELEGRAM, "token"), token)]
+
+
+def ask_bot(settings: Settings, talk: Talk) -> None:
+    """Ask for a token until one works, is kept untried, or none is wanted; what is chosen is written."""
+    kept = bot_in_words(settings)
+    there = not kept and bool(settings.env.get(_VARIABLE, "").strip())
+    if kept:
+        talk.say(f"There is {kept}. Enter keeps it, `off` switches it off; or paste the token of another one.")
+    else:
+        usual = f"Enter takes {_VARIABLE} of the environment, `no`: not now." if there else "Enter: not now."
+        talk.say(f"{_HOW} {usual}")
+    while True:
+        answer = talk.ask()
+        if there and not answer:
+            token = f"${{{_VARIABLE}}}"
+        elif answer.casefold() in _OFF and kept:
+            settings.write([((*_TELEGRAM, "enabled"), False)])
+            talk.say("Telegram is switched off. The token stays in the configuration.")
+            return
+        elif answer.casefold() in {*_NOT_NOW, *_OFF}:
+            return
+        else:
+            token = "".join(answer.split())
+        if _bot_settled(settings, talk, bot_changes(token)):
+            return
+        there = False
+        talk.say("Paste the token again, or press Enter to go on without a change.")
+
+
+def bot_in_words(settings: Settings) -> str:
+    """What the configuration says of a bot, for a line; empty where none is switched on."""
+    telegram = settings.loaded.config.channels.telegram
+    if "channels.telegram" in settings.loaded.disabled:
+        return ""
+    return f"the bot {telegram.token.partition(':')[0]}" if telegram.enabled and telegram.token else ""
+
+
+def _bot_settled(settings: Settings, talk: Talk, changes: list[Change]) -> bool:
+    try:
+        found = asyncio.run(settings.try_bot(changes))
+    except NanobotError as error:
+        talk.say(str(error))
+        return False
+    for finding in found:
+        talk.say("\n".join(finding.lines))
+    if found[0].state == "bad" and found[0].network != "unreached":
+        return False
+    if found[0].state == "bad" and not talk.agreed("Keep the token all the same? y keeps it; Enter asks again."):
+        return False
+    settings.write(changes)
+    return True
+
+
+def usual_zone(settings: Settings) -> str:
+    """The zone of the configuration, else that of the system by its IANA name, else UTC."""
+    zone = zone_of(settings.loaded.config.agents.defaults.timezone, settings.env)
+    return zone.key if isinstance(zone, ZoneInfo) and zone.key else "UTC"
+
+
+def zone_changes(name: str) -> list[Change]:
+    """What is to be written for a time zone. Raises `ValueError` with the nearest name for one that is none."""
+    return [(_ZONE, check_timezone(name))]
+
+
+def ask_zone(settings: Settings, talk: Talk) -> None:
+    """Ask for the time zone until it is one, and write it."""
+    usual = usual_zone(settings)
+    talk.say("Where are you? Reminders and “today” need it. Write it as Europe/Berlin, or name a large city.")
+    names = sorted(available_timezones(), key=lambda name: (name.count("/") != 1, name))
+    cities = {name.rpartition("/")[2].casefold(): name for name in reversed(names)}
+    while True:
+        answer = talk.ask(usual, names)
+        wanted = answer.casefold().replace(" ", "_")
+        name = next((one for one in names if one.casefold() == wanted), "") or cities.get(wanted, "")
+        if not name:
+            near = nearest(wanted, names) or cities.get(nearest(wanted, cities) or "", "")
+            usual = near or usual
+            hint = f" Did you mean {near}? Enter takes it." if near else " Name the nearest large city; Tab completes."
+            talk.say(f"There is no time zone {answer!r}.{hint}")
+            continue
+        settings.write(zone_changes(name))
+        talk.say(f"✓ Time zone: in {name} it is {datetime.now(ZoneInfo(name)):%H:%M, on %A %d %B %Y}.")
+        return

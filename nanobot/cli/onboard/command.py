@@ -1,0 +1,101 @@
+"""`nanobot onboard`: three questions, each answer tried at once, then a first answer and the bot.
+
+What is answered is written at once, in one step for each question: whoever leaves early keeps a whole configuration.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from nanobot.cli.agent_command import run_agent
+from nanobot.cli.gateway import run_gateway
+from nanobot.cli.habits import parse
+from nanobot.cli.onboard.chat import ask_bot, ask_zone, bot_in_words
+from nanobot.cli.onboard.model import ask_model, model_in_words
+from nanobot.cli.onboard.options import apply, missing_options, told
+from nanobot.cli.onboard.settings import Settings
+from nanobot.cli.onboard.talk import Talk
+from nanobot.cli.options import INTERRUPTED
+from nanobot.errors import UsageError
+from nanobot.session.lock import home_lock
+from nanobot.utils.text import printable
+
+_FIRST = "In three short sentences: who are you, what can you do for me, and what should I try first?"
+_FIRST_WITHOUT = "How do I add a model with a key?"
+_NO_TERMINAL = (
+    "There is no terminal to ask in. Say the rest as options: {missing}. Or take what is found, without a question: "
+    "nanobot onboard --yes"
+)
+
+#: The questions, by the names of `missing_options`.
+_QUESTIONS = {
+    "model": ("Model: who answers you?", ask_model),
+    "bot": ("Telegram", ask_bot),
+    "zone": ("Time zone", ask_zone),
+}
+
+
+def run_onboard(args: argparse.Namespace) -> int:
+    """Set nanobot up; the exit code."""
+    settings = Settings(args, os.environ)
+    missing = missing_options(args)
+    if missing and not args.yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(_NO_TERMINAL.format(missing="; ".join(missing.values())))
+    known = settings.loaded.exists
+    lines = apply(settings, args)
+    sys.stdout.write("".join(printable(f"{line}\n") for line in lines))
+    if args.yes or not missing:
+        sys.stdout.write(printable(told(settings) + "\n"))
+        return 0
+    talk = Talk()
+    try:
+        if known:
+            talk.say(f"{told(settings)}\n\nEnter keeps what is there.")
+        else:
+            talk.say("A few questions, and each answer is tried at once. Ctrl-C leaves, and keeps what is answered.")
+        return _talked(settings, talk, args, list(missing), known=known)
+    except KeyboardInterrupt:
+        kept = f"What you have answered is in {settings.paths.config}." if settings.changed else "Nothing was changed."
+        talk.say(f"\nLeft. {kept} `nanobot onboard` goes on.")
+        return INTERRUPTED
+
+
+def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: list[str], *, known: bool) -> int:
+    """The questions that no option has answered, and what comes of them; `known`: it was set up before."""
+    for place, name in enumerate(asked, 1):
+        title, ask = _QUESTIONS[name]
+        talk.say(f"**{place} of {len(asked)} · {title}**")
+        ask(settings, talk)
+    if known and not settings.changed:
+        talk.say("Nothing was changed. `nanobot` talks here, `nanobot gateway` answers on Telegram.")
+        return 0
+    found = asyncio.run(settings.try_search())
+    if found is not None:
+        talk.say("\n".join(found.lines))
+    talk.say(f"Everything is in {settings.paths.config}, which only you can read.")
+    return _first_answer(settings, talk, args)
+
+
+def _first_answer(settings: Settings, talk: Talk, args: argparse.Namespace) -> int:
+    without = settings.loaded.config.agents.defaults.provider == "lookup" or not model_in_words(settings)
+    question = _FIRST_WITHOUT if without else _FIRST
+    talk.say(f"**You:** {question}")
+    place = [f"--{name}={value}" for name in ("config", "workspace") if (value := getattr(args, name))]
+    code = run_agent(parse(["agent", *place, "-m", question]))
+    if not bot_in_words(settings):
+        talk.say('Go on with `nanobot`, or ask one question with `nanobot "…"`.')
+        return code
+    if holder := _gateway(settings):
+        talk.say(f"A gateway is running already ({holder}). Stop it, then start `nanobot gateway` anew.")
+        return code
+    talk.say("Now the bot: this is `nanobot gateway`, which answers on Telegram until Ctrl-C.")
+    return run_gateway(parse(["gateway", *place]))
+
+
+def _gateway(settings: Settings) -> str:
+    """Which process runs the gateway of this home; empty where none does."""
+    lock = home_lock(settings.paths.home)
+    holder = lock.take()
+    lock.release()
+    return holder

@@ -1,0 +1,101 @@
+"""What is to be written into the configuration, tried before it is: the file with the changes, as a start reads it."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nanobot.builder.agent import Builder
+from nanobot.builder.launch import Launch
+from nanobot.channels.telegram.settings import settings_of
+from nanobot.config.edit import ConfigFile
+from nanobot.config.loader import Loaded, load, load_text
+from nanobot.config.paths import Paths, judge_home
+from nanobot.doctor.findings import Finding
+from nanobot.doctor.probes import for_a_try, try_model, try_search, try_token, try_updates
+from nanobot.errors import SkipTool
+from nanobot.money.budget import prices_of
+from nanobot.providers.base import ProviderInfo
+from nanobot.providers.http import is_private
+from nanobot.providers.registry import ChoiceRequest, choose, offered
+from nanobot.providers.vendors import vendor_of
+from nanobot.session.lock import token_lock
+from nanobot.web.search.catalog import Catalog
+from nanobot.web.usage import UsageLedger
+
+#: A key of the configuration, and its value as JSON data.
+Change = tuple[tuple[str, ...], object]
+#: Seconds that a model gets for its first answer; one on this machine may have to be loaded first.
+HOSTED_SECONDS, LOCAL_SECONDS = 30.0, 120.0
+
+
+class Settings:
+    """The configuration of one home while it is set up. Raises `ConfigError` where what is there cannot be read."""
+
+    def __init__(self, args: argparse.Namespace, env: Mapping[str, str]) -> None:
+        self.env = env
+        first = Paths.resolve(env, args.config)
+        self.loaded = load(Path(first.config), env=env)  # a file that is named and not there yet is made
+        self.paths = Paths.resolve(env, args.config, args.workspace or self.loaded.config.agents.defaults.workspace)
+        judge_home(self.paths)
+        self.changed = False
+
+    def with_changes(self, changes: Sequence[Change]) -> Loaded:
+        """What a start would read after these changes. Raises `ConfigError`."""
+        return load_text(ConfigFile(self.paths.config, self.env).with_values(changes), self.paths.config, env=self.env)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write them all in one step. Raises `ConfigError`, and `UsageError` where somebody else wrote meanwhile."""
+        file = ConfigFile(self.paths.config, self.env)
+        text = file.with_values(changes)
+        if text != file.text:
+            self.loaded = file.replace(text)
+            self.changed = True
+
+    async def try_model(self, changes: Sequence[Change]) -> tuple[Finding, ProviderInfo | None]:
+        """Ask the model that would answer after these changes."""
+        builder = await Builder.begin(self.with_changes(changes), self.paths, Launch(ephemeral=True), self.env)
+        try:
+            choice = builder.models.choice()
+            seconds = LOCAL_SECONDS if _is_near(choice) else HOSTED_SECONDS
+            return await try_model(
+                lambda: choose(for_a_try(choice, seconds)), prices_of(self.loaded.config.prices), seconds
+            )
+        finally:
+            await builder.aclose()
+
+    async def offered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        """The models that the service would offer after these changes; none where it does not say."""
+        builder = await Builder.begin(self.with_changes(changes), self.paths, Launch(ephemeral=True), self.env)
+        try:
+            return await offered(for_a_try(builder.models.choice(), 5.0))
+        finally:
+            await builder.aclose()
+
+    async def try_bot(self, changes: Sequence[Change]) -> list[Finding]:
+        """Ask Telegram about the bot that would answer after these changes. Raises `UsageError` for no token at all."""
+        telegram = settings_of(self.with_changes(changes).config.channels.telegram, self.env)
+        found = [await try_token(telegram)]
+        if found[0].state == "ok":
+            found.append(await try_updates(telegram, ours=token_lock(telegram.token).held))
+        return found
+
+    async def try_search(self) -> Finding | None:
+        """Ask the search engine that comes first; None where searching is switched off."""
+        web = self.loaded.config.tools.web
+        if not web.enable:
+            return None
+        usage = UsageLedger(None)
+        try:
+            catalog = Catalog(web.search, self.env, web.proxy)
+            return await try_search(catalog.link(catalog.first()), usage)
+        except SkipTool as error:
+            return Finding("Search", "off", str(error))
+        finally:
+            usage.close()
+
+
+def _is_near(choice: ChoiceRequest) -> bool:
+    """Whether the model is on a machine of the owner's, where it may have to be loaded first."""
+    vendor = vendor_of(choice.provider)
+    base = choice.credentials[choice.provider].api_base if choice.provider in choice.credentials else ""
+    return (vendor is not None and vendor.local) or bool(base and is_private(base))

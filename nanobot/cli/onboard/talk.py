@@ -1,0 +1,98 @@
+"""Questions in a terminal, one line each: what is typed is shown, a key that is pasted is not."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import DummyHistory
+from prompt_toolkit.input import create_input
+
+from nanobot.channels.terminal.look import look_of
+from nanobot.channels.terminal.render import render_line, render_markdown
+from nanobot.channels.terminal.screen import terminal_output
+
+#: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
+_SECRET = re.compile(r"(?i)(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|(?=\S*\d)[\w.:+=-]{20,}")
+#: Names of models that are listed at once.
+_SHOWN = 20
+
+
+def is_secret(text: str) -> bool:
+    """Whether what is typed looks like a key: it is hidden then."""
+    return _SECRET.fullmatch("".join(text.split())) is not None and "/" not in text
+
+
+class Talk:
+    """The terminal of a person who is asked. Ctrl-C and Ctrl-D raise `KeyboardInterrupt`."""
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
+        self._look = look_of(self._out, os.environ)
+
+    def say(self, text: str) -> None:
+        """Show Markdown."""
+        self._out.write(render_markdown(text, self._look))
+        self._out.flush()
+
+    def note(self, text: str) -> None:
+        """Show a line of less weight."""
+        self._out.write(render_line(text, "dim", self._look))
+        self._out.flush()
+
+    def ask(self, usual: str = "", words: Sequence[str] = (), *, secret: bool = False) -> str:
+        """The answer without blanks around it; `usual` where only Enter is pressed, which is shown before the prompt.
+
+        `words` are offered by Tab. With `secret` nothing is shown of what is typed, else only what looks like a key.
+        """
+        prompt = f"[{usual}] > " if usual else "> "
+        try:
+            answer = self._typed(prompt, words, secret=secret).strip()
+        except EOFError:
+            raise KeyboardInterrupt from None
+        return answer or usual
+
+    def _typed(self, prompt: str, words: Sequence[str], *, secret: bool) -> str:
+        if not self._look.ansi:  # a terminal that cannot move its cursor, and screen readers
+            return input(prompt)
+        session: PromptSession[str] = PromptSession(
+            prompt,
+            input=create_input(),
+            output=terminal_output(self._out, os.environ.get("TERM")),
+            history=DummyHistory(),
+            completer=WordCompleter(list(words), ignore_case=True, match_middle=True) if words else None,
+            complete_while_typing=False,
+            is_password=Condition(lambda: secret or is_secret(get_app().current_buffer.text)),
+            enable_open_in_editor=False,
+            enable_suspend=True,
+        )
+        return session.prompt()
+
+    def agreed(self, question: str) -> bool:
+        """Whether the answer is yes; Enter is no."""
+        self.say(question)
+        return self.ask("no").casefold() in {"y", "yes"}
+
+    def chosen_model(self, names: Sequence[str], best: str, *, whose: str) -> str:
+        """One of the models that `whose` server lists; Enter takes `best`."""
+        found = list(names)
+        while True:
+            listed = "\n".join(f"{place:>3}  {name}" for place, name in enumerate(found[:_SHOWN], 1))
+            more = f"\n     … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            self.say(f"Which of the {len(names)} models of {whose}? A number, or a part of a name.")
+            self._out.write(f"{listed}{more}\n")
+            answer = self.ask(best)
+            if answer in names:
+                return answer
+            if answer.isdecimal() and 1 <= int(answer) <= len(found):
+                return found[int(answer) - 1]
+            fitting = [name for name in names if answer.casefold() in name.casefold()]
+            if len(fitting) == 1:
+                return fitting[0]
+            if not fitting:
+                self.say(f"No name of a model there has {answer!r} in it.")
+            found = fitting or list(names)

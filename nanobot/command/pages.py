@@ -1,0 +1,74 @@
+"""The shipped pages by topic: `nanobot help TOPIC` shows one, `/help TOPIC` says what it is about.
+
+Imports nothing heavy.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from nanobot.utils.host import shipped
+from nanobot.utils.text import nearest
+
+#: Topics that people ask for by another name than that of the page.
+_OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("onboard", "setup", "install", "start", "model", "models", "key", "keys", "login"), "quickstart"),
+    **dict.fromkeys(("config", "settings", "config.json"), "configuration"),
+    **dict.fromkeys(("search", "fetch", "browsing", "pages"), "web"),
+    **dict.fromkeys(("cost", "costs", "price", "prices", "budget", "usage", "tokens"), "money"),
+    **dict.fromkeys(("bot", "gateway", "people", "groups", "voice", "invite"), "telegram"),
+    **dict.fromkeys(("remind", "reminder", "reminders", "cron", "appointments", "heartbeat"), "schedule"),
+    **dict.fromkeys(("document", "documents", "recall", "folders"), "library"),
+    **dict.fromkeys(("agent", "chat", "prompt", "shortcuts", "completion", "scripts"), "terminal"),
+    **dict.fromkeys(("command", "slash"), "commands"),
+    **dict.fromkeys(("subagent", "subagents", "spawn", "helper"), "helpers"),
+    **dict.fromkeys(("tool", "mcp", "files", "exec"), "tools"),
+    **dict.fromkeys(("privacy", "sandbox", "policy", "permissions", "secrets"), "security"),
+    **dict.fromkeys(("remember", "forget"), "memory"),
+    **dict.fromkeys(("skill", "learn"), "skills"),
+    **dict.fromkeys(("watches", "briefing"), "watch"),
+    **dict.fromkeys(("plugin", "plugins", "hooks"), "writing-a-plugin"),
+    **dict.fromkeys(("news", "changes", "release", "releases"), "changelog"),
+    **dict.fromkeys(("postgres", "postgresql", "cluster"), "scale"),
+    "crash": "durability",
+    "session": "sessions",
+    "doctor": "troubleshooting",
+}
+
+
+def topics() -> dict[str, Path]:
+    """Every topic with its page: the names of the pages, and other names of theirs."""
+    try:
+        pages = {page.stem: page for page in sorted(shipped("docs").glob("*.md")) if page.stem != "index"}
+    except OSError:
+        return {}
+    return pages | {name: pages[page] for name, page in _OTHER_NAMES.items() if page in pages and name not in pages}
+
+
+def page_of(words: str) -> Path | None:
+    """The page on this topic, however it is written; None where there is none."""
+    known = topics()
+    name = "-".join(words.casefold().split()).strip("/")
+    return known.get(name) or known.get(name.removesuffix(".md").removeprefix("docs/"))
+
+
+def no_topic(words: str) -> str:
+    """What is said where there is no such topic: the nearest one, or all pages."""
+    known = topics()
+    near = nearest(words, known)
+    names = ", ".join(sorted({page.stem for page in known.values()}))
+    return f"There is no page about {words!r}. " + (f"Did you mean {near!r}?" if near else f"There are: {names}.")
+
+
+def short_form(page: Path) -> str:
+    """What a page is about, as Markdown: its title, how it begins, what it has."""
+    text = page.read_text(encoding="utf-8")
+    title, _, rest = text.removeprefix("# ").partition("\n")
+    begins = next((part for part in rest.split("\n\n") if part.strip() and part.strip()[0] not in "#|`!<{"), "")
+    begins = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(begins.split()))
+    heads = re.findall(r"(?m)^## (.+)$", re.sub(r"(?ms)^```.*?^```", "", rest))
+    listed = f"\n\nIt has: {' · '.join(heads)}." if heads else ""
+    return (
+        f"**{title.strip()}**\n\n{begins}{listed}\n\nThe whole page: `nanobot help {page.stem}` in a shell. Or ask me "
+        "about it in a sentence."
+    )
