@@ -157,6 +157,9 @@ class Kept:
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         raise AssertionError((message, finished))
 
+    async def place(self, address: Address) -> Address:
+        return address
+
     def wake(self) -> None:
         return
 

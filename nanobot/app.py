@@ -226,7 +226,13 @@ class Nanobot:
             raise UsageError("Nothing is kept here, so nothing can be scheduled.")
         jobs, process = shared.appointments().jobs, self.loop.process
         kept, works = (jobs, shared.ledger, self.bus, process, shared.templates), {"watch": self._look}
-        return ScheduleServices(*kept, works, stop=self.loop.cancel)
+        return ScheduleServices(*kept, works, stop=self.loop.cancel, news=self._anything_new)
+
+    async def _anything_new(self, job: "ScheduledJob", sender: Sender, turn: str) -> bool:
+        """Whether a briefing has anything to tell."""
+        if self._shared.watches is None:
+            raise UsageError("Nothing is watched here.")
+        return await self._shared.watches().anything(job, sender, turn)
 
     async def _look(self, job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
         """What comes of looking at what is watched."""

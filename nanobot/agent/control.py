@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
+    from nanobot.session.heard import Heard
 
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
@@ -74,7 +75,7 @@ class AgentServices(Struct, frozen=True):
     `helpers` are those in the background, None where nothing of the kind is looked after.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
-    `heard` gives what was told to a chat from outside since somebody spoke there, once.
+    `heard` gives what reminders, watches and tasks have said in a chat since somebody spoke there, once.
     """
 
     bus: MessageBus
@@ -106,7 +107,7 @@ class AgentServices(Struct, frozen=True):
     remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
     skills: Callable[[], Awaitable[str]] | None = None
     turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
-    heard: Callable[[str], Awaitable[str]] | None = None
+    heard: "Callable[[str], Awaitable[tuple[Heard, ...]]] | None" = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""

@@ -117,8 +117,8 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
         "Check providers.{name}.apiBase{where}: no model server speaks there.",
     ),
 }
-#: Stands above what watches have told a chat.
-HEARD = "Told here by what the person has watched, since the message before:"
+#: Stands above what reminders, watches and tasks have said in a chat.
+HEARD = "[Said in this chat since the last message, by what runs at set times; the person has been shown it.]"
 
 
 def known_sources(numbers: Collection[int]) -> str:

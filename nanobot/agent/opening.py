@@ -4,7 +4,6 @@ import asyncio
 from functools import partial
 
 from loguru import logger
-from msgspec.structs import replace
 
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
@@ -16,6 +15,7 @@ from nanobot.agent.turn import Prompt, Turn
 from nanobot.bus.events import Errand, InboundMessage, Notice, TodoChanged, TurnFinished
 from nanobot.messages import Text, ToolMessage, UserMessage
 from nanobot.security.projects import INSTRUCTIONS
+from nanobot.security.trust import wrap
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
@@ -68,7 +68,8 @@ class Opening:
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),
-                context.user_message(message if records else await self._with_heard(message)),
+                *(() if records else await self._heard(turn)),
+                context.user_message(message),
             ),
             past,
             system,
@@ -91,15 +92,23 @@ class Opening:
         helpers = self._services.helpers() if kept else None
         return await helpers.take_answers(turn.message) if helpers is not None else ()
 
-    async def _with_heard(self, message: InboundMessage) -> InboundMessage:
-        """A message together with what watches have told its chat since somebody spoke there, as words of others."""
-        if self._services.heard is None or message.cause != "chat":
-            return message
+    async def _heard(self, turn: Turn) -> tuple[UserMessage, ...]:
+        """What reminders, watches and tasks have said in this chat since somebody spoke there."""
+        message = turn.message
+        if self._services.heard is None or message.cause != "chat" or message.aside:
+            return ()
         heard = await self._services.heard(message.address.key)
-        if not heard:
-            return message
-        told = f"{explanations.HEARD}\n{heard}"
-        return replace(message, context="\n\n".join(part for part in (told, message.context) if part.strip()))
+        said = [(one.foreign, f"{one.at:%Y-%m-%d %H:%M} UTC, {one.by}: {strip_unsafe(one.text)}") for one in heard]
+        own = "\n".join(line for foreign, line in said if not foreign)
+        others = "\n\n".join(line for foreign, line in said if foreign)
+        told = ((own, False), (wrap(others, "said") if others else "", True))
+        return tuple(
+            UserMessage(
+                (Text(f"{explanations.HEARD}\n{text}"),), "notice", speaker=message.sender.role, untrusted=foreign
+            )
+            for text, foreign in told
+            if text
+        )
 
     async def _tail(self, turn: Turn, window: int) -> str:
         """What changes between requests, with what fits of the person's memory besides the files of the prompt."""

@@ -16,9 +16,9 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from nanobot.agent.work.background import KEY as BACKGROUND_KEY
+from nanobot.agent.work.briefing import wanted_of
 from nanobot.agent.work.runs import (
     MAX_RESULT,
-    MAX_TITLE,
     SILENT,
     JobRun,
     Prompted,
@@ -27,6 +27,7 @@ from nanobot.agent.work.runs import (
     late,
     skipped,
     title_of,
+    told_in,
     when_of,
 )
 from nanobot.bus.events import Address, InboundMessage, MessageSent, OutboundMessage, Sender
@@ -34,6 +35,7 @@ from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import least
 from nanobot.schedule.due import Missed, missed
 from nanobot.schedule.job import NEVER, ScheduledJob, told
+from nanobot.schedule.store import Comes
 from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
 from nanobot.session.ledger import Arrival, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import shorten, squeeze
@@ -236,17 +238,20 @@ class Scheduler:
             await jobs.change((job.id,), lambda _: None)
             return
         past, address = await self._missed(job, at), Address.of(job.chat)
-        key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S}"
+        key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S%f}"  # somebody may run it twice in one second
         if past.run is None and job.kind != "watch":  # whatever was missed, one look shows what has changed
-            items = await reports.line(address, key, skipped(job, past))
-            await jobs.serve(job, past.due, at, result=f"missed {past.count}", items=items)
+            text = skipped(job, past)
+            items = await reports.line(address, key, text)
+            comes = Comes(f"missed {past.count}", items, also=await told_in(reports, job, text, at, foreign=False))
+            await jobs.serve(job, past.due, at, comes)
         elif job.kind == "remind":
             items = await reports.line(address, key, f"⏰ {job.text}{late(job, past, at)}")
-            await jobs.serve(job, past.due, at, result="said", items=items)
+            comes = Comes("said", items, also=await told_in(reports, job, job.text, at, foreign=False))
+            await jobs.serve(job, past.due, at, comes)
         else:
             prompted = Prompted(job.id, past.due, late(job, past, at).strip())
             arrival = Arrival(key, encode(prompted).decode(), f"{CHANNEL}:{job.id}")
-            await jobs.serve(job, past.due, at, result="runs", prompt=(surface.inbox, arrival))
+            await jobs.serve(job, past.due, at, Comes("runs", prompt=(surface.inbox, arrival)))
         reports.wake()
 
     async def _missed(self, job: ScheduledJob, at: datetime) -> Missed:
@@ -327,7 +332,9 @@ class Scheduler:
         run = JobRun(services, surface.reports, row, job, prompted)
         try:
             if job.kind == "ask":
-                await self._ask(run, sender)
+                await self._ask(run, sender, job.text)
+            elif job.kind == "briefing":
+                await self._brief(run, sender)
             elif job.kind == "helper":
                 await self._help(run, sender)
             else:
@@ -336,16 +343,25 @@ class Scheduler:
             await asyncio.shield(services.ledger.release((row.seq,)))
             raise
 
-    async def _ask(self, run: JobRun, sender: Sender) -> None:
+    async def _brief(self, run: JobRun, sender: Sender) -> None:
+        """A turn only where something is new; one that an earlier process began goes on."""
+        _, begun = await self._services.sessions.begun(run.row.turn)
+        if begun or await run.has_news(sender):
+            sources, wishes = wanted_of(run.job.text)
+            named = "\n".join(map(str, sources))
+            task = self._services.templates.render("agent/briefing.md", sources=named, wishes=wishes)
+            await self._ask(run, sender, task)
+
+    async def _ask(self, run: JobRun, sender: Sender, task: str) -> None:
         """A turn in a session of its own, which begins anew at each run."""
         job, services = run.job, self._services
         conversation = f"{CHANNEL}:{job.id}"
         _, begun = await services.sessions.begun(run.row.turn)
         if not begun:
-            await services.sessions.start(conversation, shorten(squeeze(job.text), MAX_TITLE))
+            await services.sessions.start(conversation, title_of(job))
         due = f"{job.local(run.prompted.due):%Y-%m-%d %H:%M}"
         content = services.templates.render(
-            "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=job.text
+            "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=task
         )
         message = InboundMessage(
             Address.of(job.chat),

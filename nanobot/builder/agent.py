@@ -48,7 +48,7 @@ from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.results import ToolResult
 from nanobot.security.policy import Policy, Rule
 from nanobot.security.projects import counts
-from nanobot.session.ledger import Ledger
+from nanobot.session.ledger import HEARD, Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.host import zone_of
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from nanobot.money.budget import Budget
     from nanobot.schedule.appointments import Appointments
     from nanobot.schedule.heartbeat import Heartbeat
+    from nanobot.session.heard import Heard
 
 
 #: The tools that are made anew where a part of the configuration has changed that they are made from.
@@ -222,7 +223,7 @@ class Builder:
         from nanobot.agent.work.sight import AgentSight, seeing
 
         sight = AgentSight(self._reader, self.external.search, self.files, lambda: self.loaded.config.tools.web.privacy)
-        return seeing(appointments(), ledger.database, sight)
+        return seeing(appointments(), ledger, sight)
 
     def _reader(self) -> "WebFetchTool | None":
         return self._fetch if self._reads else None
@@ -303,7 +304,7 @@ class Builder:
             helpers=lambda: self._helpers,
             skills=self.skills.listing,
             turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
-            heard=shared.ledger.heard,
+            heard=partial(_said_in, shared.ledger),
         )
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
@@ -497,6 +498,15 @@ def chat_defaults(config: Config) -> tuple[dict[SettingName, str], dict[SettingN
     values: dict[SettingName, str] = {"hints": telegram.hints, "streaming": telegram.streaming}
     values["privacy"] = "on" if private else "off"
     return values, {"privacy": "tools.web.privacy"} if private else {}
+
+
+async def _said_in(ledger: Ledger, chat: str) -> "tuple[Heard, ...]":
+    """What reminders, watches and tasks have said in a chat since this was asked last."""
+    if await ledger.note(f"{HEARD}{chat}") is None:
+        return ()
+    from nanobot.session.heard import take
+
+    return await take(ledger.database, chat)
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

@@ -34,10 +34,12 @@ from nanobot.utils.text import nearest, shorten, squeeze
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
-_ACTIONS = ("list", "add", "do", "pause", "resume", "remove", "run", "quiet", "missed")
-_WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume", "ask": "do"}
+_ACTIONS = ("list", "add", "do", "briefing", "pause", "resume", "remove", "run", "quiet", "missed")
+_WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume"}
+_KINDS: Mapping[str, JobKind] = {"do": "ask", "ask": "ask", "briefing": "briefing", "news": "briefing"}
 _HOW = (
     "`/schedule tomorrow at 9 call mum` reminds you, `/schedule do every weekday at 8: what is new …` gives me a task, "
+    "`/schedule briefing every weekday at 8: https://…, search: words` tells what is new in feeds and searches, "
     "`/schedule pause|resume|run|remove <number>` changes one, `/schedule quiet 22-7` keeps nights quiet."
 )
 
@@ -105,8 +107,8 @@ class Appointments:
             return await self._quiet(rest.strip(), who)
         if action == "missed":
             return await self._policy(rest, who)
-        kind: JobKind = "ask" if action == "do" else "remind"
-        line = rest if action in ("add", "do") else words
+        kind = _KINDS.get(action, "remind")
+        line = rest if action in ("add", *_KINDS) else words
         try:
             when, text = split(line, self._clock(), zone_named(self.zone))
         except UsageError as error:
@@ -171,7 +173,7 @@ class Appointments:
         """Keep a job; one that there is already stays as it is. Raises `UsageError`."""
         _judge(who)
         text = text.strip()
-        if not text:
+        if not text and kind != "briefing":
             raise UsageError("Say what is to be done, too: `/schedule tomorrow at 9 call mum`.")
         if len(text) > MOST_TEXT:
             raise UsageError(f"A text has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
@@ -288,7 +290,7 @@ def _quiet_key(person: str) -> str:
 
 
 def _title(job: ScheduledJob) -> str:
-    return f"“{shorten(squeeze(job.text), _SHOWN)}”"
+    return f"“{shorten(squeeze(job.title), _SHOWN)}”"
 
 
 def _next(job: ScheduledJob) -> str:
@@ -300,7 +302,7 @@ def _next(job: ScheduledJob) -> str:
 
 def _line(job: ScheduledJob, *, short: bool = False) -> str:
     """A job in a list."""
-    kind = {"remind": "", "ask": "task: ", "watch": "watch: "}.get(job.kind, "")
+    kind = {"ask": "task: ", "briefing": "briefing: ", "watch": "watch: "}.get(job.kind, "")
     origin = f" (from {job.origin.split()[0]})" if job.origin else ""
     if short:
         return f"- `{job.id}` {kind}{_title(job)}{origin}"

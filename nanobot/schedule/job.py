@@ -14,7 +14,7 @@ from msgspec.json import decode, encode
 from nanobot.bus.events import Errand
 from nanobot.errors import UsageError
 
-JobKind = Literal["remind", "ask", "watch", "helper"]
+JobKind = Literal["remind", "ask", "briefing", "watch", "helper"]
 MissedPolicy = Literal["once", "skip"]
 
 #: The due time of a job that is never due again, and the time of what has not happened.
@@ -69,11 +69,11 @@ class Quiet(Struct, frozen=True):
 class ScheduledJob(Struct, frozen=True, kw_only=True):
     """Something to be done at set times.
 
-    `kind`: a reminder, whose `text` is said as it is; a prompt for the agent; a watch, whose `text` is what
-    `nanobot.watch` keeps of it; or a helper in the background, whose `text` is its errand. `zone` is the IANA name of
-    the zone of its times. `person` is who made it (`telegram:42`), `chat` the key of the chat that hears of it, which
-    nobody else reads where it is `direct`. `origin`
-    names the file that it is a line of, and the line, if any; `quiet` is empty or hours such as `22:00-07:00`.
+    `kind`: a reminder, whose `text` is said as it is; a prompt for the agent; a briefing, whose `text` names feeds and
+    searches; a watch, whose `text` is what `nanobot.watch` keeps of it; or a helper in the background, whose `text` is
+    its errand. `zone` is the IANA name of the zone of its times. `person` is who made it (`telegram:42`), `chat` the
+    key of the chat that hears of it, which nobody else reads where it is `direct`. `origin` names the file that it is a
+    line of, and the line, if any; `quiet` is empty or hours such as `22:00-07:00`.
 
     `due` is its next due time, and `at` when that is done: a little later for what is spread. `last` is when it ran,
     `result` how that ended, in one line; `failures` counts those in a row.
@@ -100,6 +100,8 @@ class ScheduledJob(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What it is about."""
+        if self.kind == "briefing" and not self.text:
+            return "what you watch"
         return self.errand.task if self.kind == "helper" else self.text
 
     @property

@@ -18,7 +18,7 @@ from nanobot.schedule.due import judge, planned
 from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob, written
 from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction, Value, stamp
-from nanobot.session.ledger import Arrival, Ledger, OutboxItem
+from nanobot.session.ledger import Also, Arrival, Ledger, OutboxItem
 
 #: Jobs of one person.
 MOST_JOBS = 500
@@ -44,6 +44,16 @@ WHERE id = :id
 _NEXT = "SELECT coalesce(min(at), :never) FROM job WHERE paused = 0 AND substr(chat, 1, :length) = :prefix"
 _FIRE = "INSERT INTO fired (job, due, at) VALUES (:job, :due, :at) ON CONFLICT (job, due) DO NOTHING"
 _OURS = "paused = 0 AND substr(chat, 1, :length) = :prefix"
+
+
+class Comes(Struct, frozen=True):
+    """What comes of a due time: the `result` for a list, `items` for the outbox, a `prompt` for the inbox of the
+    channel that it names, and what is done in that transaction `also`."""
+
+    result: str
+    items: tuple[OutboxItem, ...] = ()
+    prompt: tuple[str, Arrival] | None = None
+    also: Also | None = None
 
 
 class JobStore:
@@ -150,23 +160,14 @@ class JobStore:
         found = await self._ledger.database.read(lambda db: db.fetch(tuple[int], query, **values))
         return found[0][0]
 
-    async def serve(
-        self,
-        job: ScheduledJob,
-        due: datetime,
-        now: datetime,
-        *,
-        result: str,
-        items: tuple[OutboxItem, ...] = (),
-        prompt: tuple[str, Arrival] | None = None,
-    ) -> bool:
-        """Serve a due time: `items` go into the outbox, and `prompt` into the inbox of the channel that it names.
+    async def serve(self, job: ScheduledJob, due: datetime, now: datetime, comes: Comes) -> bool:
+        """Serve a due time.
 
         False where that is done already, or the job has changed: then nothing comes of it. Whatever comes of it, the
         job goes on to its next due time.
         """
         at, when_done = planned(job, max(due, now))
-        later = replace(job, due=at, at=when_done, last=now, result=result)
+        later = replace(job, due=at, at=when_done, last=now, result=comes.result)
 
         async def work(db: Transaction) -> bool:
             same = f"{_SELECT} WHERE id = :id AND paused = 0 AND due = :due"
@@ -177,7 +178,9 @@ class JobStore:
                 await db.change(moved, due=stamp(at), at=stamp(when_done), id=job.id)
                 return False
             await db.change(_UPDATE, id=job.id, **_values(later))
-            await self._ledger.take_in(db, items, prompt)
+            await self._ledger.take_in(db, comes.items, comes.prompt)
+            if comes.also is not None:
+                await comes.also(db)
             return True
 
         return await self._ledger.database.run(work, durable=True, fenced=True)

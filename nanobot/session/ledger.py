@@ -6,7 +6,7 @@ in one transaction, so that an answer is neither lost nor made twice, wherever t
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -25,7 +25,7 @@ OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
-#: Begins the key of the note with what was told to a chat from outside since somebody spoke there.
+#: Begins the key of the note with what was said in a chat beside its conversation, as `session.heard` keeps it.
 HEARD = "heard "
 INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
 _OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
@@ -94,6 +94,10 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.unti
 WHERE lease.holder = excluded.holder OR lease.until <= :at
 """
 _NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+
+
+#: What is done in a transaction besides.
+Also = Callable[[Transaction], Awaitable[None]]
 
 
 class Arrival(Struct, frozen=True):
@@ -266,9 +270,14 @@ class Ledger:
         return await self.database.run(work, durable=True)
 
     async def finish(
-        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+        self,
+        rows: tuple[int, ...],
+        items: tuple[OutboxItem, ...] = (),
+        closing: Closing | None = None,
+        also: Also | None = None,
     ) -> tuple[OutboxRow, ...]:
-        """Mark inbox rows done, keep the end of the turn and put `items` into the outbox, in one transaction.
+        """Mark inbox rows done, keep the end of the turn and put `items` into the outbox, in one transaction, in which
+        `also` does its work too.
 
         Returns the items' rows. Where none of the rows is open any more, nothing is kept of this turn, and what is
         returned is what stands in the outbox already.
@@ -279,6 +288,8 @@ class Ledger:
                 return await self._kept(db, items)
             if closing is not None:
                 await self.sessions.add(db, closing.session, "message", closing.messages, closing.turn)
+            if also is not None:
+                await also(db)
             return await self._put(db, items)
 
         made = await self.database.run(work, durable=True, fenced=True)
@@ -375,13 +386,6 @@ class Ledger:
         query = "SELECT value FROM note WHERE key = :key"
         found = await self.database.read(lambda db: db.fetch(tuple[str], query, key=key))
         return found[0][0] if found else None
-
-    async def heard(self, chat: str) -> str:
-        """What was told to a chat from outside since somebody spoke there; it is given once."""
-        text = await self.note(f"{HEARD}{chat}")
-        if text:
-            await self.set_notes({f"{HEARD}{chat}": None})
-        return text or ""
 
     async def notes(self, prefix: str) -> Mapping[str, str]:
         """All facts whose key begins with `prefix`."""

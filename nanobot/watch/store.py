@@ -11,11 +11,10 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
 
 from nanobot.session.database import Database, Transaction, stamp
-from nanobot.session.ledger import HEARD
 from nanobot.watch.compare import Memory
 
-#: Characters of messages that wait until somebody speaks in their chat, and of what is kept of one message.
-_MOST_HEARD, _MOST_MESSAGE = 6_000, 4_000
+#: Characters that are kept of one message.
+_MOST_MESSAGE = 4_000
 #: For how long what was told is shown, and what briefings told is known.
 KEEP_TOLD, KEEP_BRIEFED = timedelta(days=90), timedelta(days=400)
 _PUT = """
@@ -25,10 +24,14 @@ ON CONFLICT (job) DO UPDATE SET state = excluded.state, calm = 0
 _TELL = """
 INSERT INTO watch_told (job, due, at, text) VALUES (:job, :due, :at, :text) ON CONFLICT (job, due) DO NOTHING
 """
-_NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _BRIEF = """
-INSERT INTO briefed (person, mark, turn, at) VALUES (:person, :mark, :turn, :at) ON CONFLICT (person, mark) DO NOTHING
+INSERT INTO briefed (person, mark, turn, at) VALUES (:person, :mark, :turn, :at)
+ON CONFLICT (person, mark) DO UPDATE SET turn = excluded.turn WHERE briefed.turn = :untold
 """
+
+
+#: Stands in the place of a turn that has not told what it was given.
+UNTOLD = "-"
 
 
 class WatchState(Struct, frozen=True, kw_only=True):
@@ -57,6 +60,15 @@ class Told(Struct, frozen=True, array_like=True):
     text: str
 
 
+class Briefed(Struct, frozen=True, array_like=True):
+    """One mark of an item; `turn` is given it to tell, and is empty where it was told and `UNTOLD` where the turn that
+    was given it has not told it."""
+
+    mark: str
+    turn: str
+    at: datetime
+
+
 class WatchStore:
     """The rows of watches. Raises `StoreError`."""
 
@@ -80,13 +92,12 @@ class WatchStore:
         text = encode(state).decode()
         await self._database.run(lambda db: db.change(_PUT, job=job, state=text), durable=True)
 
-    async def tell(self, job: int, due: datetime, at: datetime, state: WatchState, text: str, chat: str) -> None:
-        """Keep a look together with what it tells a chat."""
+    async def tell(self, job: int, due: datetime, at: datetime, state: WatchState, text: str) -> None:
+        """Keep a look together with what it tells."""
 
         async def work(db: Transaction) -> None:
             await db.change(_PUT, job=job, state=encode(state).decode())
-            if await db.change(_TELL, job=job, due=stamp(due), at=stamp(at), text=text[:_MOST_MESSAGE]):
-                await _hear(db, chat, text)
+            await db.change(_TELL, job=job, due=stamp(due), at=stamp(at), text=text[:_MOST_MESSAGE])
 
         await self._database.run(work, durable=True)
 
@@ -125,26 +136,22 @@ class WatchStore:
 
     # Briefings
 
-    async def briefed(self, person: str, turn: str) -> tuple[frozenset[str], datetime | None]:
-        """The marks of what earlier turns have told a person, and when the last of them did."""
-        query = "SELECT mark, at FROM briefed WHERE person = :person AND turn <> :turn"
-        values = {"person": person, "turn": turn}
-        found = await self._database.read(lambda db: db.fetch(tuple[str, datetime], query, **values))
-        return frozenset(mark for mark, _ in found), max((at for _, at in found), default=None)
+    async def briefed(self, person: str) -> tuple[Briefed, ...]:
+        """What this person was told, and what turns were given to tell."""
+        query = "SELECT mark, turn, at FROM briefed WHERE person = :person"
+        return await self._database.read(lambda db: db.fetch(Briefed, query, person=person))
 
     async def brief(self, person: str, turn: str, marks: Sequence[str], at: datetime) -> None:
         """Keep the marks of what a turn is given to tell."""
 
         async def work(db: Transaction) -> None:
             for mark in marks:
-                await db.change(_BRIEF, person=person, mark=mark, turn=turn, at=stamp(at))
+                await db.change(_BRIEF, person=person, mark=mark, turn=turn, at=stamp(at), untold=UNTOLD)
 
         await self._database.run(work, durable=True)
 
-
-async def _hear(db: Transaction, chat: str, text: str) -> None:
-    """Let the model of a chat know what was said there, when somebody speaks next."""
-    key = f"{HEARD}{chat}"
-    found = await db.fetch(tuple[str], "SELECT value FROM note WHERE key = :key", key=key)
-    before = f"{found[0][0]}\n\n" if found else ""
-    await db.change(_NOTE, key=key, value=f"{before}{text}"[-_MOST_HEARD:])
+    async def end_briefing(self, person: str, turn: str, *, told: bool) -> None:
+        """What this turn was given counts as told from now on, or as not told."""
+        change = "UPDATE briefed SET turn = :now WHERE person = :person AND turn = :turn"
+        values = {"person": person, "turn": turn, "now": "" if told else UNTOLD}
+        await self._database.run(lambda db: db.change(change, **values), durable=True)

@@ -29,6 +29,7 @@ from nanobot.schedule.job import Every, JobKind, ScheduledJob, When
 from nanobot.schedule.store import JobStore
 from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction
+from nanobot.session.heard import take
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -54,9 +55,10 @@ class Office:
         self.ends: list[End] = []  # outcome, text, error
         self.worked: list[ScheduledJob] = []
         self.stopped: list[str] = []
-        services = ScheduleServices(
-            self.jobs, self.ledger, self.bus, self._turn, PromptTemplates(), {"watch": self._watch}
-        )
+        self.new: list[bool | str] = []  # what briefings find: whether anything is new, or why they cannot look
+        works = {"watch": self._watch}
+        kept = (self.jobs, self.ledger, self.bus, self._turn, PromptTemplates(), works)
+        services = ScheduleServices(*kept, news=self._anything_new)
         self.file = Heartbeat(self.jobs, workspace, "UTC", 60, clock=lambda: self.at) if workspace else file
         surfaces = [JobSurface(name, self.reports) for name in ("telegram", "terminal")]
         self.scheduler = Scheduler(services, surfaces, file=self.file, clock=lambda: self.at)
@@ -78,6 +80,15 @@ class Office:
         if job.text == "blocked":
             raise NanobotError("the page blocks readers")
         return "" if len(self.worked) == 1 else "it has changed"
+
+    async def _anything_new(self, _job: ScheduledJob, _sender: Sender, _turn: str) -> bool:
+        found = self.new.pop(0)
+        if isinstance(found, str):
+            raise NanobotError(found)
+        return found
+
+    async def heard(self, chat: str = ADA) -> list[tuple[str, str, bool]]:
+        return [(one.by, one.text, one.foreign) for one in await take(self.ledger.database, chat)]
 
     async def add(self, kind: JobKind, when: When, text: str = "x", person: str = ADA) -> ScheduledJob:
         job = ScheduledJob(kind=kind, text=text, when=when, zone="UTC", person=person, chat=person)
@@ -134,6 +145,46 @@ async def test_U71_a_failure_is_said_once_and_what_fails_again_and_again_is_paus
     now = await office.jobs.get(job.id)
     assert now is not None
     assert (now.paused, now.result) == (True, "failed: no model")
+
+
+async def test_U21_a_briefing_without_news_asks_no_model_and_one_that_cannot_look_says_so_once() -> None:
+    office = Office()
+    office.new = [False, "no source could be read", "no source could be read", True]
+    text = "https://a.example/feed, search: ferry strike\nin German"
+    job = await office.add("briefing", cron("0 * * * *"), text)
+    await office.passes(minutes=70)
+    assert (office.asked, await office.said(), (await office.jobs.all())[0].result) == ([], [], "nothing new")
+    await office.passes(hours=2)
+    assert (len(office.asked), len(await office.said())) == (0, 1)
+    await office.passes(hours=1)
+    failed, answer = await office.said()
+    assert "failed: no source could be read" in failed
+    assert answer == "the answer"
+    assert "https://a.example/feed\nsearch: ferry strike\n" in office.asked[0].content
+    assert "How the person wants it told:\n\nin German" in office.asked[0].content
+    assert office.asked[0].key == f"schedule:{job.id}"
+    assert office.new == []
+
+
+async def test_what_reminders_watches_and_tasks_have_said_is_kept_once_for_the_model_of_their_chat() -> None:
+    office = Office()
+    await office.add("remind", cron("0 * * * *"), "call mum")
+    await office.add("ask", cron("0 * * * *"), "look")
+    await office.add("watch", cron("30 * * * *"))
+    office.ends = [("completed", "all quiet", ""), ("completed", "NOTHING_TO_SAY", ""), BROKEN]
+    await office.passes(minutes=150)
+    assert sorted(await office.heard()) == [
+        ("reminder", "call mum", False),
+        ("reminder", "call mum", False),
+        ("task", "look: all quiet", True),
+        *[("watch", "it has changed", True)] * 2,
+    ]
+    assert await office.heard() == []
+    for number in range(40):
+        await office.add("remind", cron("0 * * * *"), f"{number} {'x' * 900}")
+    await office.passes(hours=1)
+    told = await office.heard()
+    assert 0 < sum(len(text) for _, text, _ in told) <= 4_000
 
 
 async def test_U55_a_task_with_nothing_to_say_is_silent() -> None:

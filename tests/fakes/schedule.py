@@ -29,6 +29,9 @@ class PlainReports:
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         return (OutboxItem(message.id, 0, self._channel, message.address.chat, finished.text),)
 
+    async def place(self, address: Address) -> Address:
+        return address
+
     def wake(self) -> None:
         return
 

@@ -163,7 +163,8 @@ class ScheduleArguments(Struct, frozen=True, forbid_unknown_fields=True):
     when: Annotated[str, Meta(description="In words, or as cron.")] = ""
     text: str = ""
     do: Annotated[
-        Literal["remind", "task", "list", "remove", "pause", "resume"], Meta(description="task: you do the text then.")
+        Literal["remind", "task", "briefing", "list", "remove", "pause", "resume"],
+        Meta(description="task: you do the text then. briefing: text is feeds and `search: words`."),
     ] = "remind"
     id: int = 0
 

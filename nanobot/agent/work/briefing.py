@@ -6,59 +6,116 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.work.looks import Sight
+from nanobot.agent.work.looks import Sight, is_empty_feed
+from nanobot.agent.work.runs import is_silent
 from nanobot.errors import NanobotError, StoreError, UsageError
+from nanobot.messages import AssistantMessage
 from nanobot.results import ToolResult
 from nanobot.session.database import Clock, now
+from nanobot.session.store import SessionStore
 from nanobot.watch.items import NewsItem, feed_items, found_items, reportable
-from nanobot.watch.store import Told, WatchStore
+from nanobot.watch.store import UNTOLD, Told, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
 from nanobot.web.fetch.page import PageRequest
 from nanobot.web.urls import host_of
 
 #: Sources of one briefing, its items, and the characters of one that a watch has told.
 MOST_SOURCES, MOST_ITEMS, _EXCERPT = 20, 40, 400
-#: A first briefing goes back so far; a later one to the one before and a little more, for what came with a delay.
-_FIRST, _DELAY = timedelta(days=1), timedelta(hours=24)
+#: A briefing goes back so far before the one before it, for what came with a delay; and the first before now.
+_BACK = timedelta(days=1)
+#: For how long that is told again which a turn was given and has not told.
+_AGAIN = timedelta(days=3)
+#: Turns whose items wait to be asked for, and when a turn that has not ended will tell nothing any more.
+_MOST_WAITING, _GIVEN_UP = 16, timedelta(days=1)
+_SOURCE = re.compile(r"https?://|search\s*:", re.IGNORECASE)
+_PARTS = re.compile(rf"[\n;]+|,\s+(?={_SOURCE.pattern})", re.IGNORECASE)
 _NOTHING = "Nothing is new since the last briefing. Do not look elsewhere: tell nothing."
 
 
 class Gathered(Struct, frozen=True):
-    """What sources hold now; `failed` are those that could not be read, with the reason."""
+    """What is new in sources now; `failed` are those that could not be read, with the reason, of `asked` in all."""
 
     items: tuple[NewsItem, ...]
     failed: tuple[str, ...] = ()
+    asked: int = 0
 
 
 class Briefings:
-    """Gathers what is new and keeps what was told. Raises `UsageError` and `StoreError`."""
+    """Gathers what is new and keeps what was told. Raises `UsageError` and `StoreError`.
 
-    def __init__(self, store: WatchStore, sight: Sight, clock: Clock = now) -> None:
+    An item counts as told when the turn that was given it has ended with an answer: then the answer stands in the
+    conversation, which is kept in the transaction that puts it into the outbox. Until then it is that turn's to tell,
+    and after a turn without an answer it is new again.
+    """
+
+    def __init__(self, store: WatchStore, sight: Sight, sessions: SessionStore, clock: Clock = now) -> None:
         self._store = store
         self._sight = sight
+        self._sessions = sessions
         self._clock = clock
+        self._found: dict[str, Gathered] = {}  # by turn and sources, what a turn is about to ask for
+
+    async def anything(self, sources: Sequence[WatchTarget], told: Sequence[Told], person: str, turn: str) -> bool:
+        """Whether anything is new, before a model is asked; `news` of that turn is given what was found here.
+
+        Raises `UsageError` where no source could be read.
+        """
+        found = await self._gathered(sources, told, person, _named(turn, sources))
+        if found.failed and len(found.failed) == found.asked and not found.items:
+            raise UsageError(f"No source of the briefing could be read: {'; '.join(found.failed)}")
+        if found.items:
+            while len(self._found) >= _MOST_WAITING:
+                del self._found[next(iter(self._found))]
+            self._found[_named(turn, sources)] = found
+        return bool(found.items)
 
     async def news(self, sources: Sequence[WatchTarget], told: Sequence[Told], context: ToolContext) -> ToolResult:
         """The items of these sources, and what watches have told, that no earlier briefing of this person told.
 
-        What is given counts as told. The same call of the same turn is given the same again.
+        The same call of the same turn is given the same again.
         """
-        at = self._clock()
-        named = "\n".join(map(str, sources))
-        turn = f"{context.turn_id} {hashlib.sha256(named.encode()).hexdigest()[:12]}"
-        known, last = await self._store.briefed(context.person, turn)
-        found = await self._gathered(sources)
-        since = (last - _DELAY) if last is not None else at - _FIRST
-        items = reportable((*map(_changed, told), *found.items), known, since, at)[:MOST_ITEMS]
+        at, turn = self._clock(), _named(context.turn_id, sources)
+        found = self._found.pop(turn, None) or await self._gathered(sources, told, context.person, turn)
+        items = found.items
         await self._store.brief(context.person, turn, [mark for item in items for mark in item.marks], at)
         failed = "".join(f"\nCould not be read: {reason}" for reason in found.failed)
         if not items:
             return ToolResult(_NOTHING + failed, "nothing new", untrusted=bool(failed))
         return _result(items, failed, context, at)
 
-    async def _gathered(self, sources: Sequence[WatchTarget]) -> Gathered:
+    async def _gathered(self, sources: Sequence[WatchTarget], told: Sequence[Told], person: str, turn: str) -> Gathered:
+        """What of these sources, and of what watches have told, is this turn's to tell."""
+        at = self._clock()
+        known, since = await self._known(person, turn, at)
+        found = await self._read(sources)
+        items = reportable((*map(_changed, told), *found.items), known, since, at)[:MOST_ITEMS]
+        return Gathered(tuple(items), found.failed, found.asked)
+
+    async def _known(self, person: str, turn: str, at: datetime) -> tuple[frozenset[str], datetime]:
+        """The marks of what was told, or is another turn's to tell, and since when there may be something new."""
+        rows = await self._store.briefed(person)
+        for name in {one.turn for one in rows} - {"", UNTOLD, turn}:
+            told, begun = await self._end(name), max(one.at for one in rows if one.turn == name)
+            if told is not None or at - begun > _GIVEN_UP:
+                await self._store.end_briefing(person, name, told=bool(told))
+                now_ = "" if told else UNTOLD
+                rows = tuple(replace(one, turn=now_) if one.turn == name else one for one in rows)
+        last = max((one.at for one in rows if not one.turn), default=at)
+        left = (one.at for one in rows if one.turn == UNTOLD and at - one.at < _AGAIN)
+        return frozenset(one.mark for one in rows if one.turn not in (turn, UNTOLD)), min((last, *left)) - _BACK
+
+    async def _end(self, turn: str) -> bool | None:
+        """Whether a turn has ended with an answer; None where it has not ended."""
+        _, records = await self._sessions.begun(turn.rpartition(" ")[0])
+        last = records[-1].message if records else None
+        if not isinstance(last, AssistantMessage) or last.calls:
+            return None
+        return last.finish != "other" and not is_silent(last.text)
+
+    async def _read(self, sources: Sequence[WatchTarget]) -> Gathered:
         items: list[NewsItem] = []
         failed: list[str] = []
         for source in sources[:MOST_SOURCES]:
@@ -68,7 +125,7 @@ class Briefings:
                 raise
             except NanobotError as error:
                 failed.append(f"{source}: {str(error).partition(chr(10))[0][:200]}")
-        return Gathered(tuple(items), tuple(failed))
+        return Gathered(tuple(items), tuple(failed), len(sources[:MOST_SOURCES]))
 
     async def _items(self, source: WatchTarget) -> Sequence[NewsItem]:
         if source.kind == "search":
@@ -76,15 +133,27 @@ class Briefings:
             return found_items((hit.title, hit.url, hit.published) for hit in hits)
         page = await self._sight.page(PageRequest(source.where))
         found = feed_items(page.content.text) if page.kind == "xml" else ()
-        if not found and (page.kind != "xml" or page.content.text.strip()):  # a feed may be empty
+        if not found and not is_empty_feed(page):
             raise UsageError("it is no feed, so its items have no dates; watch the page instead")
         return found
 
 
+def _named(turn: str, sources: Sequence[WatchTarget]) -> str:
+    """A turn that asks for these sources."""
+    named = "\n".join(map(str, sources))
+    return f"{turn} {hashlib.sha256(named.encode()).hexdigest()[:12]}"
+
+
+def wanted_of(text: str) -> tuple[tuple[WatchTarget, ...], str]:
+    """The feeds and searches that the text of a briefing names, and the other words of it: how it is to be told."""
+    parts = [part.strip() for part in _PARTS.split(text) if part.strip()]
+    named = [part for part in parts if _SOURCE.match(part)]
+    return sources_of("\n".join(named)), "\n".join(part for part in parts if part not in named)
+
+
 def sources_of(text: str) -> tuple[WatchTarget, ...]:
     """The feeds and searches that a text names, one a line or with commas between them. Raises `UsageError`."""
-    parts = re.split(r"[\n;]+|,\s+(?=https?://|search\s*:)", text)
-    found = [read_target(part) for part in parts if part.strip()]
+    found = [read_target(part) for part in _PARTS.split(text) if part.strip()]
     wrong = next((one for one in found if one.kind == "file"), None)
     if wrong is not None:
         raise UsageError(f"A briefing reads feeds and searches; {wrong} is neither.")

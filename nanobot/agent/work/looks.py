@@ -101,7 +101,7 @@ class Looks:
         if found.state is None:
             await self.store.calm(job.id)
         elif found.text:
-            await self.store.tell(job.id, due, at, found.state, found.text, job.chat)
+            await self.store.tell(job.id, due, at, found.state, found.text)
         else:
             await self.store.put(job.id, found.state)
         return found.text
@@ -147,7 +147,7 @@ class Looks:
                 return Looked(known if state.trouble else None)
             page = await self.sight.page(PageRequest(target.where))
         items = feed_items(page.content.text) if page.kind == "xml" else ()
-        if items and not target.number:
+        if (items or is_empty_feed(page)) and not target.number:
             wanted = target.part.casefold()
             return self._items(target, known, [one for one in items if wanted in one.title.casefold()], job)
 
@@ -193,6 +193,11 @@ class Looks:
             return Looked(replace(state, memory=kept), "", found)
         told = words.moved(target, memory.number, found, job.local(at), back=reverse in memory.told)
         return Looked(replace(state, memory=kept), told, found)
+
+
+def is_empty_feed(page: Page) -> bool:
+    """Whether this is a feed that has no entries now."""
+    return page.kind == "xml" and not page.content.text.strip()
 
 
 def _kept(memory: Memory, number: str, mark: str) -> Memory:

@@ -8,13 +8,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.agent.control import Settle
+from nanobot.agent.history import foreign_in
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
-from nanobot.errors import NanobotError
+from nanobot.errors import NanobotError, StoreError
 from nanobot.schedule.due import LATE, Missed
-from nanobot.schedule.job import ScheduledJob
+from nanobot.schedule.job import JobKind, ScheduledJob
 from nanobot.schedule.store import JobStore
-from nanobot.session.database import until_stored
-from nanobot.session.ledger import Closing, InboxRow, Ledger, OutboxItem
+from nanobot.session.database import Transaction, now, until_stored
+from nanobot.session.heard import Heard, hear
+from nanobot.session.ledger import Also, Closing, InboxRow, Ledger, OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
@@ -39,6 +41,9 @@ class Reports(Protocol):
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         """The end of a turn as rows of the outbox."""
 
+    async def place(self, address: Address) -> Address:
+        """The chat where what is for this one is said."""
+
     def wake(self) -> None:
         """There is something new in the outbox."""
 
@@ -60,12 +65,22 @@ Stop = Callable[[str], Awaitable[object]]
 Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
 
 
+#: Whether a briefing has anything to tell: the job, its person with the rights of now, and the turn that would tell it.
+#: Raises `NanobotError`.
+News = Callable[[ScheduledJob, Sender, str], Awaitable[bool]]
+
+
+async def _no_news(job: ScheduledJob, _sender: Sender, _turn: str) -> bool:
+    raise NanobotError(f"nothing here reads what job {job.id} asks for")
+
+
 async def _leave(_key: str) -> None:
     """Nothing is stopped."""
 
 
 class ScheduleServices(Struct, frozen=True):
-    """What the scheduler works with. `works` do the jobs of other kinds than reminders and prompts."""
+    """What the scheduler works with. `works` do the jobs of other kinds than reminders, prompts and briefings; `news`
+    tells whether one of those has anything to tell."""
 
     jobs: JobStore
     ledger: Ledger
@@ -74,6 +89,7 @@ class ScheduleServices(Struct, frozen=True):
     templates: PromptTemplates
     works: Mapping[str, JobWork] = field(default_factory=dict)
     stop: Stop = _leave
+    news: News = _no_news
 
     @property
     def sessions(self) -> SessionStore:
@@ -94,31 +110,62 @@ class JobRun:
         self._result = ("", False)
 
     async def settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
-        """Keep the end of the turn with its answer for the chat."""
+        """Keep the end of the turn with its answer for the chat, whose model is told of it too."""
         items: tuple[OutboxItem, ...] = ()
+        also: Also | None = None
         if finished is not None:
             failed, stopped = finished.outcome == "failed", finished.outcome == "cancelled"
-            silent = finished.text.strip().strip(".*_`") in ("", SILENT) and not finished.receipts
+            silent = is_silent(finished.text) and not finished.receipts
             if failed and not self.job.failures:
                 items = await self._failed(finished.error)
             elif not (failed or stopped or silent):
                 items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
+                also = await self._heard(message, finished, closing)
             said = "stopped" if stopped else "had nothing to say" if silent else "answered"
             self._result = (f"failed: {finished.error}" if failed else said, failed)
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing))
+        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing, also))
         self._reports.wake()
+
+    async def _heard(self, message: InboundMessage, finished: TurnFinished, closing: Closing | None) -> Also | None:
+        """What the model of the chat is to know of an answer; those of helpers it is told at their length elsewhere."""
+        if self.job.kind == "helper":
+            return None
+        said = () if closing is None else await self._services.sessions.history(closing.session)
+        known = closing is not None and not any(foreign_in((*said, *closing.messages), message.sender.role))
+        text = f"{title_of(self.job)}: {finished.text}"
+        return await told_in(self._reports, self.job, text, now(), foreign=not known)
 
     async def work(self, work: JobWork | None, sender: Sender) -> None:
         """Do a job that needs no turn."""
         items: tuple[OutboxItem, ...] = ()
+        also: Also | None = None
         try:
             text = await (work or _nobody)(self.job, self.prompted.due, sender)
             items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
+            also = await told_in(self._reports, self.job, text, now()) if text else None
             self._result = ("told of a change" if text else "nothing new", False)
         except NanobotError as error:
             self._result = (f"failed: {error}", True)
             items = () if self.job.failures else await self._failed(str(error))
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items))
+        await self._over(items, also)
+
+    async def has_news(self, sender: Sender) -> bool:
+        """Whether a briefing has anything to tell; where it has not, the run is over, and no model was asked."""
+        items: tuple[OutboxItem, ...] = ()
+        try:
+            if await self._services.news(self.job, sender, self.row.turn):
+                return True
+            self._result = ("nothing new", False)
+        except StoreError:
+            raise
+        except NanobotError as error:
+            self._result = (f"failed: {error}", True)
+            items = () if self.job.failures else await self._failed(str(error))
+        await self._over(items)
+        return False
+
+    async def _over(self, items: tuple[OutboxItem, ...], also: Also | None = None) -> None:
+        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, also=also))
         self._reports.wake()
         await self.note()
 
@@ -142,8 +189,27 @@ class JobRun:
         return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
 
 
+#: What jobs are called towards a model.
+_NAMES: Mapping[JobKind, str] = {"remind": "reminder", "ask": "task", "briefing": "briefing", "watch": "watch"}
+
+
+async def told_in(reports: Reports, job: ScheduledJob, text: str, at: datetime, *, foreign: bool = True) -> Also:
+    """What keeps for the model of a chat that this was said there."""
+    chat = await reports.place(Address.of(job.chat))
+
+    async def keep(db: Transaction) -> None:
+        await hear(db, chat.key, Heard(at, _NAMES.get(job.kind, job.kind), text, foreign))
+
+    return keep
+
+
 async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
     raise NanobotError(f"nothing here does jobs of the kind {job.kind}")
+
+
+def is_silent(answer: str) -> bool:
+    """Whether this is the answer of a model that has nothing to say."""
+    return answer.strip().strip(".*_`") in ("", SILENT)
 
 
 def _without_silence(finished: TurnFinished) -> TurnFinished:

@@ -12,7 +12,7 @@ from nanobot.bus.events import Sender
 from nanobot.errors import PathError, SkipTool, UsageError
 from nanobot.files.spaces import FileUser
 from nanobot.schedule.appointments import Appointments
-from nanobot.session.database import Database
+from nanobot.session.ledger import Ledger
 from nanobot.utils.text import strip_unsafe
 from nanobot.watch.store import WatchStore
 from nanobot.web.fetch.charset import decode
@@ -72,7 +72,7 @@ class AgentSight(Sight):
         return strip_unsafe(decode(data).text)
 
 
-def seeing(appointments: Appointments, database: Database, sight: Sight) -> Watches:
-    """The watches in this database, which see what there is now."""
-    store = WatchStore(database)
-    return Watches(appointments, Looks(store, sight), Briefings(store, sight))
+def seeing(appointments: Appointments, ledger: Ledger, sight: Sight) -> Watches:
+    """The watches in this ledger, which see what there is now."""
+    store = WatchStore(ledger.database)
+    return Watches(appointments, Looks(store, sight), Briefings(store, sight, ledger.sessions))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.work.briefing import Briefings, sources_of
+from nanobot.agent.work.briefing import Briefings, sources_of, wanted_of
 from nanobot.agent.work.looks import Looks, Sight, spread
 from nanobot.bus.events import InboundMessage, Sender
 from nanobot.errors import NanobotError, UsageError
@@ -19,7 +19,7 @@ from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import EVER, Every, ScheduledJob, told
 from nanobot.session.database import Database
 from nanobot.utils.text import shorten
-from nanobot.watch.store import WatchState, WatchStore
+from nanobot.watch.store import Told, WatchState, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
 from nanobot.watch.words import named
 
@@ -98,12 +98,24 @@ class Watches:
         """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
         if self._briefings is None:
             raise UsageError("Nothing is read here.")
-        own = await self._own(Who(context.person, context.address.key, context.role, context.direct))
-        if sources.strip():
-            return await self._briefings.news(sources_of(sources), (), context)
-        targets = [read_target(job.text) for job in own]
-        told = await self._looks.store.history([job.id for job in own], 100)
-        return await self._briefings.news([one for one in targets if one.kind == "search"], told, context)
+        who = Who(context.person, context.address.key, context.role, context.direct)
+        return await self._briefings.news(*await self._asked(sources_of(sources), who), context)
+
+    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
+        """Whether the briefing of a job has anything to tell, in this turn. Raises `UsageError`."""
+        if self._briefings is None:
+            raise UsageError("Nothing is read here.")
+        who = Who(job.person, job.chat, sender.role, job.direct)
+        targets, told = await self._asked(wanted_of(job.text)[0], who)
+        return await self._briefings.anything(targets, told, job.person, turn)
+
+    async def _asked(self, sources: Sequence[WatchTarget], who: Who) -> tuple[Sequence[WatchTarget], Sequence[Told]]:
+        """These sources; where there are none, the searches that a person watches, and what their watches have told."""
+        own = await self._own(who)
+        if sources:
+            return sources, ()
+        searches = [target for job in own if (target := read_target(job.text)).kind == "search"]
+        return searches, await self._looks.store.history([job.id for job in own], 100)
 
     async def _seen(self, job: ScheduledJob, target: WatchTarget, sender: Sender) -> tuple[WatchState, str]:
         try:

@@ -132,6 +132,8 @@ class JobReports(Protocol):
 
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]: ...
 
+    async def place(self, address: Address) -> Address: ...
+
     def wake(self) -> None: ...
 
 
@@ -147,15 +149,18 @@ class SeatedReports:
         return await self._elsewhere.sender(person)
 
     async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]:
-        return await self._place.line(address, key, text)
+        return await self._reports.line(address, key, text)
 
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
-        return await self._place.answer(message, finished)
+        return await self._reports.answer(message, finished)
+
+    async def place(self, address: Address) -> Address:
+        return await self._reports.place(address)
 
     def wake(self) -> None:
         self._here.wake()
         self._elsewhere.wake()
 
     @property
-    def _place(self) -> JobReports:
+    def _reports(self) -> JobReports:
         return self._here if self._seated() else self._elsewhere

@@ -38,6 +38,9 @@ class TerminalReports:
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         return terminal_lines(message.address, message.id, answer_text(finished))
 
+    async def place(self, address: Address) -> Address:
+        return address
+
     def wake(self) -> None:
         self._work.set()
 

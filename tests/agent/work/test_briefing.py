@@ -16,6 +16,7 @@ from nanobot.agent.work.briefing import Briefings, sources_of
 from nanobot.agent.work.looks import Sight
 from nanobot.bus.events import Address, Sender
 from nanobot.config.schema_web import WebFetchConfig
+from nanobot.messages import AssistantMessage, Finish, Text
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
@@ -97,6 +98,12 @@ class Press(Sight):
         ]
 
 
+async def answers(ledger: Ledger, turn: str, text: str, finish: Finish = "stop") -> None:
+    """A turn ends, and what it says last is kept."""
+    session = await ledger.sessions.start("schedule:1")
+    await ledger.sessions.append(session.id, (AssistantMessage((Text(text),), finish),), turn=turn)
+
+
 def told(result: ToolResult) -> list[tuple[int, datetime]]:
     """The stories of a briefing with the dates that stand there."""
     found = re.findall(r"Story number (\d+) of .*\n  (\S+ \S+) UTC", result.text)
@@ -110,8 +117,9 @@ async def test_U21_thirty_days_of_briefings_repeat_nothing_tell_nothing_old_and_
     tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
     press = Press(tool, seed)
     async with Website(press.pages) as site:
-        store = WatchStore(Ledger(MemoryDatabase(), clock=lambda: press.at).database)
-        briefings = Briefings(store, press, clock=lambda: press.at)
+        ledger = Ledger(MemoryDatabase(), clock=lambda: press.at)
+        store = WatchStore(ledger.database)
+        briefings = Briefings(store, press, ledger.sessions, clock=lambda: press.at)
         sources = sources_of("\n".join([*(f"{site.url}{path}" for path in FEEDS), SEARCH]))
         seen: dict[int, datetime] = {}
         silent = 0
@@ -122,6 +130,7 @@ async def test_U21_thirty_days_of_briefings_repeat_nothing_tell_nothing_old_and_
             again = await briefings.news(sources, (), turn)
             assert sorted(told(again)) == sorted(told(result)), "a turn that goes on after a kill is given the same"
             assert "Could not be read" not in result.text
+            await answers(ledger, f"t{day}", "What is new: …" if told(result) else "NOTHING_TO_SAY")
             new = told(result)
             silent += not new
             assert bool(new) == ("Nothing is new" not in result.text)
@@ -137,4 +146,35 @@ async def test_U21_thirty_days_of_briefings_repeat_nothing_tell_nothing_old_and_
     out = [one for one in fresh if one.at + one.late <= press.at]
     assert seen.keys() == {one.number for one in out}, "nothing is left out"
     assert silent, "there were days without news"
+    await tool.aclose()
+
+
+async def test_U21_items_count_as_told_with_the_answer_and_after_a_turn_without_one_they_are_new_again() -> None:
+    at = BEGIN
+    tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
+    press = Press(tool, 1)
+    while not press.stories:
+        press.happens()
+    async with Website(press.pages) as site:
+        ledger = Ledger(MemoryDatabase(), clock=lambda: at)
+        briefings = Briefings(WatchStore(ledger.database), press, ledger.sessions, clock=lambda: press.at)
+        sources = sources_of(f"{site.url}{FEEDS[0]}")
+
+        async def news(turn: str) -> list[tuple[int, datetime]]:
+            context = ToolContext(address=Address("telegram", "1"), sender=Sender("1", role="owner"), turn_id=turn)
+            return told(await briefings.news(sources, (), context))
+
+        assert await briefings.anything(sources, (), "telegram:1", "breaks")
+        given = await news("breaks")
+        assert given
+        assert not await briefings.anything(sources, (), "telegram:1", "meanwhile"), "another turn is about to tell it"
+        await answers(ledger, "breaks", "The harb [The answer broke off]", "other")
+        assert sorted(await news("silent")) == sorted(given)
+        await answers(ledger, "silent", "NOTHING_TO_SAY")
+        assert sorted(await news("dies")) == sorted(given)
+        press.at += timedelta(hours=25)
+        assert sorted(await news("tells")) == sorted(given), "a turn that never ended tells nothing any more"
+        await answers(ledger, "tells", "What is new: …")
+        assert not await briefings.anything(sources, (), "telegram:1", "next")
+        assert await news("next") == []
     await tool.aclose()

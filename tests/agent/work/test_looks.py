@@ -161,3 +161,26 @@ async def test_U21_what_a_killed_process_has_found_is_told_by_the_next_and_not_f
         assert await at.passes(at.url) == [found]
         at.shows("Closed for the winter.")
         assert await at.passes(at.url, hours=3) == []
+
+
+async def test_U21_a_feed_that_turns_empty_is_no_change_of_a_page_and_what_comes_then_is_told_once() -> None:
+    item = "<item><title>{0}</title><link>https://news.example/{0}</link></item>"
+
+    def feed(*titles: str) -> Answer:
+        items = "".join(map(item.format, titles))
+        return Answer(f"<rss version='2.0'><channel><title>News</title>{items}</channel></rss>", "application/rss+xml")
+
+    async with desk() as at:
+        at.pages["/shop"] = feed("harbour")
+        assert await at.passes(at.url, hours=2) == []
+        at.pages["/shop"] = feed()
+        assert await at.passes(at.url, hours=3) == []
+        at.pages["/shop"] = feed("bridge", "harbour")
+        (told,) = await at.passes(at.url, hours=3)
+        assert "+ bridge" in told
+        assert "harbour" not in told.replace(at.url, "")
+    async with desk() as at:  # one that is empty when it is first seen
+        at.pages["/shop"] = feed()
+        assert await at.passes(at.url, hours=2) == []
+        at.pages["/shop"] = feed("bridge")
+        assert len(await at.passes(at.url, hours=3)) == 1

@@ -27,12 +27,24 @@ async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path
 
 
 async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_the_chat(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(Reply("Three things are new."), after="no") as llm:
+    replies = (Reply("Three things are new."), Reply("Of the harbour."), Reply("It was over."))
+    async with TelegramServer() as telegram, LlmServer(*replies, after="no") as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/schedule do in 1 second: say what is new")
             await sees(telegram, ada, "Three things are new.")
-        assert len(llm.requests) == 1
+            ada.say("/schedule in 1 second take the pizza out")
+            await sees(telegram, ada, "⏰ take the pizza out")
+            assert len(llm.requests) == 1
+            ada.say("what are they about?")
+            await sees(telegram, ada, "Of the harbour.")
+            ada.say("and the pizza?")
+            await sees(telegram, ada, "It was over.")
+        told, later = (str(one.body["messages"]) for one in llm.requests[1:])
+        assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
+        assert "reminder: take the pizza out" in told
+        assert 'source="said"' not in told, "nothing of it came from outside"
+        assert later.count("take the pizza out") == 1, "it is told once, and stays in the conversation"
         assert "say what is new" in str(llm.requests[0])
         assert "nobody can be asked" in str(llm.requests[0])
 

@@ -17,7 +17,7 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import StoreError
 from nanobot.messages import UserMessage
 from nanobot.providers.scripted import Say, Step, Wait
-from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger import Also, Arrival, Closing, Ledger, OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update
@@ -66,13 +66,17 @@ class Diary(Ledger):
         self.refused = asyncio.Event()
 
     async def finish(
-        self, rows: tuple[int, ...], items: tuple[OutboxItem, ...] = (), closing: Closing | None = None
+        self,
+        rows: tuple[int, ...],
+        items: tuple[OutboxItem, ...] = (),
+        closing: Closing | None = None,
+        also: Also | None = None,
     ) -> tuple[OutboxRow, ...]:
         if self.full:
             self.refused.set()
             raise StoreError("The disk is full.")
         self.done |= set(rows)
-        return await super().finish(rows, items, closing)
+        return await super().finish(rows, items, closing, also)
 
 
 async def test_stop_holds_for_a_message_that_still_waits_for_its_next_line(tmp_path: Path) -> None:

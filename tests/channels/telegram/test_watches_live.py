@@ -1,12 +1,15 @@
 """Watches through the shipped gateway: what changes on a page is told once, and asks no model."""
 
 import json
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
+from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import Program
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer, User
 from tests.fakes.website import Answer, Website
 
 DATE = "<pubDate>Sun, 22 Nov 2026 10:00:00 GMT</pubDate>"
@@ -59,3 +62,52 @@ async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_
         asked = str(llm.requests[0])
         assert "<outside id=" in asked
         assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
+
+
+async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_once(tmp_path: Path) -> None:
+    def model(request: LlmRequest) -> Reply:
+        text = str(request.body["messages"])
+        return (
+            Reply("Opened: the bridge [1].")
+            if "1 new since the last briefing" in text
+            else Reply(Call("watch", {"do": "news", "what": f"{site.url}/feed"}))
+        )
+
+    fresh = Answer(
+        FEED.format(ITEM.format("bridge").replace(DATE, f"<pubDate>{format_datetime(datetime.now(UTC))}</pubDate>")),
+        type="application/rss+xml",
+    )
+    pages = {"/feed": feed()}
+    async with TelegramServer() as telegram, LlmServer(after=model) as llm, Website(pages) as site:
+        ada = telegram.user("Ada", OWNER)
+
+        def told(words: str) -> int:
+            return sum(words in line for line in telegram.visible(ada.chat))
+
+        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
+            ada.say(f"/schedule briefing every weekday at 8: {site.url}/feed")
+            await telegram.until(lambda: told("briefing: “http") + told("Scheduled 1") > 0)
+            ada.say("/schedule run 1")
+            await telegram.until(lambda: len(site.paths) == 1)
+            await until_listed(telegram, ada, "nothing new", 1)
+            assert not llm.requests
+            pages["/feed"] = fresh
+            ada.say("/schedule run 1")
+            await telegram.until(lambda: told("Opened: the bridge") == 1)
+            asked = len(llm.requests)
+            assert asked == 2
+            ada.say("/schedule run 1")
+            await until_listed(telegram, ada, "nothing new", 2)
+            assert (len(llm.requests), told("Opened: the bridge")) == (asked, 1)
+
+
+async def until_listed(telegram: TelegramServer, person: User, words: str, count: int) -> None:
+    """Wait until `/schedule` has shown these words so often."""
+
+    def shown() -> int:
+        return sum(words in line for line in telegram.visible(person.chat))
+
+    while shown() < count:
+        before = len(telegram.visible(person.chat))
+        person.say("/schedule")
+        await telegram.until(lambda before=before: len(telegram.visible(person.chat)) >= before + 2)  # type: ignore[misc]

@@ -8,12 +8,19 @@ from nanobot.agent.tools.offers import OFFERS, SCHEDULE_DESCRIPTION, ScheduleArg
 from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Appointments, Who
-from nanobot.schedule.job import Once
+from nanobot.schedule.job import JobKind, Once
 from nanobot.security.policy import OWN, Access, Effect, Grant
 from nanobot.utils.text import squeeze
 
 #: Else one task could set others, and they more, while nobody looks.
 _ALONE = "What runs by itself sets no tasks and nothing that repeats; it may set a reminder for one time."
+_KINDS: Mapping[str, JobKind] = {"remind": "remind", "task": "ask", "briefing": "briefing"}
+_WORDS = {
+    **dict.fromkeys(("add", "create"), "remind"),
+    **dict.fromkeys(("delete", "cancel"), "remove"),
+    "ask": "task",
+    "news": "briefing",
+}
 _PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
 
 
@@ -39,8 +46,7 @@ class ScheduleTool(Tool[ScheduleArguments]):
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
-        others = {"add": "remind", "create": "remind", "delete": "remove", "cancel": "remove", "ask": "task"}
-        return {**given, "do": others.get(str(given["do"]), given["do"])} if "do" in given else given
+        return {**given, "do": _WORDS.get(str(given["do"]), given["do"])} if "do" in given else given
 
     @property
     def idempotent(self) -> bool:
@@ -59,7 +65,7 @@ class ScheduleTool(Tool[ScheduleArguments]):
             return (Effect("send", context.address.key),)
         if args.do in _PAST:
             return (Effect("appointment", f"{args.do} job {args.id}"),)
-        shown = f"{'remind' if args.do == 'remind' else 'task'}, {args.when}: {args.text}"
+        shown = f"{args.do}, {args.when}: {args.text}"
         return (Effect("appointment", squeeze(shown), shown),)
 
     async def run(self, args: ScheduleArguments, context: ToolContext) -> ToolResult:
@@ -70,9 +76,9 @@ class ScheduleTool(Tool[ScheduleArguments]):
             if args.do == "remove" or args.do == "pause" or args.do == "resume":
                 said = await self._appointments.change(args.do, str(args.id or ""), who)
                 return ToolResult(said, f"{_PAST[args.do]} job {args.id}", receipt=f"{_PAST[args.do]} job {args.id}")
-            if context.scheduled and (args.do == "task" or not isinstance(self._appointments.read(args.when), Once)):
+            if context.scheduled and (args.do != "remind" or not isinstance(self._appointments.read(args.when), Once)):
                 return error_result("denied", _ALONE)
-            made = await self._appointments.add("ask" if args.do == "task" else "remind", args.text, args.when, who)
+            made = await self._appointments.add(_KINDS[args.do], args.text, args.when, who)
         except NanobotError as error:
             return error_result("invalid_input", str(error))
         told = f"{made.line}. {made.note}".strip()

@@ -83,6 +83,9 @@ class TelegramReports:
             return terminal_lines(message.address, message.id, answer_text(finished))
         return self._outbox.compose(replace(message, address=place), finished)
 
+    async def place(self, address: Address) -> Address:
+        return await self._place(address) or address
+
     def wake(self) -> None:
         self._outbox.wake()
 
