@@ -46,6 +46,7 @@ FLOORS = {
     "skills": 4,
     "watch": 4,
     "upkeep": 4,
+    "archive": 5,  # conversations as files, and deleted with what the index has of them
     "agent.tools": 5,
     "cluster": 5,  # many processes on one ledger: it stands on `session`, and the channels stand on it
     "command": 5,
@@ -72,6 +73,7 @@ IMPORTS_WHEN_ASKED = {
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
+    ("nanobot.command.builtin", "nanobot.command.sessions"),  # and for what is done with whole ones
     ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it

@@ -310,11 +310,13 @@ class ChatControl:
         if not await self._ended(self._chat(session_key)):
             raise UsageError("A turn is running here. Wait until it has ended, or end it with /stop; then try again.")
 
-    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+    async def offer(
+        self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
+    ) -> int:
         if self.questions.waits(message.address.key):
             raise UsageError("Another question waits for its answer here. Answer it first, or /stop leaves it.")
         publish = Publisher(self._services.bus, message.address, f"{message.id or id(message)} asks")
-        answer = await self.questions.offer(message, publish, question, choices)
+        answer = await self.questions.offer(message, publish, question, choices, picker=picker)
         return choices.index(answer.choice) + 1 if answer.choice in choices else 0
 
     async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
@@ -327,6 +329,9 @@ class ChatControl:
 
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
         return self.questions.answer(session_key, key, number, by)
+
+    async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
+        await self.questions.turn_page(session_key, key, page, by)
 
     async def trust(self, message: InboundMessage, name: str) -> str:
         if self._services.trust is None:

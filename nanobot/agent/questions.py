@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Choose, PersonsAnswer
 from nanobot.agent.turn import Publisher, Turn
@@ -18,11 +19,10 @@ QUESTION_SECONDS = 600.0
 
 
 class _Waiting(Struct):
-    """A question that waits in a chat: its `id`, who may answer, and what may be chosen."""
+    """A question that waits in a chat, as it was `asked`, and what shows it again."""
 
-    id: str
-    person: str
-    choices: tuple[str, ...]
+    asked: QuestionAsked
+    publish: _Publish
     answer: "asyncio.Future[PersonsAnswer]"
 
 
@@ -53,7 +53,7 @@ class Questions(Struct):
                 async with lock:
                     if turn.heard():  # what they have typed meanwhile is read first
                         return PersonsAnswer("words")
-                    return await self._ask(turn.emit, key, turn.message.sender.id, question, choices)
+                    return await self._ask(turn.emit, key, _asked(turn.message, question, choices))
             finally:
                 if not lock.locked():
                     self._locks.pop(key, None)
@@ -61,46 +61,70 @@ class Questions(Struct):
         return choose
 
     async def offer(
-        self, message: InboundMessage, publish: Publisher, question: str, choices: tuple[str, ...]
+        self,
+        message: InboundMessage,
+        publish: Publisher,
+        question: str,
+        choices: tuple[str, ...],
+        *,
+        picker: bool = False,
     ) -> PersonsAnswer:
-        """Ask who has sent a command what they choose. Raises `UsageError` where nobody can answer."""
+        """Ask who has sent a command what they choose; of a `picker`, of any number of things.
+
+        Raises `UsageError` where nobody can answer.
+        """
         if self.channels.isdisjoint(message.address.names):
             raise UsageError("Nobody can be asked here. Name what you want behind the command; /help tells how.")
-        return await self._ask(publish, message.address.key, message.sender.id, question, choices)
+        asked = _asked(message, question, choices)
+        return await self._ask(publish, message.address.key, replace(asked, picker=picker))
 
-    async def _ask(
-        self, publish: _Publish, key: str, person: str, question: str, choices: tuple[str, ...]
-    ) -> PersonsAnswer:
-        waiting = _Waiting(secrets.token_hex(4), person, choices, asyncio.get_running_loop().create_future())
+    async def _ask(self, publish: _Publish, key: str, asked: QuestionAsked) -> PersonsAnswer:
+        waiting = _Waiting(asked, publish, asyncio.get_running_loop().create_future())
         self._open[key] = waiting
         answer = PersonsAnswer("nothing")
         try:
-            await publish(QuestionAsked(waiting.id, question, choices, person))
+            await publish(asked)
             async with asyncio.timeout(self.seconds):
                 answer = await waiting.answer
         except TimeoutError:
             pass
         finally:
             del self._open[key]
-            await publish(QuestionClosed(waiting.id, answer.kind, answer.choice))
+            await publish(QuestionClosed(asked.id, answer.kind, answer.choice))
         return answer
 
     def answer(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        """Choose answer `number`, counted from 1, and say so. Raises `UsageError` where that cannot be."""
+        """Choose answer `number`, counted from 1, and say so; 0 leaves a picker. Raises `UsageError` where that cannot
+        be."""
+        waiting = self._waiting(session_key, key, by)
+        choices = waiting.asked.choices
+        if waiting.asked.picker and not number:
+            waiting.answer.set_result(PersonsAnswer("nothing"))
+            return "Left."
+        if not 1 <= number <= len(choices):
+            raise UsageError(f"There is no answer {number}; choose 1 to {len(choices)}.")
+        waiting.answer.set_result(PersonsAnswer("choice", choices[number - 1]))
+        return f"Answered: {choices[number - 1]}"
+
+    async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
+        """Show another page of a picker, counted from 0. Raises `UsageError` as `answer` does."""
+        waiting = self._waiting(session_key, key, by)
+        waiting.asked = replace(waiting.asked, page=page)
+        await waiting.publish(waiting.asked)
+
+    def _waiting(self, session_key: str, key: str, by: Sender) -> _Waiting:
+        """The question that this person may answer now."""
         waiting = self._open.get(session_key)
-        if waiting is None or waiting.id != key or waiting.answer.done():
+        if waiting is None or waiting.asked.id != key or waiting.answer.done():
             raise QuestionOver("This question is over: it was answered, or its turn has ended.")
-        if by.id != waiting.person:
+        if by.id != waiting.asked.person:
             raise UsageError("Only the person who was asked may answer this.")
-        if not 1 <= number <= len(waiting.choices):
-            raise UsageError(f"There is no answer {number}; choose 1 to {len(waiting.choices)}.")
-        waiting.answer.set_result(PersonsAnswer("choice", waiting.choices[number - 1]))
-        return f"Answered: {waiting.choices[number - 1]}"
+        return waiting
 
     def spoken(self, session_key: str, person: str) -> bool:
         """Somebody has written in a chat: that answers the question to them, if one waits."""
         waiting = self._open.get(session_key)
-        if waiting is None or waiting.person != person or waiting.answer.done():
+        if waiting is None or waiting.asked.person != person or waiting.answer.done():
             return False
         waiting.answer.set_result(PersonsAnswer("words"))
         return True
@@ -116,3 +140,8 @@ class Questions(Struct):
     def waits(self, session_key: str) -> bool:
         """Whether a question waits for its answer in this chat."""
         return session_key in self._open
+
+
+def _asked(message: InboundMessage, question: str, choices: tuple[str, ...]) -> QuestionAsked:
+    """A question to who has sent this message, under an id of its own."""
+    return QuestionAsked(secrets.token_hex(4), question, choices, message.sender.id)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.agent.work.subagents import SubagentManager
     from nanobot.agent.work.watches import Watches
+    from nanobot.archive.kept import KeptSessions
     from nanobot.channels.telegram.access.rights import Rights
     from nanobot.channels.telegram.send.messages import TelegramMessages
     from nanobot.cluster.share import Role, Share
@@ -279,6 +280,7 @@ class Builder:
                 appointments=shared.appointments,
                 skills=lambda: self.skills.shelf,
                 watches=shared.watches,
+                sessions=None if self._launch.ephemeral else partial(self._archive, shared.ledger),
             ),
             self.tools(),
             switch_model=self.models.switch,
@@ -306,6 +308,12 @@ class Builder:
             turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
             heard=partial(_said_in, shared.ledger),
         )
+
+    def _archive(self, ledger: Ledger) -> "KeptSessions":
+        from nanobot.archive.kept import KeptSessions
+
+        zone = zone_of(self.defaults.timezone, self.env)
+        return KeptSessions(ledger.sessions, lambda: self.library.index, self._paths, zone, self._reached)
 
     def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
         """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""

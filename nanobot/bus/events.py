@@ -185,13 +185,17 @@ class QuestionAsked(Struct, frozen=True, tag_field="type", tag="question_asked")
     """The model asks the person of the turn, and waits. `id` binds the answer to this very question.
 
     `choices` are two to six answers; `person` is the id of who may choose. What they write instead is read at the next
-    step.
+    step. A command that asks for one of many things has a `picker` shown: any number of choices, of which a surface
+    shows some, from the one of `page` on, counted from 0, where it shows pages; the same question comes again with
+    another page.
     """
 
     id: str
     question: str
     choices: tuple[str, ...]
     person: str = ""
+    picker: bool = False
+    page: int = 0
 
 
 class QuestionClosed(Struct, frozen=True, tag_field="type", tag="question_closed"):

@@ -60,8 +60,8 @@ class TerminalTurns(Protocol):
         """
 
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        """Answer a question of the model with its choice `number`, from 1. Raises `UsageError` where it is over or for
-        somebody else."""
+        """Answer a question of the model with its choice `number`, from 1; 0 leaves a picker. Raises `UsageError` where
+        it is over or for somebody else."""
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
         """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their texts in
@@ -88,6 +88,9 @@ class AgentTurns(TerminalTurns, Protocol):
 
         Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
         """
+
+    async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
+        """Have a picker show another page, from 0. Raises `UsageError` as `choose` does."""
 
     async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
         """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""

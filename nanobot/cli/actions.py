@@ -75,6 +75,29 @@ def library_actions(words: Actions) -> None:
     actions["read"].add_argument("--quiet", action="store_true", help="say nothing, and give way to other programs")
 
 
+def sessions_actions(words: Actions) -> None:
+    """What `nanobot sessions` does."""
+    about = {
+        "list": "show your sessions, the newest first",
+        "search": "find sessions by what was said in them",
+        "show": "print a session with its sources and what was done",
+        "name": "give a session a name",
+        "export": "print a session, or write it into a file, as Markdown, JSON lines or HTML",
+        "delete": "delete a session for good, with all its traces",
+    }
+    actions = {name: words.add_parser(name, help=said, description=said) for name, said in about.items()}
+    actions["list"].add_argument("--all", action="store_true", help="single questions and own work too")
+    for one in ("show", "name", "export", "delete"):
+        actions[one].add_argument("id", metavar="ID", help="the session; the start of its id, or its name, is enough")
+    for one in ("search", "name"):
+        actions[one].add_argument("words", nargs="+", metavar="WORDS", help="what was said, or the name to give")
+    export = actions["export"].add_argument
+    export("--format", choices=("md", "jsonl", "html"), help="the form (default: that of the file, else md)")
+    export("-o", "--output", metavar="FILE", help="write into this file instead of printing")
+    export("--force", action="store_true", help="replace the file where it is there already")
+    actions["delete"].add_argument("--yes", action="store_true", help="do not ask")
+
+
 def skill_actions(words: Actions) -> None:
     """What `nanobot skill` does."""
     about = {

@@ -51,7 +51,7 @@ def meant(argv: list[str]) -> list[str]:
     if word in {"run", "chat"} and len(rest) == 1 and _MODEL.fullmatch(rest[0]):
         raise UsageError(f"There is no command {word!r}. To talk with that model: nanobot --model {rest[0]}")
     near = nearest(word, COMMAND_NAMES) if len(argv) == 1 and word.isalpha() and word.islower() else None
-    if near and abs(len(near) - len(word)) <= 1:
+    if near and abs(len(near) - len(word)) <= 1 and near[0] == word[0]:
         raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
     return ["agent", *argv]
 

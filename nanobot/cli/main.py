@@ -133,6 +133,10 @@ def _kept(name: str) -> Callable[[Namespace], int] | None:
             from nanobot.cli.commands.skill import run_skill
 
             return run_skill
+        case "sessions":
+            from nanobot.cli.commands.sessions import run_sessions
+
+            return run_sessions
         case "library":
             from nanobot.cli.commands.library import run_library
 

@@ -109,7 +109,7 @@ async def ask(
     every replay could do the same.
     """
     choice = question.session
-    session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
+    session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on, once=True)
     writer.started(session.id, agent.provider_info.model)
     return await answered(agent, question, writer, ended)
 

@@ -68,6 +68,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "restore": _Options("put a backup in the place of what is here; that is set aside", actions.restore_options),
     "mcp": _Actions("show, add, remove and try MCP servers", actions.mcp_actions),
     "library": _Actions("show, add, remove and read folders of your documents", actions.library_actions),
+    "sessions": _Actions("list, search, show, name, export and delete your sessions", actions.sessions_actions),
     "skill": _Actions("show, begin and check skills", actions.skill_actions),
     "config": _Actions("look at the configuration", actions.config_actions),
 }

@@ -138,8 +138,18 @@ CREATE TABLE watch_told (job bigint NOT NULL, due timestamptz NOT NULL, at times
 CREATE TABLE briefed (person text NOT NULL, mark text NOT NULL, turn text NOT NULL, at timestamptz NOT NULL,
   PRIMARY KEY (person, mark));
 """
+#: Sessions of one question, and sessions that are being deleted, as the step of SQLite makes them.
+_SINGLE = """
+ALTER TABLE session ADD COLUMN once integer NOT NULL DEFAULT 0;
+CREATE TABLE going (session_id text PRIMARY KEY);
+CREATE OR REPLACE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
+  $$BEGIN
+    IF TG_OP = 'DELETE' AND EXISTS (SELECT 1 FROM going WHERE session_id = OLD.session_id) THEN RETURN OLD; END IF;
+    RAISE EXCEPTION 'records are append-only';
+  END$$;
+"""
 #: What was added since, a step each, as in `session/layout.py`.
-_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE, _WATCHES)
+_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE, _WATCHES, _SINGLE)
 #: The number in `layout`.
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.

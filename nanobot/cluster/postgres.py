@@ -109,6 +109,9 @@ class Postgres:
 
         return await self.run(work, fenced=True)
 
+    async def tidy(self) -> None:
+        """The server frees what was deleted in its own time."""
+
     async def drop(self, session_id: str) -> None:
         change = "DELETE FROM lease WHERE name = :name AND holder = :worker"
         await self.run(lambda db: db.change(change, name=f"session:{session_id}", worker=self.worker))

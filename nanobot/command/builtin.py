@@ -13,13 +13,12 @@ from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.session.permissions import Permissions, told
-from nanobot.session.store import SessionInfo
 from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
 from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
-    from nanobot.library.session_search import FoundSessions
+    from nanobot.command.sessions import SessionArchive
     from nanobot.schedule.appointments import Appointments
     from nanobot.skills.shelf import SkillShelf
 
@@ -70,6 +69,7 @@ def builtin_router(
     appointments: "Callable[[], Appointments] | None" = None,
     skills: "Callable[[], SkillShelf] | None" = None,
     watches: Callable[[], WatchesOf] | None = None,
+    sessions: "Callable[[], SessionArchive] | None" = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
     `people` there is no chat that anybody else could be let into, without `appointments` nothing comes later."""
@@ -92,8 +92,7 @@ def builtin_router(
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
         Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
         Command("model", "Show the model, or use another one", _model, "[name]"),
-        Command("sessions", "List the sessions of this chat, or find them by words", _sessions, "[words]"),
-        Command("resume", "Go back to an earlier session", _resume, "[id]"),
+        *_session_commands(sessions),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
         Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
@@ -110,6 +109,28 @@ def builtin_router(
     ):
         router.add(command)
     return router
+
+
+def _session_commands(archive: "Callable[[], SessionArchive] | None") -> tuple[Command, ...]:
+    """The commands for sessions that are kept, whose module is loaded by who uses one."""
+
+    def later(name: str) -> Callable[[CommandContext], Awaitable[None]]:
+        async def run(ctx: CommandContext) -> None:
+            from nanobot.command.sessions import SESSION_HANDLERS
+
+            await SESSION_HANDLERS[name](ctx, archive)
+
+        return run
+
+    told = (
+        ("sessions", "List your sessions, or find one by what was said in it", "[words|all]"),
+        ("resume", "Go back to an earlier session", "[id]"),
+        ("name", "Name this session", "[id] <name>"),
+        ("export", "Put a session into a file: Markdown, HTML or JSON lines", "[id] [md|html|jsonl]"),
+        ("delete", "Delete a session for good", "[id]"),
+    )
+    asking = ("resume", "delete")
+    return tuple(Command(name, text, later(name), usage, asks=name in asking) for name, text, usage in told)
 
 
 def _conversation_commands() -> tuple[Command, ...]:
@@ -305,58 +326,6 @@ def _offer(names: Sequence[str]) -> str:
         return ""
     more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
     return f"\n\nIts service offers {', '.join(f'`{name}`' for name in names[:_MODELS_SHOWN])}{more}."
-
-
-async def _sessions(ctx: CommandContext) -> None:
-    if ctx.args.strip():
-        await ctx.reply(_found(await ctx.control.find_sessions(ctx.message, ctx.args), ctx))
-        return
-    found = [one for one in await ctx.control.store.list(ctx.key) if one.messages]
-    if not found:
-        await ctx.reply("No sessions yet.")
-        return
-    await ctx.reply("\n".join(["**Sessions**, newest first", "", *(_session_line(one, ctx) for one in found)]))
-
-
-async def _resume(ctx: CommandContext) -> None:
-    if not ctx.args:
-        found = await ctx.control.store.list(ctx.key)
-        listed = "\n".join(_session_line(one, ctx) for one in found) or "There are none."
-        await ctx.reply(f"Name the session: `/resume <id>`.\n\n{listed}")
-        return
-    ctx.change_what_all_share()
-    wanted = ctx.args.split()[0]
-    if not ctx.for_owner_alone:  # a group would read what was said elsewhere
-        own = [info.id for info in await ctx.control.store.list(ctx.key) if info.id.startswith(wanted)]
-        if len(own) != 1:
-            raise UsageError(f"This chat has no session {wanted!r}. /sessions lists its own.")
-        wanted = own[0]
-    await ctx.control.cancel(ctx.key)
-    info = await ctx.control.store.resume(ctx.key, wanted)
-    back = f"Back in session {_session_line(info, ctx)[2:]}."
-    # A group does not read again what was said: some of it may have been said elsewhere.
-    said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
-    await ctx.reply(f"{back}\n\n{said}" if said else back)
-
-
-def _found(found: "FoundSessions", ctx: CommandContext) -> str:
-    """Sessions with what was said in them, as Markdown."""
-    lines = []
-    for one in found.sessions:
-        lines.append(_session_line(one.info, ctx))
-        if one.said_at is not None:
-            at = one.said_at.astimezone(ctx.control.midnight().tzinfo)
-            more = f" (and {one.passages - 1} more)" if one.passages > 1 else ""
-            lines.append(f"  {at:%Y-%m-%d %H:%M}, {one.speaker}: {one.quote}{more}")
-    head = ["**Sessions** with these words, best first", ""] if lines else ["No session has these words."]
-    still = [] if found.complete else ["", "The index of conversations is still being made; ask again in a minute."]
-    return "\n".join([*head, *lines, *still])
-
-
-def _session_line(info: SessionInfo, ctx: CommandContext) -> str:
-    title = f" {info.title}" if info.title else ""
-    updated = info.updated_at.astimezone(ctx.control.midnight().tzinfo)
-    return f"- `{info.id}`{title} ({info.messages} messages, {updated:%Y-%m-%d %H:%M})"
 
 
 async def _sources(ctx: CommandContext) -> None:

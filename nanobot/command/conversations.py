@@ -14,8 +14,9 @@ from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.messages import ROLES, Media, Role, Text, ToolMessage, UserMessage, least
 from nanobot.security.trust import unwrap
+from nanobot.session.listing import one_line, own_words
 from nanobot.session.store import Branch, Record, SessionInfo, SessionStore
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import shorten
 
 #: Bytes of a conversation in which its last exchanges are looked for.
 _LOOK_BACK = 2_000_000
@@ -38,9 +39,7 @@ class Exchange(Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """The words of the person, without what was quoted and without their name."""
-        texts = (part.text for part in self.question.content if isinstance(part, Text))
-        return "".join(text for text in texts if unwrap(text.strip()) is None).strip()
+        return own_words(self.question)
 
 
 async def _compact(ctx: CommandContext) -> None:
@@ -193,7 +192,7 @@ def _count(number: int) -> str:
 
 
 def _one_line(text: str, width: int) -> str:
-    return shorten(squeeze(strip_unsafe(text)), width)
+    return shorten(one_line(text), width)
 
 
 def _exchanges_of(records: Sequence[Record], role: Role) -> tuple[Exchange, ...]:

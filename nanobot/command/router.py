@@ -100,8 +100,12 @@ class TurnControl(Protocol):
     async def check_idle(self, session_key: str) -> None:
         """Raises `UsageError` while a turn runs in this chat."""
 
-    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+    async def offer(
+        self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
+    ) -> int:
         """Ask who has sent a command that `asks`; the number of their choice from 1 on, 0 where they make none.
+
+        A `picker` has any number of choices, which are gone through with arrow keys, by what they hold, or by pages.
 
         Raises `UsageError` where nobody can be asked.
         """

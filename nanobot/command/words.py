@@ -31,7 +31,7 @@ class Word(NamedTuple):
 _HELP = Word("help", ("--help",))
 _MODEL = Word("model")
 _CHOOSE = "/model NAME takes another model in a conversation, `nanobot --model NAME` once, `nanobot onboard` for good."
-_SESSIONS = Word("sessions")
+_SESSIONS = Word("sessions", ("sessions", "list"))
 _USAGE = Word("usage", ("usage",))
 _TOOLS = Word("tools")
 _STOP = Word("stop", says="No turn runs in this terminal. Ctrl-C stops a running `nanobot`, the gateway too.")
@@ -87,8 +87,8 @@ _COPY = Word(
     "place."
 )
 _EXPORT = Word(
-    says=f"The conversations are in nanobot.db, a SQLite database, in {_HOME}. `nanobot help session-format` has its "
-    "tables."
+    "export",
+    says="`nanobot sessions export ID` puts a conversation into a file; `nanobot sessions` lists them with their ids.",
 )
 _UNINSTALL = Word(
     says=f"`pip uninstall nanobot` takes the program away. What it kept is in {_HOME}: delete that too, if you want."
@@ -120,7 +120,7 @@ _PHRASES: tuple[tuple[tuple[str, ...], tuple[str, ...], Word], ...] = (
     (("channel", "channels"), _CHANGE, _CHANNELS._replace(command="", arguments=())),
     (("cron", "schedule"), (*_LIST, "jobs"), _SCHEDULE),
     (("cron",), ("add", "create", "remove", "rm", "edit", "enable", "disable", "run"), _APPOINT),
-    (("session", "sessions"), _LIST, _SESSIONS),
+    (("session",), _LIST, _SESSIONS),
     (("model", "models"), _LIST, _MODEL),
     (("model", "models"), _CHANGE, _MODEL._replace(arguments=(), says=_CHOOSE)),
     (("provider", "providers", "auth"), (*_LIST, *_CHANGE), _KEYS),

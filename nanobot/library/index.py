@@ -183,6 +183,23 @@ class LibraryIndex:
         if gone:
             self._run(work, write=True)
 
+    def erase(self, sessions: Iterable[str]) -> None:
+        """Forget conversations, so that none of their words stays in the file, and how far they were taken in."""
+        names = list(sessions)
+
+        def work(db: sqlite3.Connection) -> None:
+            for name in names:
+                query = "SELECT kind, owner, name, title, state, problem FROM document WHERE kind = 'talk' AND name = ?"
+                for row in db.execute(query, (name,)).fetchall():
+                    _clear(db, _document(row))
+                db.execute("DELETE FROM document WHERE kind = 'talk' AND name = ?", (name,))
+                db.execute("DELETE FROM progress WHERE name = ?", (f"session {name}",))
+            db.execute("INSERT INTO word (word) VALUES ('optimize')")  # the words of what was deleted go from the lists
+
+        self._run(work, write=True)
+        with self._lock:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def documents(self, kind: Kind, owner: str | None = None) -> tuple[Document, ...]:
         """What is known of a kind, of one owner or of all, by name."""
         query = "SELECT kind, owner, name, title, state, problem FROM document WHERE kind = ?"
@@ -291,6 +308,7 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     """The connection to a file that has our tables; those of another layout go."""
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA secure_delete = ON")  # what was forgotten does not stay in the file
 
     def work(db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA user_version").fetchone()[0] == LAYOUT:

@@ -15,8 +15,8 @@ from msgspec import Struct
 from nanobot.library.forgotten import Forgets, ForgottenFacts
 from nanobot.library.index import Document, DocumentPart, LibraryIndex
 from nanobot.library.sections import pieces
-from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
-from nanobot.security.trust import unwrap
+from nanobot.messages import AssistantMessage, Media, Message, ToolMessage, UserMessage
+from nanobot.session.listing import NOBODY, name_in, own_words, owner_of
 from nanobot.session.store import COPIED, EVER, Record, SessionInfo, SessionStore
 
 #: Records that are read at once, so that neither a turn nor the disk waits long.
@@ -24,17 +24,13 @@ _BATCH = 200
 #: How far back is looked again for what another process has kept later than its time stamp says.
 _OVERLAP = timedelta(minutes=10)
 _LOOKED = "conversations"
-#: Where people speak, and where what they have asked for runs.
-_SPOKEN = frozenset({"terminal", "telegram", "schedule"})
-#: The owner of words of which nobody can tell whose they are.
-_NOBODY = "?"
 
 
 class _SessionPlace(Struct, frozen=True):
     """How far a session is known: the last record, who spoke last, and whether content from outside stands in it."""
 
     seq: int = 0
-    owner: str = _NOBODY
+    owner: str = NOBODY
     outside: bool = False
 
     @classmethod
@@ -101,7 +97,7 @@ class Conversations:
         for record in records:
             place = _after(place, session.key, record)
             own = record.kind == "message" and record.turn != COPIED  # a branch begins with what is known already
-            if place.owner != _NOBODY and own:
+            if place.owner != NOBODY and own:
                 forgets = self._forgets.get(place.owner)
                 parts = _parts(record, outside=place.outside)
                 said[place.owner] += [one for one in parts if forgets is None or not forgets(one.text, record.at)]
@@ -114,25 +110,8 @@ def _after(place: _SessionPlace, key: str, record: Record) -> _SessionPlace:
     message = record.message
     owner = place.owner
     if isinstance(message, UserMessage) and message.kind != "notice":
-        owner = owner_of(key, message.speaker, named=bool(_name(message)))
+        owner = owner_of(key, message.speaker, named=bool(name_in(message)))
     return _SessionPlace(record.seq, owner, place.outside or _from_outside(message))
-
-
-def owner_of(key: str, speaker: Role, *, named: bool) -> str:
-    """Whose the words are that were said in the session of this `key`; `?` where nobody can tell.
-
-    Words under a name (`named`) were said where others read along; what a helper is asked, a model has written.
-    """
-    channel, _, rest = key.partition(":")
-    if channel not in _SPOKEN:
-        return _NOBODY
-    chat = rest.partition(":")[0]
-    group = channel == "telegram" and chat.startswith("-")
-    if named:
-        return key if group else _NOBODY
-    if speaker == "owner":
-        return ""
-    return f"{channel}:{chat}" if channel == "telegram" and not group else _NOBODY
 
 
 def _from_outside(message: Message) -> bool:
@@ -149,15 +128,6 @@ def _parts(record: Record, *, outside: bool) -> Iterator[DocumentPart]:
     if isinstance(message, AssistantMessage) and not message.calls:
         yield from (DocumentPart(text, "nanobot", at, outside) for text in pieces(message.text))
     elif isinstance(message, UserMessage) and message.kind != "notice":
-        texts = (part.text for part in message.content if isinstance(part, Text))
-        own = "\n".join(text for text in texts if unwrap(text.strip()) is None)
-        name = _name(message)
+        name = name_in(message)
         foreign = bool(name) or message.speaker == "guest"
-        yield from (DocumentPart(text, name or message.speaker, at, foreign) for text in pieces(own))
-
-
-def _name(message: UserMessage) -> str:
-    """The name before what is said in a group; empty where there is none."""
-    first = message.content[0] if message.content else None
-    wrapped = unwrap(first.text.strip()) if isinstance(first, Text) else None
-    return wrapped.text if wrapped is not None and wrapped.source == "name" else ""
+        yield from (DocumentPart(text, name or message.speaker, at, foreign) for text in pieces(own_words(message)))

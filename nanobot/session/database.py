@@ -55,6 +55,9 @@ class Database(Protocol):
     async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
         """Do a work that only reads, of what was kept before this call; a `long` one lets others go on beside it."""
 
+    async def tidy(self) -> None:
+        """Let nothing that was deleted stay behind in a log of changes, as far as no other process reads it now."""
+
     async def hold(self, session_id: str) -> str:
         """Take a session for one turn; empty where it is taken now, else who has it. It ends with this process."""
 

@@ -138,6 +138,15 @@ CREATE TABLE watch_told (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NU
 CREATE TABLE briefed (person TEXT NOT NULL, mark TEXT NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
   PRIMARY KEY (person, mark));
 """
+#: A session that one question has made (`once`), and sessions that are being deleted, whose records may go.
+_SINGLE = """
+ALTER TABLE session ADD COLUMN once INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE going (session_id TEXT PRIMARY KEY) WITHOUT ROWID;
+DROP TRIGGER record_is_kept;
+CREATE TRIGGER record_is_kept BEFORE DELETE ON record
+  WHEN NOT EXISTS (SELECT 1 FROM going WHERE session_id = OLD.session_id)
+  BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
+"""
 #: Step n leads from layout n to n + 1; each runs inside one transaction. A change of the layout adds a step.
 STEPS: tuple[str, ...] = (
     _SESSIONS,
@@ -150,6 +159,7 @@ STEPS: tuple[str, ...] = (
     _SPENDING,
     _SCHEDULE,
     _WATCHES,
+    _SINGLE,
 )
 #: PRAGMA user_version of a file after all steps.
 VERSION = len(STEPS)
@@ -232,6 +242,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA secure_delete = ON")  # what was deleted does not stay in the file
     if version < VERSION:
         migrate(db)
 

@@ -98,6 +98,9 @@ class SqliteDatabase:
             await self.perform(_nothing, writes=False)
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, work)
 
+    async def tidy(self) -> None:
+        await self.perform(_without_log, writes=False)
+
     async def perform(
         self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
     ) -> T:
@@ -245,6 +248,9 @@ class MemoryDatabase:
         del long
         return _complete(work(_Statements(self._connection)))
 
+    async def tidy(self) -> None:
+        return None
+
     async def hold(self, session_id: str) -> str:
         if session_id in self._held:
             return "another chat of this nanobot"
@@ -273,6 +279,11 @@ def _complete(work: Coroutine[object, None, T]) -> T:
         return made
     work.close()
     raise RuntimeError("a work of the store waits for something else than the store")
+
+
+async def _without_log(db: Transaction) -> None:
+    """Bring all changes into the file, and empty the log that they stood in."""
+    await db.fetch(tuple[int, int, int], "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 async def _nothing(_: Transaction) -> None:

@@ -136,21 +136,22 @@ class SessionStore:
         known = await self.database.read(lambda db: _current(db, key))
         return known[0] if known else await self.database.run(work)
 
-    async def start(self, key: str, title: str = "") -> SessionInfo:
-        """A fresh session, which becomes the key's current one. The old one is kept."""
-        return await self.database.run(lambda db: self._start(db, key, title))
+    async def start(self, key: str, title: str = "", *, once: bool = False) -> SessionInfo:
+        """A fresh session, which becomes the key's current one. The old one is kept. `once`: for a single question."""
+        return await self.database.run(lambda db: self._start(db, key, title, once=once))
 
     async def resume(self, key: str, session_id: str) -> SessionInfo:
         """Make an existing session the key's current one. `session_id` may be an unambiguous prefix."""
         return await self.database.run(lambda db: _resume(db, key, session_id))
 
-    async def open(self, key: str, resume: str = "", *, go_on: bool = False) -> SessionInfo:
-        """The session that somebody begins with: an earlier one, else the last one, else a fresh one.
+    async def open(self, key: str, resume: str = "", *, go_on: bool = False, once: bool = False) -> SessionInfo:
+        """The session that somebody begins with: an earlier one, else the last one, else a fresh one, for a single
+        question where it is `once`.
 
         Raises `UsageError` where there is no such session.
         """
         if not resume:
-            return await (self.current(key) if go_on else self.start(key))
+            return await (self.resume(key, (await self.current(key)).id) if go_on else self.start(key, once=once))
         try:
             return await self.resume(key, resume)
         except StoreError as error:
@@ -328,13 +329,14 @@ class SessionStore:
                 about = {"model": message.model, "person": message.person, "cause": message.cause}
                 await db.change(_SPEND, session=session_id, quarter=_quarter(at), **about, **asdict(message.usage))
 
-    async def _start(self, db: Transaction, key: str, title: str) -> SessionInfo:
+    async def _start(self, db: Transaction, key: str, title: str, *, once: bool = False) -> SessionInfo:
         at = self._clock()
         made = SessionInfo(secrets.token_hex(5), _kept_under(key), title, 0, at, at)
         insert = (
-            "INSERT INTO session (id, key, title, created_at, updated_at) VALUES (:session, :key, :title, :at, :at)"
+            "INSERT INTO session (id, key, title, created_at, updated_at, once) "
+            "VALUES (:session, :key, :title, :at, :at, :once)"
         )
-        await db.change(insert, session=made.id, key=made.key, title=title, at=stamp(at))
+        await db.change(insert, session=made.id, key=made.key, title=title, at=stamp(at), once=int(once))
         await _point(db, key, made.id)
         return made
 
@@ -434,6 +436,8 @@ async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
         some = ", ".join(one.id for one in exact[:5])
         raise StoreError(f"{wanted!r} fits {len(exact)} sessions: {some}. Give more of the id.")
     await _point(db, key, exact[0].id)
+    if exact[0].messages:  # it is more than the single question that it was made for
+        await db.change("UPDATE session SET once = 0 WHERE id = :session AND once = 1", session=exact[0].id)
     return exact[0]
 
 

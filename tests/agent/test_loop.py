@@ -254,7 +254,7 @@ async def test_new_keeps_the_old_session_and_resume_goes_back_to_it() -> None:
         await box.ask("hello")
         assert typed(provider, 1) == "hello"
         listed = (await box.ask("/sessions")).text
-        assert f"`{old}` remember the cat (2 messages" in listed
+        assert f"- `{old}` remember the cat · today " in listed
         assert f"`{old}` remember the cat" in (await box.ask(f"/resume {old[:8]}")).text
         await box.ask("what was it?")
     assert typed(provider, 2) == "remember the cat\nwhat was it?"

@@ -40,7 +40,7 @@ async def test_a_bare_message_needs_no_command_word(tmp_path: Path) -> None:
 async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -> None:
     async with LlmServer(after="asked") as server:
         nanobot = program(tmp_path, server)
-        meant = {"help": "usage: nanobot", "sessions": "No sessions yet.", "models": "Model: **fake**"}
+        meant = {"help": "usage: nanobot", "sessions": "There are no sessions yet.", "models": "Model: **fake**"}
         meant |= {"memory": "Nothing is noted of you.", "remind": "Nothing is scheduled."}
         for word, answer in meant.items():
             ran = await nanobot.run(word)

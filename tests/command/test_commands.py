@@ -12,40 +12,62 @@ from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.session_search import FoundSession, FoundSessions
-from nanobot.messages import Citation, Usage
+from nanobot.messages import Citation, Text, Usage, UserMessage
 from nanobot.money.budget import Budget
 from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
 from nanobot.providers.base import ProviderInfo
+from nanobot.security.trust import wrap
+from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve permissions model sessions resume compact branch rewind retry btw".split()
+NAMES = "help status new stop approve permissions model sessions resume name export delete".split()
+NAMES += "compact branch rewind retry btw".split()
 NAMES += "sources undo trust memory forget tasks tools mcp".split()
 NAMES += "schedule watch skills learn usage people invite whoami privacy quit".split()
 
 
 class Kept(SessionStore):
-    """Two sessions of which one is in the list, and what the models cost today and before."""
+    """A session of the owner in the terminal, one of user 1 on Telegram and one of a group; and what the models cost
+    today and before."""
 
     def __init__(self, asked: list[str]) -> None:
-        super().__init__(MemoryDatabase())
+        database = MemoryDatabase()
+        super().__init__(database)
         now = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
         self.known = (SessionInfo("aa11", "terminal:me", "cats", 4, now, now),)
         self.asked = asked
+        speakers: dict[str, tuple[str, str, Role]] = {
+            "aa11": ("terminal:me", "cats", "owner"),
+            "bb22": ("telegram:1", "dogs", "user"),
+            "cc33": ("telegram:-7", "friends", "guest"),
+        }
+        for name, (key, title, role) in speakers.items():
+            row = (name, key, title, now.isoformat(), now.isoformat(), 4)
+            database._connection.execute(
+                "INSERT INTO session (id, key, title, created_at, updated_at, messages) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+            group = (Text(wrap("Bob", "name")),) if role == "guest" else ()
+            line = encode(UserMessage((*group, Text(f"about {title}")), speaker=role))
+            database._connection.execute(
+                "INSERT INTO record (session_id, seq, kind, role, size, turn, at, message, kept) "
+                "VALUES (?, 1, 'message', 'user', 9, '', ?, ?, 0)",
+                (name, now.isoformat(), line),
+            )
 
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         return self.known
 
-    async def start(self, key: str, title: str = "") -> SessionInfo:
+    async def start(self, key: str, title: str = "", *, once: bool = False) -> SessionInfo:
         return self.known[0]
 
     async def resume(self, key: str, session_id: str) -> SessionInfo:
         self.asked.append(f"resume {session_id}")
-        if session_id not in {"aa11", "bb22"}:
+        if session_id not in {"aa11", "bb22", "cc33"}:
             raise StoreError(f"There is no session {session_id!r}.")
         return self.known[0]
 
@@ -133,7 +155,10 @@ class Control:
     async def check_idle(self, session_key: str) -> None:
         self.asked.append(f"idle {session_key}")
 
-    async def offer(self, message: InboundMessage, question: str, choices: tuple[str, ...]) -> int:
+    async def offer(
+        self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
+    ) -> int:
+        self.asked += [f"offer {'picker ' * picker}{one}" for one in choices]
         return 1
 
     async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
@@ -287,17 +312,45 @@ async def test_a_guest_may_ask_for_help_and_who_they_are_stop_their_turn_and_not
         assert "not available to you" in (await said(f"/{name}", role="guest"))[0]
 
 
-async def test_only_the_owner_may_resume_a_session_of_another_chat() -> None:
+async def test_everybody_sees_and_resumes_their_own_sessions_from_wherever_they_were() -> None:
+    owner, user = await said("/sessions"), await said("/sessions", role="user", channel="telegram")
+    assert ("`aa11`" in owner[0], "`bb22`" in owner[0], "`cc33`" in owner[0]) == (True, False, True)
+    assert ("`aa11`" in user[0], "`bb22`" in user[0], "`cc33`" in user[0]) == (False, True, False)
+    others: tuple[tuple[str, Role], ...] = (("bb22", "owner"), ("aa11", "user"), ("cc33", "user"))
+    for name, role in others:
+        for command in ("resume", "export", "delete", "name"):
+            control = Control()
+            channel = "telegram" if role == "user" else "terminal"
+            told = await said(f"/{command} {name}", role=role, channel=channel, control=control)
+            assert command == "name" or "There is no session" in told[0] or "Nothing of this" in told[0], told
+            assert not any(one.startswith(("cancel", "resume", "offer")) for one in control.asked)
     control = Control()
-    assert "This chat has no session 'bb22'" in (await said("/resume bb22", role="user", control=control))[0]
-    assert control.asked == []
-    await said("/resume aa", role="user", control=control)
-    await said("/resume bb22", control=control)
-    assert control.asked == ["cancel terminal:me", "resume aa11", "cancel terminal:me", "resume bb22"]
+    await said("/resume aa", channel="telegram", control=control)
+    assert control.asked == ["cancel telegram:me", "resume aa11"]
+
+
+async def test_U67_resume_without_a_name_is_a_picker_of_ones_own_sessions() -> None:
+    control = Control()
+    (back,) = await said("/resume", control=control)
+    offered = [one for one in control.asked if one.startswith("offer")]
+    assert offered == [
+        "offer picker friends · 2026-01-02 05:04 · “about friends” · Telegram group -7 · 4 messages · cc33",
+        "offer picker cats · 2026-01-02 05:04 · “about cats” · terminal · 4 messages · aa11",
+    ]
+    assert back.startswith("Back in session `cc33`")
+
+
+async def test_the_sessions_of_a_group_are_for_the_owner_alone() -> None:
+    for command in ("/sessions", "/sessions cats"):
+        assert await said(command, role="user", channel="telegram", direct=False) == [
+            "The sessions of a group are for the owner, because all of its members are in them."
+        ]
+    (listed,) = await said("/sessions", channel="telegram", direct=False)
+    assert "`aa11`" not in listed, "others read along"
 
 
 async def test_errors_made_on_purpose_are_the_reply() -> None:
-    assert await said("/resume zz") == ["There is no session 'zz'."]
+    assert "There is no session 'zz' here." in (await said("/resume zz"))[0]
     assert await said("/model zz") == ["There is no model 'zz'."]
 
 
@@ -306,12 +359,11 @@ async def test_the_replies_name_what_is_there() -> None:
     assert model.startswith("Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one, ")
     assert "Its service offers `gpt-0`, `gpt-1`, " in model
     assert model.endswith("`gpt-19`, and 5 more.")
-    assert "`aa11` cats (4 messages, 2026-01-02 05:04)" in (await said("/sessions"))[0]
+    assert "- `aa11` cats · 2026-01-02 05:04 · “about cats” · terminal · 4 messages" in (await said("/sessions"))[0]
     found = (await said("/sessions cat"))[0]
-    assert "2026-01-02 00:00, owner: … the cat sleeps (and 2 more)" in found
-    assert found.count("`aa11` cats") == 2
-    assert "still being made" in found
-    assert "`aa11`" in (await said("/resume"))[0]
+    assert "2026-01-02 00:00, owner: “… the cat sleeps”" in found
+    assert found.count("- `aa11`") == 2
+    assert "in the index yet" in found
     assert await said("/new") == ["New session `aa11`. The last one is kept: `/resume aa11`."]
     (tools,) = await said("/tools")
     assert "- **Web** (on): searches the web, reads pages and documents (`web_search`); `web_fetch` is off" in tools
@@ -349,7 +401,7 @@ async def test_in_a_group_only_the_owner_changes_what_all_share(text: str) -> No
         assert await said(text, role=role, channel="telegram", direct=direct) != [refused]
 
 
-@pytest.mark.parametrize("text", ["/model", "/resume", "/privacy", "/hints", "/streaming", "/sessions", "/tools"])
+@pytest.mark.parametrize("text", ["/model", "/privacy", "/hints", "/streaming", "/tools"])
 async def test_in_a_group_a_user_may_look_at_what_all_share(text: str) -> None:
     assert "Only the owner" not in (await said(text, role="user", channel="telegram", direct=False))[0]
 
@@ -359,12 +411,11 @@ async def test_what_is_of_other_chats_is_for_the_owner_where_nobody_reads_along(
     for role, direct in others:
         assert await said("/status", role=role, channel="telegram", direct=direct) == ["status of telegram:me alone"]
         assert "1,200 tokens in" in (await said("/usage", role=role, channel="telegram", direct=direct))[0], "their own"
-        (refused,) = await said("/resume bb22", role=role, channel="telegram", direct=direct)
+        (refused,) = await said("/resume aa11", role=role, channel="telegram", direct=direct)
         assert "no session" in refused or "Only the owner" in refused
-    (back,) = await said("/resume bb22", channel="telegram")
+    (back,) = await said("/resume aa11", channel="telegram")
     assert back.startswith("Back in session")
     assert back.endswith("\n\n**You:** what owner may read of aa11")
-    assert "You:" not in (await said("/resume aa11", channel="telegram", direct=False))[0]
 
 
 async def test_G14_sources_shows_the_passage_of_each_mark_or_what_is_missing() -> None:

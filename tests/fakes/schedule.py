@@ -77,6 +77,9 @@ class MortalDatabase:
     async def hold(self, session_id: str) -> str:
         return await self._disk.hold(session_id)
 
+    async def tidy(self) -> None:
+        await self._disk.tidy()
+
     async def drop(self, session_id: str) -> None:
         await self._disk.drop(session_id)
 

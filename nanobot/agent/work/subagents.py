@@ -1,6 +1,5 @@
 """Helpers: a part of a turn's work, done by a turn with a context of its own."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.bus.events import Errand, Event, Notice, ToolProgress, ToolStarted, TurnFinished
 from nanobot.messages import AssistantMessage, ToolCall
 from nanobot.results import ToolResult, error_result
+from nanobot.session.removal import helper_name
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
 from nanobot.web.urls import extract_urls
@@ -187,7 +187,7 @@ class SubagentManager:
 
 def _errand(parent: Turn, call: ToolCall, task: str, tools: Iterable[str]) -> Errand:
     """What a helper is to do, with a name that the same call has in every process."""
-    name = hashlib.sha256(f"{parent.id} {call.id} {task}".encode()).hexdigest()[:12]
+    name = helper_name(parent.id, call, task)
     known = tuple(url for url in extract_urls(task).urls if url in parent.addresses)
     may = parent.authority, tuple(sorted(parent.granted))
     return Errand(name, task, tuple(sorted(tools)), known, parent.taint, parent.prompt.privacy, *may)

@@ -136,7 +136,7 @@ class GatewaySocket:
 
     async def _welcome(self, terminal: JoinedTerminal, hello: wire.HelloLine) -> None:
         loop, store = self._agent.loop, self._agent.sessions
-        session = await store.open(TERMINAL.key, hello.resume, go_on=hello.go_on)
+        session = await store.open(TERMINAL.key, hello.resume, go_on=hello.go_on, once=hello.asks)
         await store.resume(terminal.key, session.id)
         if hello.model:
             await loop.set_model(terminal.key, hello.model)

@@ -185,6 +185,9 @@ class TerminalChannel:
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
         now = asyncio.get_running_loop().time()
+        if self._give(self._questions.leave()):
+            self._surface.clear_input()
+            return
         left, cleared = self._questions.back(), self._surface.clear_input()
         if left or cleared:
             self._look_again()
@@ -200,6 +203,9 @@ class TerminalChannel:
     def escape(self, *, empty: bool) -> None:
         """Esc: stop what runs; twice on an empty line, go back in the conversation."""
         now = asyncio.get_running_loop().time()
+        if self._give(self._questions.leave()):
+            self._surface.clear_input()
+            return
         if self._busy or not empty:
             self._last_escape = -AGAIN
             self.stop_turn()
@@ -234,6 +240,17 @@ class TerminalChannel:
         """A key was pressed: the next one counts as an answer after a pause."""
         self._questions.touched()
         self._look_again()
+
+    @property
+    def picking(self) -> bool:
+        """Whether a picker is shown: the arrow keys and Enter are its own, and what is typed narrows it down."""
+        return self._questions.picking
+
+    def typed(self, text: str) -> None:
+        """The line being typed has changed."""
+        if self._questions.picking:
+            self._questions.narrow(text)
+            self._look_again()
 
     @property
     def chooses(self) -> bool:
@@ -271,6 +288,9 @@ class TerminalChannel:
     def answer_words(self, text: str) -> bool:
         """A line was entered where there are no keys; True where it answers the question that is shown."""
         asked, given = self._questions.current, self._questions.worded(text)
+        if given is None and self._questions.picking and text.strip():
+            self.typed(text)
+            return True
         if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
             self._begin_edit(asked)
             return True
@@ -295,7 +315,7 @@ class TerminalChannel:
                 return
         if shown:
             lines = self._questions.lines()
-            if not self._surface.fits(lines):
+            if not self._surface.fits(lines) and not self._questions.picking:
                 self._print(Piece("asked", line.text) for line in lines[:-1])
             self._surface.ring()
         self._look_again()
@@ -312,7 +332,7 @@ class TerminalChannel:
         while True:
             given, loop = await self._given.get(), self._agent.loop
             try:
-                if given.number:
+                if given.number or given.left:
                     await loop.choose(TERMINAL.key, given.id, given.number, _PERSON)
                 else:
                     await loop.approve(TERMINAL.key, given.id, given.choice, given.text)

@@ -23,6 +23,8 @@ from nanobot.utils.text import printable
 #: A paste above either size is shown as a mark.
 LONG_CHARACTERS = 1_000
 LONG_LINES = 15
+#: Rows that PageUp and PageDown go in a picker.
+_PAGE = 8
 #: Lines of the history file above which the older half is dropped at start.
 LONGEST_HISTORY = 20_000
 #: Shift-Enter as terminals send it. The library reads one as letters and the other as Enter, so both become a key that
@@ -45,7 +47,10 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state and buffer.complete_state.current_completion:
+        if channel.picking:
+            if channel.pick():
+                buffer.reset()
+        elif buffer.complete_state and buffer.complete_state.current_completion:
             buffer.complete_state = None
         elif buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
@@ -81,12 +86,16 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
         channel.answer_key(event.data)
 
     def chooses() -> bool:
-        return channel.chooses and not get_app().current_buffer.text
+        return channel.picking or (channel.chooses and not get_app().current_buffer.text)
 
-    keys.add("up", filter=Condition(chooses) & ~is_searching)(lambda _event: channel.move(-1))
-    keys.add("down", filter=Condition(chooses) & ~is_searching)(lambda _event: channel.move(1))
+    for key, step in (("up", -1), ("down", 1), ("pageup", -_PAGE), ("pagedown", _PAGE)):
+        keys.add(key, filter=Condition(chooses) & ~is_searching)(partial(_move, channel, step))
     for key in KEYS:
         keys.add(key, filter=Condition(partial(counts, key)) & ~is_searching)(answer)
+
+
+def _move(channel: TerminalChannel, step: int, _: KeyPressEvent) -> None:
+    channel.move(step)
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

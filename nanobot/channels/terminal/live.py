@@ -69,6 +69,8 @@ def _wrapped(asked: Sequence[QuestionLine], columns: int) -> list[QuestionLine]:
 
 def _parts(line: QuestionLine, width: int) -> list[str]:
     """A line as it fits: words stay whole where they can, what is shown of a text or a change stays as it is."""
+    if line.row:
+        return [clip(line.text, width)]
     if line.style in _EXACT:
         return chop_cells(line.text, width) or [""]
     parts = [""]

@@ -15,6 +15,8 @@ from nanobot.utils.text import squeeze, strip_unsafe
 
 #: Lines of a text in question that are shown, and characters of each.
 _LINES, _WIDTH = 1_000, 4_000
+#: Rows of a picker that are shown at a time.
+_ROWS = 8
 #: Seconds without a key after which one counts as an answer.
 PAUSE = 0.5
 Style = Literal["title", "fact", "chosen", "added", "removed", "shown", "keys"]
@@ -30,20 +32,22 @@ _TOLD: Mapping[str, str] = {"once": "y once", "always": "a always", "no": "n no"
 
 
 class QuestionLine(Struct, frozen=True):
-    """One line of a question, and what it is."""
+    """One line of a question, and what it is. One that is a `row` of a list is cut at the edge of the screen."""
 
     text: str
     style: Style = "fact"
+    row: bool = False
 
 
 class PersonAnswer(Struct, frozen=True):
     """An answer to the question `id`: a `choice`, with why not or what is to be done instead as its `text`; or the
-    `number` of an answer to the model."""
+    `number` of an answer to the model; or that a picker is `left`."""
 
     id: str
     choice: str = ""
     text: str = ""
     number: int = 0
+    left: bool = False
 
 
 class TerminalQuestions:
@@ -55,6 +59,7 @@ class TerminalQuestions:
         self._shown_since = self._quiet_since = 0.0
         self.mode: Literal["keys", "reason", "edit"] = "keys"
         self._chosen = 0  # the answer that the arrow keys have come to, from 1 on
+        self._filter = ""  # what was typed to narrow down a picker
 
     @property
     def current(self) -> ApprovalAsked | QuestionAsked | None:
@@ -72,6 +77,11 @@ class TerminalQuestions:
         return bool(self._open) and self._clock() - self._shown_since >= PAUSE
 
     @property
+    def picking(self) -> bool:
+        """Whether one of many things is being chosen: a picker was asked for, so its keys count at once."""
+        return isinstance(self.current, QuestionAsked) and self.current.picker
+
+    @property
     def chooses(self) -> bool:
         """Whether the arrow keys count: as every key, and at once when they have begun to."""
         chosen = self._seen and self._chosen > 0
@@ -79,6 +89,8 @@ class TerminalQuestions:
 
     def ask(self, event: ApprovalAsked | QuestionAsked) -> bool:
         """Take a question in; True where it is shown at once."""
+        if any(one.id == event.id for one in self._open):  # another page of it, which a terminal has none of
+            return False
         self._open.append(event)
         return len(self._open) == 1 and self._begin()
 
@@ -104,20 +116,42 @@ class TerminalQuestions:
         """Whether a key is an answer to the question that is shown, where it counts."""
         question = self.current
         if isinstance(question, QuestionAsked):
-            return key.isdecimal() and 1 <= int(key) <= len(question.choices)
+            return not question.picker and key.isdecimal() and 1 <= int(key) <= len(question.choices)
         return question is not None and _CHOICES.get(key, "") in question.choices
 
     def move(self, step: int) -> None:
         """Go up or down among the answers of the question that is shown, if it has any."""
         question = self.current
+        if isinstance(question, QuestionAsked) and question.picker:
+            fitting = [number for number, _ in self._fitting(question)]
+            at = fitting.index(self._chosen) + step if self._chosen in fitting else 0
+            if fitting:  # by one it goes round, by more to the end
+                self._chosen = fitting[at % len(fitting) if abs(step) == 1 else min(max(at, 0), len(fitting) - 1)]
+            return
         if not isinstance(question, QuestionAsked) or not self.chooses:
             return
         count = len(question.choices)
         self._chosen = (self._chosen + step - 1) % count + 1 if self._chosen else 1 if step > 0 else count
 
     def pick(self) -> PersonAnswer | None:
-        """The answer that the arrow keys have come to; None where they were not used."""
+        """The answer that the arrow keys have come to; None where they were not used, or where nothing fits."""
+        question = self.current
+        if isinstance(question, QuestionAsked) and question.picker:
+            return PersonAnswer(question.id, number=self._chosen) if self._chosen else None
         return self.press(str(self._chosen)) if self._chosen else None
+
+    def narrow(self, text: str) -> None:
+        """Show of a picker what holds all of these words; its first one is come to."""
+        question = self.current
+        if isinstance(question, QuestionAsked) and question.picker and text != self._filter:
+            self._filter = text
+            fitting = self._fitting(question)
+            if all(number != self._chosen for number, _ in fitting):
+                self._chosen = fitting[0][0] if fitting else 0
+
+    def leave(self) -> PersonAnswer | None:
+        """Leave a picker without an answer; None where none is shown."""
+        return PersonAnswer(self.current.id, left=True) if self.current is not None and self.picking else None
 
     def press(self, key: str) -> PersonAnswer | None:
         """What a key answers; None where a reason or a text is to follow, or where the key means nothing here."""
@@ -142,6 +176,11 @@ class TerminalQuestions:
     def numbered(self, line: str) -> PersonAnswer | None:
         """What a whole line answers that is the number of an answer to the model."""
         asked, number = isinstance(self.current, QuestionAsked), line.strip()
+        question = self.current
+        if isinstance(question, QuestionAsked) and question.picker:
+            if not (number.isascii() and number.isdecimal() and int(number) <= len(question.choices)):
+                return None
+            return PersonAnswer(question.id, number=int(number)) if int(number) else self.leave()
         return self.press(number) if asked and self._seen and number.isascii() else None
 
     def worded(self, line: str) -> PersonAnswer | None:
@@ -166,7 +205,7 @@ class TerminalQuestions:
         return tuple(self._lines(self.current)) if self.current is not None else ()
 
     def _begin(self) -> bool:
-        self.mode, self._chosen = "keys", 0
+        self.mode, self._chosen, self._filter = "keys", int(self.picking), ""
         self._shown_since = self._clock()
         self.touched()
         return True
@@ -175,6 +214,10 @@ class TerminalQuestions:
         if isinstance(question, QuestionAsked):
             said = [line for text in question.question.splitlines() if (line := _one_line(text))]
             yield from (QuestionLine(line, "title") for line in said)
+            if question.picker:
+                yield from self._rows(question)
+                yield QuestionLine(self._keys(question), "keys")
+                return
             for number, choice in enumerate(question.choices, 1):
                 style: Style = "chosen" if number == self._chosen else "fact"
                 mark = "❯ " if number == self._chosen else "  " if self._chosen else ""
@@ -182,6 +225,23 @@ class TerminalQuestions:
         else:
             yield from self._facts(question)
         yield QuestionLine(self._keys(question), "keys")
+
+    def _fitting(self, question: QuestionAsked) -> list[tuple[int, str]]:
+        """The choices of a picker that hold all that was typed, each with its number from 1 on."""
+        words = self._filter.casefold().split()
+        rows = [(number, _one_line(choice)) for number, choice in enumerate(question.choices, 1)]
+        return [row for row in rows if all(word in f"{row[0]} {row[1]}".casefold() for word in words)]
+
+    def _rows(self, question: QuestionAsked) -> Iterator[QuestionLine]:
+        """The rows of a picker around the one that is come to."""
+        fitting = self._fitting(question)
+        at = next((place for place, (number, _) in enumerate(fitting) if number == self._chosen), 0)
+        first = min(max(at - _ROWS // 2, 0), max(len(fitting) - _ROWS, 0))
+        for number, text in fitting[first : first + _ROWS]:
+            here = number == self._chosen
+            yield QuestionLine(f"{'❯' if here else ' '} {number} {text}", "chosen" if here else "fact", row=True)
+        if not fitting:
+            yield QuestionLine(f"Nothing here holds: {_one_line(self._filter)}")
 
     def _facts(self, question: ApprovalAsked) -> Iterator[QuestionLine]:
         yield QuestionLine(_one_line(question.title), "title")
@@ -206,6 +266,9 @@ class TerminalQuestions:
         if self.mode == "edit":
             return "Change it below; Enter takes it, to be judged anew. Ctrl-C goes back."
         more = f" · {len(self._open) - 1} more wait" if len(self._open) > 1 else ""
+        if isinstance(question, QuestionAsked) and question.picker:
+            count = f"{len(self._fitting(question))} of {len(question.choices)}"
+            return f"{count} · ↑↓ and Enter choose · type to find · Esc leaves{more}"
         if isinstance(question, QuestionAsked):
             told = f"1 to {len(question.choices)} or ↑↓ and Enter answers, or write something else"
         else:

@@ -100,6 +100,7 @@ class Screen:
         if self._exit is not None:
             return self._exit
         self.app.key_bindings = bindings(channel, self._pastes)
+        self.buffer.on_text_changed += lambda buffer: channel.typed(buffer.text)
         self.app.key_processor.after_key_press += lambda _keys: channel.touched()
         self._output.write_raw(KEEP_TITLE)
         try:

@@ -21,7 +21,7 @@ async def test_sessions_are_found_by_words_with_the_best_quotation_its_date_and_
         talk = await room.bot.sessions.current("terminal:local")
         await room.bot.sessions.rename(talk.id, "Papers and drawers")
         found = await command(room, "/sessions heron island")
-        assert "owner: …" in found
+        assert "owner: “…" in found
         assert "The heron nests on the third island." in found
         assert "(and 1 more)" in found
         assert talk.id not in found

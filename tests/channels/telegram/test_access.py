@@ -235,6 +235,9 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "model": ("owner", "user"),
     "sessions": ("owner", "user"),
     "resume": ("owner", "user"),
+    "name": ("owner", "user"),  # their own
+    "export": ("owner", "user"),
+    "delete": ("owner", "user"),
     "sources": ("owner", "user"),
     "tools": ("owner", "user"),
     "usage": ("owner", "user"),

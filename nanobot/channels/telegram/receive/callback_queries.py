@@ -99,9 +99,17 @@ class CallbackQueries:
         await self._answer(query, said)
 
     async def _choose(self, query: CallbackQuery, message: Message, address: Address, by: Sender) -> None:
-        """Answer a question of the model; only the person who was asked may. One that is over loses its buttons."""
+        """Answer a question, or turn the page of a picker; only the person who was asked may.
+
+        One that is over loses its buttons.
+        """
         key, _, number = (query.data or "").removeprefix(CHOOSE).partition(" ")
+        page = number.removeprefix("p")
         try:
+            if page != number and page.isdecimal():
+                await self._agent.loop.turn_page(address.key, key, int(page), by)
+                await self._answer(query)
+                return
             said = await self._agent.loop.choose(address.key, key, int(number) if number.isdecimal() else 0, by)
         except QuestionOver as error:
             await self._answer(query, str(error))

@@ -67,9 +67,7 @@ class TelegramProgress:
                 self._replies[event.message] = event
                 return
             case ApprovalAsked() | QuestionAsked():
-                question = OpenQuestion(event, message.address)
-                self._questions.setdefault(message.turn, []).append(question)
-                self._begun.put_nowait(partial(question.show, self._sending, self._owner))
+                self._ask(message, event)
             case ApprovalClosed() | QuestionClosed():
                 said = "Answered in words." if isinstance(event, QuestionClosed) and event.how == "words" else ""
                 why = event.reason if isinstance(event, ApprovalClosed) else ""
@@ -86,6 +84,17 @@ class TelegramProgress:
                 pass
         if message.turn in self._turns:
             self._turns[message.turn].apply(event)
+
+    def _ask(self, message: OutboundMessage, event: ApprovalAsked | QuestionAsked) -> None:
+        """Show a question, or another page of one that is shown already."""
+        open_ones = self._questions.setdefault(message.turn, [])
+        known = next((one for one in open_ones if one.asked.id == event.id), None)
+        if known is not None and isinstance(event, QuestionAsked):
+            known.turn_to(event)
+            return
+        question = OpenQuestion(event, message.address)
+        open_ones.append(question)
+        self._begun.put_nowait(partial(question.show, self._sending, self._owner))
 
     async def run(self) -> None:
         """Show turns until cancelled."""

@@ -20,6 +20,8 @@ _DETAIL, _SHOWN = 2_200, 1_300
 _LINES = 25
 #: Characters of a question of the model, and of a button.
 _LONGEST, _BUTTON = 3_000, 40
+#: Answers of a picker that one message shows.
+_PAGE = 8
 #: Seconds between tries to show or to edit the question, and how often an edit is tried.
 _PAUSE, _TRIES = 3.0, 3
 _LABELS = {"once": "Once", "always": "Always", "no": "No"}
@@ -54,15 +56,24 @@ def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -
 
 
 def choice_message(asked: QuestionAsked, outcome: str = "") -> ScreenMessage:
-    """A question of the model with its answers, or with its outcome instead of the buttons."""
+    """A question with its answers, or with its outcome instead of the buttons; a picker shows a page of them."""
     question = shorten(clean(asked.question).strip(), _LONGEST)
-    answers = [f"{number}. {clean(choice)}" for number, choice in enumerate(asked.choices, 1)]
+    if outcome and asked.picker:
+        return ScreenMessage(f"{question}\n\n{outcome}")
+    pages = max(1, -(-len(asked.choices) // _PAGE)) if asked.picker else 1
+    page = min(max(asked.page, 0), pages - 1)
+    shown = [*enumerate(asked.choices, 1)]
+    shown = shown[page * _PAGE : (page + 1) * _PAGE] if asked.picker else shown
+    answers = "\n".join(f"{number}. {clean(choice)}" for number, choice in shown)
     below = outcome or "Tap an answer, or write one."
-    buttons = tuple(
-        (shorten(clean(choice), _BUTTON), f"{CHOOSE}{asked.id} {number}")
-        for number, choice in enumerate(asked.choices, 1)
-    )
-    return ScreenMessage("\n\n".join([question, "\n".join(answers), below]), buttons=() if outcome else buttons)
+    labels = [(f"{number}. " if asked.picker else "", number, choice) for number, choice in shown]
+    buttons = [(shorten(f"{head}{clean(choice)}", _BUTTON), f"{CHOOSE}{asked.id} {n}") for head, n, choice in labels]
+    if asked.picker:
+        below = f"Page {page + 1} of {pages}. Tap one." if pages > 1 else "Tap one."
+        turns = (("◀", page - 1), ("▶", page + 1))
+        buttons += [(sign, f"{CHOOSE}{asked.id} p{to}") for sign, to in turns if 0 <= to < pages]
+        buttons.append(("Leave", f"{CHOOSE}{asked.id} 0"))
+    return ScreenMessage(f"{question}\n\n{answers}\n\n{below}", buttons=() if outcome else tuple(buttons))
 
 
 def is_cut(asked: ApprovalAsked | QuestionAsked) -> bool:
@@ -103,6 +114,7 @@ class OpenQuestion:
         self.origin = origin
         self.outcome = ""
         self.over = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def close(self, choice: str = "", reason: str = "", ended: str = NO_ANSWER) -> None:
         """It was answered, or without a choice it is over. Only the first call counts."""
@@ -112,6 +124,12 @@ class OpenQuestion:
             why = f": {shorten(clean(reason), 200)}" if reason else f". {_REASON}" if refused else ""
             self.outcome = f"{said}{why}" if choice else ended
             self.over.set()
+            self._changed.set()
+
+    def turn_to(self, asked: QuestionAsked) -> None:
+        """Show another page of it."""
+        self.asked = asked
+        self._changed.set()
 
     async def show(self, sending: Sending, owner: Callable[[], Awaitable[str]]) -> None:
         """Show it until it is over, and then its outcome in its place."""
@@ -136,8 +154,16 @@ class OpenQuestion:
                 message_id = await _put(sending, address, self._screen(group), 0)
             if not message_id:
                 await sending.queues.clock.wait(self.over, _PAUSE)
-        await self.over.wait()
+        await self._turn_pages(sending, address, group, message_id)
         await _close(sending, address, self._screen(group), message_id)
+
+    async def _turn_pages(self, sending: Sending, address: Address, group: str, message_id: int) -> None:
+        """Show other pages of it until it is over."""
+        while not self.over.is_set():
+            await self._changed.wait()
+            self._changed.clear()
+            if not self.over.is_set():
+                await _put(sending, address, self._screen(group), message_id)
 
     @property
     def _whole(self) -> str:

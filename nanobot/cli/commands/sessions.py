@@ -1,0 +1,160 @@
+"""`nanobot sessions`: the conversations of this home, listed, found, shown, named, exported, deleted.
+
+Asks no model, and no gateway need run.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from nanobot.archive.kept import KeptSessions, form_of, write_private
+from nanobot.bus.events import TERMINAL
+from nanobot.channels.terminal.look import look_of
+from nanobot.channels.terminal.render import render_markdown
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.options import FAILED
+from nanobot.errors import UsageError
+from nanobot.library.forgotten import ForgottenFacts
+from nanobot.library.index import LibraryIndex
+from nanobot.library.session_search import Seeker, SessionSearch
+from nanobot.library.talk import Conversations
+from nanobot.session.ledger import Ledger
+from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, local, one_line
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.host import zone_of
+from nanobot.utils.text import printable, shorten
+
+#: The person at the terminal has this home, and sees what is theirs in it.
+_OWNER = SessionHolder("")
+#: Sessions that a list names where nobody wants all, and characters of a name.
+_LISTED, _NAME = 30, 60
+
+
+class _Home:
+    """What the actions of the command need of a home."""
+
+    def __init__(self, setup: Setup, ledger: Ledger) -> None:
+        self.store = ledger.sessions
+        self.ledger = ledger
+        self.zone = zone_of(setup.loaded.config.agents.defaults.timezone, setup.env)
+        self._file = setup.paths.home / "index.db"
+        self._index: LibraryIndex | None = None
+        self.kept = KeptSessions(self.store, self.index, setup.paths, self.zone)
+
+    def index(self) -> LibraryIndex:
+        if self._index is None:
+            self._index = LibraryIndex(self._file)
+        return self._index
+
+    async def entry(self, wanted: str) -> SessionEntry:
+        """The session that is named. Raises `UsageError`."""
+        return await entry_of(self.store, _OWNER, wanted)
+
+    def line(self, entry: SessionEntry) -> str:
+        return f"- `{entry.info.id}` {entry.line(self.zone)}"
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+
+
+def run_sessions(args: argparse.Namespace) -> int:
+    """Run one of list, search, show, name, export and delete; the exit code."""
+    setup = set_up(args, os.environ)
+    if setup.loaded.config.gateway.ledger:
+        raise UsageError("Many gateways share a database here (gateway.ledger): write /sessions to the bot instead.")
+    actions: dict[str, Callable[[_Home, argparse.Namespace], Awaitable[int | str]]] = {
+        "list": _list,
+        "search": _search,
+        "show": _show,
+        "name": _rename,
+        "export": _export,
+        "delete": _delete,
+    }
+    done = asyncio.run(_within(setup, actions[args.sessions_action], args))
+    if isinstance(done, int):
+        return done
+    sys.stdout.write(render_markdown(done, look_of(sys.stdout, setup.env)))
+    return 0
+
+
+async def _within(
+    setup: Setup, action: Callable[[_Home, argparse.Namespace], Awaitable[int | str]], args: argparse.Namespace
+) -> int | str:
+    ledger = Ledger(SqliteDatabase(setup.paths.database))
+    home = _Home(setup, ledger)
+    try:
+        return await action(home, args)
+    finally:
+        home.close()
+        await ledger.aclose()
+
+
+async def _list(home: _Home, args: argparse.Namespace) -> str:
+    found = await entries_of(home.store, _OWNER, everything=args.all)
+    if not found:
+        return "There are no sessions yet. `nanobot` begins one."
+    shown = found if args.all else found[:_LISTED]
+    more = f"{len(found) - len(shown)} older ones are not shown. " * (len(found) > len(shown))
+    closing = f"{more}`nanobot agent -r ID` goes on with one; `--all` shows single questions and own work too."
+    return "\n".join(["**Sessions**, newest first", "", *map(home.line, shown), "", closing])
+
+
+async def _search(home: _Home, args: argparse.Namespace) -> str:
+    words = " ".join(args.words)
+    talk = Conversations(home.store, home.index(), ForgottenFacts(home.ledger))
+    seeker = Seeker("owner", "terminal:local", TERMINAL.key)
+    found = await SessionSearch(home.store, home.index(), talk).find(words, seeker)
+    seen = {one.info.id: one for one in await entries_of(home.store, _OWNER, everything=True)}
+    lines: list[str] = []
+    for one in found.sessions:
+        if one.info.id in seen:
+            lines.append(home.line(seen[one.info.id]))
+            at = [local(one.said_at, home.zone)] if one.said_at is not None else []
+            lines += [f"  {when}, {one.speaker}: “{one_line(one.quote)}”" for when in at]
+    rest = [] if found.complete else ["", "Not everything is in the index yet; ask again in a minute."]
+    head = f"**Sessions** with: {shorten(words, _NAME)}" if lines else f"No session has these words: {words}"
+    return "\n".join([head, "", *lines, *rest])
+
+
+async def _show(home: _Home, args: argparse.Namespace) -> str:
+    exported = await home.kept.exported(await home.entry(args.id), "md")
+    return exported.text
+
+
+async def _rename(home: _Home, args: argparse.Namespace) -> str:
+    entry, title = await home.entry(args.id), shorten(one_line(" ".join(args.words)), _NAME)
+    await home.store.rename(entry.info.id, title)
+    return f"Session `{entry.info.id}` is called “{title}” now."
+
+
+async def _export(home: _Home, args: argparse.Namespace) -> int | str:
+    entry = await home.entry(args.id)
+    suffix = Path(args.output).suffix if args.output else ""
+    exported = await home.kept.exported(entry, form_of(args.format or suffix or "md"))
+    if not args.output:
+        sys.stdout.write(exported.text)
+        return 0
+    path = Path(args.output)
+    if not args.force and await asyncio.to_thread(path.exists):
+        raise UsageError(f"{path} is there already. Name another file, or give --force to replace it.")
+    await asyncio.to_thread(write_private, path, exported.text)
+    return f"Written to `{path}`."
+
+
+async def _delete(home: _Home, args: argparse.Namespace) -> int | str:
+    entry = await home.entry(args.id)
+    if not args.yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("Nobody can be asked here. Give --yes to delete the session for good.")
+        told = f"{entry.line(home.zone)}\nIt cannot be brought back. Delete it for good? y, or Enter keeps it: "
+        sys.stdout.write(printable(told))
+        sys.stdout.flush()
+        answer = await asyncio.to_thread(sys.stdin.readline)
+        if answer.strip().casefold() not in {"y", "yes"}:
+            sys.stdout.write("It is kept.\n")
+            return FAILED
+    return await home.kept.delete(entry)

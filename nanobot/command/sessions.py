@@ -1,0 +1,168 @@
+"""Commands for the conversations that are kept: `/sessions`, `/resume`, `/name`, `/export` and `/delete`.
+
+Everybody sees their own. Those of a group are the owner's, who sees that group's alone there: others read along.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from nanobot.bus.events import InboundMessage
+from nanobot.command.router import CommandContext
+from nanobot.errors import UsageError
+from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, local, one_line
+from nanobot.utils.text import shorten
+
+#: Sessions that a list names, that a picker offers, and characters of a name.
+_LISTED, _OFFERED, _NAME = 15, 200, 60
+_OURS = "The sessions of a group are for the owner, because all of its members are in them."
+_NONE = "There are no sessions yet. What is said here becomes the first one."
+
+
+class SessionArchive(Protocol):
+    """What is done with a session as a whole. Raises `NanobotError`."""
+
+    async def export(self, message: InboundMessage, entry: SessionEntry, form: str) -> str:
+        """Put a session into a file for who sent this message, in a form that they name, and say where that is."""
+
+    async def delete(self, entry: SessionEntry) -> str:
+        """Delete a session with all its traces, and say what has gone."""
+
+
+Archive = Callable[[], SessionArchive] | None
+_Handler = Callable[[CommandContext, Archive], Awaitable[None]]
+
+
+async def _sessions(ctx: CommandContext, _: Archive) -> None:
+    words = ctx.args.strip()
+    everything = words.casefold() == "all"
+    found = await entries_of(ctx.control.store, _holder(ctx), everything=everything)
+    if words and not everything:
+        await ctx.reply(await _search(ctx, words, found))
+        return
+    if not found:
+        await ctx.reply(_NONE)
+        return
+    lines = [_line(ctx, one) for one in found[:_LISTED]]
+    more = f"{len(found) - _LISTED} older ones are found by their words. " * (len(found) > _LISTED)
+    closing = f"{more}`/resume` goes back to one, `/sessions <words>` finds one by what was said, `/sessions all` shows"
+    await ctx.reply("\n".join(["**Sessions**, newest first", "", *lines, "", f"{closing} single questions too."]))
+
+
+async def _search(ctx: CommandContext, words: str, known: tuple[SessionEntry, ...]) -> str:
+    everything = await entries_of(ctx.control.store, _holder(ctx), everything=True)
+    seen = {one.info.id: one for one in (*everything, *known)}
+    found = await ctx.control.find_sessions(ctx.message, words)
+    lines: list[str] = []
+    for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:
+        lines.append(_line(ctx, seen[one.info.id]))
+        if one.said_at is not None:
+            at = local(one.said_at, ctx.control.midnight().tzinfo)
+            more = f" (and {one.passages - 1} more)" if one.passages > 1 else ""
+            lines.append(f"  {at}, {one.speaker}: “{one_line(one.quote)}”{more}")
+    rest = [] if found.complete else ["", "Not everything that was said is in the index yet; ask again in a minute."]
+    if not lines:
+        return "\n".join(["No session has these words.", *rest])
+    return "\n".join([f"**Sessions** with: {shorten(words, _NAME)}", "", *lines, *rest])
+
+
+async def _resume(ctx: CommandContext, _: Archive) -> None:
+    ctx.change_what_all_share()
+    entry = await _chosen(ctx, ctx.args.strip(), "Go back to which session?")
+    if entry is None:
+        await ctx.reply("You stay where you are.")
+        return
+    await ctx.control.cancel(ctx.key)
+    info = await ctx.control.store.resume(ctx.key, entry.info.id)
+    back = f"Back in session {_line(ctx, entry)[2:]}."
+    # A group does not read again what was said: some of it may have been said elsewhere.
+    said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
+    await ctx.reply(f"{back}\n\n{said}" if said else back)
+
+
+async def _name(ctx: CommandContext, _: Archive) -> None:
+    ctx.change_what_all_share()
+    first, rest = [*ctx.args.strip().split(maxsplit=1), "", ""][:2]
+    known = {one.info.id for one in await entries_of(ctx.control.store, _holder(ctx), everything=True)}
+    named = first in known and bool(rest.strip())
+    session = first if named else (await ctx.control.store.current(ctx.key)).id
+    title = shorten(one_line(rest if named else ctx.args), _NAME)
+    if not title:
+        raise UsageError("Write the name behind it: `/name tides in Brest`, or `/name <id> tides in Brest`.")
+    await ctx.control.store.rename(session, title)
+    await ctx.reply(f"Session `{session}` is called “{title}” now.")
+
+
+async def _export(ctx: CommandContext, archive: Archive) -> None:
+    ctx.change_what_all_share()
+    words = ctx.args.split()
+    form = words.pop() if words and words[-1].casefold().lstrip(".") in ("md", "markdown", "jsonl", "html") else "md"
+    entry = await _meant(ctx, " ".join(words))
+    await ctx.reply(await _kept(archive).export(ctx.message, entry, form))
+
+
+async def _delete(ctx: CommandContext, archive: Archive) -> None:
+    ctx.change_what_all_share()
+    kept = _kept(archive)
+    entry = await _meant(ctx, ctx.args.strip())
+    sure = f"Delete this session for good?\n{_plain(ctx, entry)}\nIt cannot be brought back."
+    if await ctx.control.offer(ctx.message, sure, ("Keep it", "Delete it")) != 2:
+        await ctx.reply("It is kept.")
+        return
+    await ctx.reply(await kept.delete(entry))
+
+
+def _kept(archive: Archive) -> SessionArchive:
+    if archive is None:
+        raise UsageError("Nothing of this conversation is kept, so there is nothing to export or to delete.")
+    return archive()
+
+
+def _holder(ctx: CommandContext) -> SessionHolder:
+    """Whose sessions this person may see here. Raises `UsageError` for a member of a group."""
+    owner = ctx.message.sender.role == "owner"
+    if not ctx.message.direct:
+        if not owner:
+            raise UsageError(_OURS)
+        return SessionHolder("", ctx.key)
+    person = ctx.message.person
+    return SessionHolder("", before=person) if owner else SessionHolder(person)
+
+
+async def _meant(ctx: CommandContext, wanted: str) -> SessionEntry:
+    """The session that is named, or the one of this chat."""
+    if not wanted:
+        current = await ctx.control.store.current(ctx.key)
+        if not current.messages:
+            raise UsageError("Nothing was said in this session yet. `/sessions` lists the others with their ids.")
+        wanted = current.id
+    return await entry_of(ctx.control.store, _holder(ctx), wanted)
+
+
+async def _chosen(ctx: CommandContext, wanted: str, question: str) -> SessionEntry | None:
+    """The session that is named, or chosen from a picker; None where nothing is chosen."""
+    holder = _holder(ctx)
+    if wanted:
+        return await entry_of(ctx.control.store, holder, wanted)
+    found = await entries_of(ctx.control.store, holder, limit=_OFFERED)
+    if not found:
+        raise UsageError(_NONE)
+    number = await ctx.control.offer(ctx.message, question, tuple(_plain(ctx, one) for one in found), picker=True)
+    return found[number - 1] if 0 < number <= len(found) else None
+
+
+def _plain(ctx: CommandContext, entry: SessionEntry) -> str:
+    return f"{entry.line(ctx.control.midnight().tzinfo)} · {entry.info.id}"
+
+
+def _line(ctx: CommandContext, entry: SessionEntry) -> str:
+    return f"- `{entry.info.id}` {entry.line(ctx.control.midnight().tzinfo)}"
+
+
+#: What each of these commands does, by its name.
+SESSION_HANDLERS: Mapping[str, _Handler] = {
+    "sessions": _sessions,
+    "resume": _resume,
+    "name": _name,
+    "export": _export,
+    "delete": _delete,
+}

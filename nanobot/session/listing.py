@@ -1,0 +1,211 @@
+"""The conversations of a person as a list: whose each is, where it was, what it was about, what it has cost.
+
+Nobody sees another person's: whoever asks is a `SessionHolder`, and there is no list without one.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, tzinfo
+
+from msgspec import Struct
+
+from nanobot.errors import StoreError, UsageError
+from nanobot.messages import Role, Text, UserMessage, usd
+from nanobot.security.trust import unwrap
+from nanobot.session.codec import decode
+from nanobot.session.database import Transaction
+from nanobot.session.store import SessionInfo, SessionStore
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+
+#: The owner of words of which nobody can tell whose they are.
+NOBODY = "?"
+#: Sessions that are looked through for a list, and the messages at either end of one in which its words are looked for.
+_MOST, _NEAR = 500, 4
+#: Characters of a title and of the last words.
+_TITLE, _LAST = 50, 60
+#: Where people speak, and where what they have asked for runs.
+_SPOKEN = frozenset({"terminal", "telegram", "schedule"})
+#: The beginnings of keys under which nanobot works by itself.
+_OWN_WORK = frozenset({"helper", "schedule", "watch"})
+_LISTED = """
+SELECT id, key, title, messages, created_at, updated_at, once,
+  CAST(coalesce((SELECT sum(cost) FROM spending WHERE session_id = session.id), 0) AS float)
+FROM session WHERE messages > 0 AND :key IN ('', key) AND (:everything = 1 OR once = 0)
+ORDER BY updated_at DESC, rowid DESC LIMIT :most
+"""
+_SAID = """
+SELECT message FROM record WHERE session_id = :session AND role = 'user' AND kind = 'message'
+ORDER BY seq {} LIMIT :most
+"""
+
+
+class SessionHolder(Struct, frozen=True):
+    """Who asks for conversations: a person, the owner of the home being the empty one; with a `key`, of that chat
+    alone, because others read along there. `before` is who the owner was before they were that, in this chat."""
+
+    person: str
+    key: str = ""
+    before: str = ""
+
+
+class SessionEntry(Struct, frozen=True):
+    """A conversation in a list. `owner` is who began it: a person, the owner of the home (empty), a group (its key), or
+    nobody (`?`). `once`: it was made by a single question on the command line. `cost` is in USD."""
+
+    info: SessionInfo
+    owner: str
+    first: str
+    last: str
+    once: bool
+    cost: float
+
+    @property
+    def place(self) -> str:
+        """Where it was: `terminal`, `Telegram`, `Telegram group -100…`."""
+        channel, _, rest = self.info.key.partition(":")
+        if channel != "telegram":
+            return channel
+        chat, _, topic = rest.partition(":")
+        kind = f" group {chat}" if chat.startswith("-") else ""
+        return f"Telegram{kind}{f' topic {topic}' if topic else ''}"
+
+    @property
+    def title(self) -> str:
+        """Its name, or what was said first."""
+        return shorten(one_line(self.info.title) or self.first or "(no words)", _TITLE)
+
+    def line(self, zone: tzinfo | None, *, now: datetime | None = None) -> str:
+        """`tides in Brest · today 09:12 · “and tomorrow?” · terminal · 6 messages · 0.0123 USD`, without its id."""
+        words = f"“{self.last}”" if self.last and self.last != self.title else ""
+        count = f"{self.info.messages} message{'s' * (self.info.messages != 1)}"
+        cost = usd(self.cost) if self.cost else ""
+        when = local(self.info.updated_at, zone, now)
+        return " · ".join(filter(None, (self.title, when, words, self.place, count, cost)))
+
+
+class _Listed(Struct, frozen=True, array_like=True):
+    id: str
+    key: str
+    title: str
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+    once: int
+    cost: float
+
+    @property
+    def info(self) -> SessionInfo:
+        return SessionInfo(self.id, self.key, self.title, self.messages, self.created_at, self.updated_at)
+
+
+async def entries_of(
+    store: SessionStore, holder: SessionHolder, *, everything: bool = False, limit: int = _MOST
+) -> tuple[SessionEntry, ...]:
+    """The conversations that somebody may see, the newest first; with `everything` also those of single questions and
+    of what nanobot did by itself for the owner."""
+
+    async def work(db: Transaction) -> tuple[SessionEntry, ...]:
+        found: list[SessionEntry] = []
+        for one in await db.fetch(_Listed, _LISTED, key=holder.key, everything=int(everything), most=_MOST):
+            if one.key.partition(":")[0] in _OWN_WORK and (not everything or holder.person or holder.key):
+                continue
+            entry = await _entry(db, one)
+            if may_see(holder, entry):
+                found.append(entry)
+            if len(found) >= limit:
+                break
+        return tuple(found)
+
+    return await store.database.read(work, long=True)
+
+
+async def entry_of(store: SessionStore, holder: SessionHolder, wanted: str) -> SessionEntry:
+    """The one conversation whose id begins so, or that has this name, among those that somebody may see.
+
+    Raises `UsageError` where there is none, or more than one.
+    """
+    known = await entries_of(store, holder, everything=True)
+    exact = [one for one in known if one.info.id == wanted]
+    named = [one for one in known if wanted and one.info.title.casefold() == wanted.casefold()]
+    found = exact or [one for one in known if wanted and one.info.id.startswith(wanted)] or named
+    if not found:
+        raise UsageError(f"There is no session {wanted!r} here. `/sessions` lists those that there are.")
+    if len(found) > 1:
+        some = ", ".join(one.info.id for one in found[:5])
+        raise UsageError(f"{wanted!r} fits {len(found)} sessions: {some}. Give more of the id.")
+    return found[0]
+
+
+def may_see(holder: SessionHolder, entry: SessionEntry) -> bool:
+    """Whether a conversation is for these eyes: one's own; those of groups are for the owner, and for their chat."""
+    if holder.key:
+        return entry.info.key == holder.key
+    if holder.person:
+        return entry.owner == holder.person
+    group = entry.owner == entry.info.key and is_group(entry.info.key)
+    own_work = entry.info.key.partition(":")[0] in _OWN_WORK and entry.owner in ("", NOBODY)
+    return entry.owner in ("", holder.before) or group or own_work
+
+
+def owner_of(key: str, speaker: Role, *, named: bool) -> str:
+    """Whose the words are that were said in the session of this `key`; `?` where nobody can tell.
+
+    Words under a name (`named`) were said where others read along; what a helper is asked, a model has written.
+    """
+    channel, _, rest = key.partition(":")
+    if channel not in _SPOKEN:
+        return NOBODY
+    chat, group = rest.partition(":")[0], is_group(key)
+    if named:
+        return key if group else NOBODY
+    if speaker == "owner":
+        return ""
+    return f"{channel}:{chat}" if channel == "telegram" and not group else NOBODY
+
+
+def is_group(key: str) -> bool:
+    """Whether several people read along in the chat of this key."""
+    return key.startswith("telegram:-")
+
+
+def local(at: datetime, zone: tzinfo | None, now: datetime | None = None) -> str:
+    """`today 09:12`, `yesterday 21:40`, `2026-11-02 08:00`."""
+    then = at.astimezone(zone)
+    days = ((now or datetime.now(zone)).astimezone(zone).date() - then.date()).days
+    day = {0: "today", 1: "yesterday"}.get(days, f"{then:%Y-%m-%d}")
+    return f"{day} {then:%H:%M}"
+
+
+def one_line(text: str) -> str:
+    return squeeze(strip_unsafe(text))
+
+
+def own_words(message: UserMessage) -> str:
+    """What a person said, without what was quoted and without their name."""
+    texts = (part.text for part in message.content if isinstance(part, Text))
+    return "\n".join(text for text in texts if unwrap(text.strip()) is None).strip()
+
+
+def name_in(message: UserMessage) -> str:
+    """The name before what is said in a group; empty where there is none."""
+    first = message.content[0] if message.content else None
+    wrapped = unwrap(first.text.strip()) if isinstance(first, Text) else None
+    return wrapped.text if wrapped is not None and wrapped.source == "name" else ""
+
+
+async def _entry(db: Transaction, one: _Listed) -> SessionEntry:
+    last = _spoken(await db.fetch(tuple[str, ...], _SAID.format("DESC"), session=one.id, most=_NEAR))
+    first = _spoken(await db.fetch(tuple[str, ...], _SAID.format("ASC"), session=one.id, most=_NEAR))
+    owner = owner_of(one.key, first.speaker, named=bool(name_in(first))) if first is not None else NOBODY
+    said = [shorten(one_line(own_words(two)), _LAST) if two is not None else "" for two in (first, last)]
+    return SessionEntry(one.info, owner, said[0], said[1], bool(one.once), one.cost)
+
+
+def _spoken(rows: Iterable[tuple[str, ...]]) -> UserMessage | None:
+    """The first of these messages that a person has said; one that is damaged says nothing."""
+    for (text,) in rows:
+        with suppress(StoreError):
+            message = decode(text)
+            if isinstance(message, UserMessage) and message.kind != "notice":
+                return message
+    return None
