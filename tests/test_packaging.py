@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.newcomer import Services, installed, newcomer, three_minutes
+
 ROOT = Path(__file__).parent.parent
 MOST_DEPENDENCIES = 15
 #: Of the standard library, from a Python on that is newer than the oldest one supported.
@@ -174,6 +176,20 @@ def test_an_unpacked_wheel_answers_from_its_own_pages(shipment: Shipment, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "docs/quickstart.md#use-a-local-model" in done.stdout
     assert (home / "workspace" / "SOUL.md").read_text(encoding="utf-8") == read(shipment.wheel, "templates/SOUL.md")
+
+
+async def test_U57_from_pip_install_three_questions_lead_to_an_answer_on_telegram(
+    shipment: Shipment, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    command = [*installed(shipment.wheel, tmp_path), "onboard"]
+    async with Services() as services:
+        with newcomer([*command, *services.options], services.env(home)) as terminal:
+            assert await three_minutes(terminal, services.telegram.user("Ada")) == 3
+            terminal.press("\x03")
+            assert await terminal.wait() == 0
+    assert (home / ".nanobot" / "workspace" / "SOUL.md").exists()
 
 
 def test_a_checkout_finds_its_own_templates_and_docs(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
-from nanobot.utils.text import printable
+from nanobot.utils.text import encodable, printable
 
 _ALONE = (
     "A {role} shares its work with other gateways, so all of them need one database. Write its address into {path}:\n"
@@ -96,7 +96,15 @@ def _announce(link: ClaimLink | None) -> None:
         return
     again = "" if link.last else " A new one follows."
     _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
-    _say(f"  {link.url}\n\n{qr_text(link.url)}\nWhoever opens it first owns the bot.{again}")
+    _say(f"  {link.url}\n{_drawn(link.url)}\nWhoever opens it first owns the bot.{again}")
+
+
+def _drawn(url: str) -> str:
+    """The code to scan; where the encoding of the terminal has no blocks, that there is none."""
+    code = qr_text(url)
+    if encodable(code, sys.stdout.encoding) != code:
+        return f"(A code to scan needs a terminal with UTF-8; this one has {sys.stdout.encoding}.)"
+    return f"\n{code}"
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -79,6 +81,16 @@ def said(seen: LlmRequest) -> Reply:
 def newcomer(command: Sequence[str], env: Mapping[str, str]) -> PseudoTerminal:
     """The program in a terminal that is wide enough for whole sentences."""
     return PseudoTerminal(command, env=env, columns=150, rows=60)
+
+
+def installed(wheel: Path, folder: Path) -> list[str]:
+    """The command of a wheel that pip has installed into `folder`, beside the packages of this Python."""
+    site = folder / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site)]
+    bare = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}  # warnings of pip are not ours
+    subprocess.run([*pip, str(wheel)], check=True, timeout=120, env=bare)
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from nanobot.__main__ import main; main()"
+    return [sys.executable, "-P", "-c", code, str(site)]
 
 
 async def answered(terminal: PseudoTerminal, after: str, keys: str) -> None:
