@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import weakref
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -44,7 +44,10 @@ _WORDS, _PLACES = 48, 20_000
 _CANDIDATES, _PACKED = 64, 160
 #: How often a word counts that stands above a passage; how far the length of a passage counts, and the usual one, in
 #: words; what words in the order of the question count for; and what pairs with hiragana do, which are grammar mostly.
-_ABOVE, _LENGTH, _USUAL, _IN_ORDER, _GRAMMAR = 3, 0.5, 150, 0.6, 0.3
+_ABOVE, _LENGTH, _USUAL, _IN_ORDER, _GRAMMAR = 3, 0.25, 150, 0.3, 0.3
+#: How much more a word tells that stands nowhere but above passages: what is written about is named there. And what the
+#: words count for that stand close together, within so many words of the text.
+_SUBJECT, _TOGETHER, _CLOSE = 4, 2, 12
 _HIRAGANA = re.compile("[\u3040-\u309f]")
 #: Most letters that are taken off the end of a word that stands nowhere, and the fewest that stay.
 _ENDING, _SHORTEST = 2, 5
@@ -114,6 +117,10 @@ class _Word(Struct, frozen=True):
     seen: int
     weight: float
     begins: bool = False
+
+    def is_in(self, word: str) -> bool:
+        """Whether a word of a text is this one."""
+        return word.startswith(self.text) if self.begins else word == self.text
 
     def times(self, counts: Mapping[str, int]) -> int:
         """How often it stands in a passage, whose words are counted."""
@@ -441,7 +448,10 @@ def _search(
 
 
 def _weighed(db: sqlite3.Connection, asked: Sequence[str]) -> tuple[_Word, ...]:
-    """The words of a query in order, with how much each tells; one that stands nowhere tells most."""
+    """The words of a query in order, with how much each tells; one that stands nowhere tells most.
+
+    A word by which texts are named tells what the question is about, and the others what is asked of it.
+    """
     total = int(db.execute("SELECT coalesce(max(id), 0) FROM part").fetchone()[0])
     words = []
     for text in list(dict.fromkeys(asked))[:_WORDS]:
@@ -449,6 +459,8 @@ def _weighed(db: sqlite3.Connection, asked: Sequence[str]) -> tuple[_Word, ...]:
         beginning, seen = (text, int(row[0])) if row else _beginning(db, text)
         seen = min(seen, total)
         weight = math.log(1 + (total - seen + 0.5) / (seen + 0.5)) * (_GRAMMAR if _HIRAGANA.search(text) else 1.0)
+        above = db.execute("SELECT doc FROM seen_in WHERE term = ?", (f"^{beginning}",)).fetchone()
+        weight *= 1 + _SUBJECT * min(1.0, int(above[0]) / seen if above and seen else 0.0)
         words.append(_Word(beginning, seen, weight, begins=row is None))
     return tuple(words)
 
@@ -483,7 +495,25 @@ def _judged(db: sqlite3.Connection, row: int, words: Sequence[_Word]) -> FoundPa
     whole = sum(word.weight for word in words)
     cover = sum(word.weight for word, count in zip(words, times, strict=True) if count) / whole
     half = 1 - _LENGTH + _LENGTH * len(body) / _USUAL
-    score = sum(word.weight * count / (count + half) for word, count in zip(words, times, strict=True))
+    score = sum(2 * word.weight * count / (count + half) for word, count in zip(words, times, strict=True))
     beside = {*pairwise([*head, *body])}
     score += _IN_ORDER * sum(two.weight for one, two in pairwise(words) if (one.text, two.text) in beside)
-    return FoundPart(document, part, score / whole * math.sqrt(cover), cover)
+    together = _together(words, frozenset(head), body) / whole
+    return FoundPart(document, part, score / whole * cover + _TOGETHER * together**2, cover)
+
+
+def _together(words: Sequence[_Word], head: frozenset[str], body: Sequence[str]) -> float:
+    """The weight of the words that stand closest together in the text, and of those above it; 0 where the text has
+    none."""
+    above = {word for word in words if any(word.is_in(one) for one in head)}
+    whole = {word.text: word for word in words if not word.begins}
+    begun = [word for word in words if word.begins]
+    best, near = 0.0, deque[tuple[int, _Word]]()
+    for at, one in enumerate(body):
+        if (word := whole.get(one) or next((word for word in begun if word.is_in(one)), None)) is None:
+            continue
+        near.append((at, word))
+        while near[0][0] <= at - _CLOSE:
+            near.popleft()
+        best = max(best, sum(word.weight for word in above.union(word for _, word in near)))
+    return best

@@ -1,7 +1,7 @@
 """The tool that searches nanobot's own documentation."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -83,7 +83,7 @@ def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[DocsSect
     _take_in(folder, index)
     wanted = terms(query)
     found = index.search(query, [("docs", str(folder))], limit=_CANDIDATES, whole=True)
-    scored = [(_weight(one) * one.score * (1 + _titled(one, wanted)), one) for one in found]
+    scored = [(_weight(one) * one.score * (1 + (terms(_heading(one)) == wanted)), one) for one in found]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
     return tuple(_section(one) for score, one in best if score >= best[0][0] * 0.45)
 
@@ -104,12 +104,6 @@ def _take_in(folder: Path, index: LibraryIndex) -> None:
 def _weight(found: FoundPart) -> float:
     page = found.document.name
     return _WEIGHTS.get(page, _SINGLE_WEIGHT if page.startswith("writing-") else 1.0)
-
-
-def _titled(found: FoundPart, wanted: Sequence[str]) -> float:
-    """How much of what was asked stands in the heading, 0 to 1, and 1 more where the heading says nothing else."""
-    heading = terms(_heading(found))
-    return sum(word in heading for word in wanted) / max(1, len(wanted)) + (heading == wanted)
 
 
 def _heading(found: FoundPart) -> str:
