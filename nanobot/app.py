@@ -16,7 +16,7 @@ from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.files.offered import FileTools
-from nanobot.builder.agent import Builder
+from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
 from nanobot.bus.alarms import Trouble
@@ -364,12 +364,32 @@ async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple
 
         warned.extend(doubts(loaded.config.channels.telegram))
         try:
-            settings_of(loaded.config.channels.telegram, env)
+            settings = settings_of(loaded.config.channels.telegram, env)
+            if settings.webhook is not None:
+                from nanobot.channels.telegram.receive.webhook import judge_listening
+
+                await judge_listening(settings.webhook)
         except NanobotError as error:
             refused.append(str(error))
+    refused += _judged_ledger(loaded.config.gateway.ledger)
     if "channels.telegram" in loaded.disabled:
         refused.append(no_channel(loaded, paths))
     return refused, builder.warnings() + warned
+
+
+def _judged_ledger(address: str) -> list[str]:
+    """Why no gateway could share this database; whether it answers is not asked."""
+    if not address:
+        return []
+    try:
+        from nanobot.cluster.postgres import place_of
+
+        place_of(address)
+    except ImportError:
+        return [NO_CLUSTER]
+    except NanobotError as error:
+        return [str(error)]
+    return []
 
 
 async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> "Patient":

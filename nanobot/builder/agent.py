@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 #: The tools that are made anew where a part of the configuration has changed that they are made from.
 RENEWED = frozenset({"web_search", "web_fetch", "watch", SPAWN})
-_NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
+NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
 
 
 class Builder:
@@ -238,7 +238,7 @@ class Builder:
         try:
             from nanobot.cluster.worker import join
         except ImportError as error:
-            raise UsageError(_NO_CLUSTER) from error
+            raise UsageError(NO_CLUSTER) from error
         from nanobot.channels.telegram.settings import settings_of
 
         gateway = self.loaded.config.gateway

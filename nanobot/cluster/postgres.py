@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from nanobot.errors import StoreError
+from nanobot.errors import StoreError, UsageError
 from nanobot.session.database import Value
 
 #: Seconds for a connection, and for one transaction from its begin to its commit.
@@ -274,7 +274,7 @@ def place_of(address: str) -> str:
             raise psycopg.ProgrammingError("another scheme")
         parts = conninfo_to_dict(address)
     except psycopg.Error as error:
-        raise StoreError(
+        raise UsageError(
             "gateway.ledger is no address of a PostgreSQL database. Write postgresql://user:password@host/name."
         ) from error
     host = parts.get("host") or "localhost"

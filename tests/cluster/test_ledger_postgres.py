@@ -12,7 +12,7 @@ from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
 from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import JOIN_SECONDS, ClusterWorker, Election
-from nanobot.errors import StoreError
+from nanobot.errors import StoreError, UsageError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
@@ -442,7 +442,7 @@ async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_passwor
     refused = psycopg.OperationalError('connection failed: FATAL: password authentication failed for user "nano"')
     assert "refuses the user or the password" in str(gone.database.trouble(refused))
     for address in ("postgresql://[", "mysql://localhost/x", "host=localhost"):
-        with pytest.raises(StoreError, match="no address of a PostgreSQL database"):
+        with pytest.raises(UsageError, match="no address of a PostgreSQL database"):
             PostgresLedger(address, HOME)
 
 

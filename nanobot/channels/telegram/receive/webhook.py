@@ -3,7 +3,9 @@
 import asyncio
 import hmac
 import json
+import os
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -56,10 +58,7 @@ class Webhook:
                 self._serve, self._settings.host, self._settings.port, limit=_HEAD_BYTES
             )
         except OSError as error:
-            place = f"{self._settings.host}:{self._settings.port}"
-            raise ChannelError(
-                f"The webhook cannot listen on {place}: {error.strerror}. Change channels.telegram.webhook.port."
-            ) from error
+            raise _not_listening(self._settings, error) from error
         async with server:
             self.port = int(server.sockets[0].getsockname()[1])
             await self._register()
@@ -131,3 +130,20 @@ class Webhook:
             logger.error("an update could not be kept and was not confirmed: {}", error)
             return 503
         return 200
+
+
+async def judge_listening(settings: TelegramWebhookConfig) -> None:
+    """Raise `ChannelError` where nothing can be listened to at the address, on whichever port: that of the
+    configuration may be in use by a gateway that runs."""
+    try:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), settings.host, 0)
+    except OSError as error:
+        raise _not_listening(settings, error) from error
+    server.close()
+    await server.wait_closed()
+
+
+def _not_listening(settings: TelegramWebhookConfig, error: OSError) -> ChannelError:
+    why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+    place = f"{settings.host}:{settings.port}"
+    return ChannelError(f"The webhook cannot listen on {place}: {why}. Change channels.telegram.webhook.host or port.")
