@@ -39,7 +39,7 @@ PERSONAL_FILES = frozenset({"USER.md", "memory/MEMORY.md"})
 #: Most files of the workspace's own templates that are looked at.
 _TEMPLATES = 1_000
 #: Most characters that one file may bring.
-_FILE_LIMIT = 20_000
+FILE_LIMIT = 20_000
 #: Bytes that all AGENTS.md may bring together, and those that each may at least.
 _INSTRUCTIONS, _LEAST_INSTRUCTIONS = 32_768, 500
 
@@ -124,7 +124,7 @@ class ContextBuilder:
         `folder` is that of the person, as `folder_of` names it. The files that steer the agent are the owner's, and
         no guest's turn sees one.
         """
-        limit = min(_FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or _FILE_LIMIT)
+        limit = min(FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or FILE_LIMIT)
         places = {
             name: folder if name in PERSONAL_FILES else None if role == "guest" else "" for name, _ in CONTEXT_FILES
         }

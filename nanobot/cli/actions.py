@@ -247,3 +247,9 @@ def restore_options(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", default="", metavar="FILE", help="the backup (default: shows which there are)"
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def soul_options(parser: argparse.ArgumentParser) -> None:
+    """What `nanobot soul` takes."""
+    forms = "edit, show or diff, and a file: SOUL.md, AGENTS.md, USER.md or memory/MEMORY.md; nothing: edit SOUL.md"
+    parser.add_argument("words", nargs="*", metavar="WORDS", help=forms)

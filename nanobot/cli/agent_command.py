@@ -19,7 +19,7 @@ from nanobot.bus.events import Address
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths, prepare_home
+from nanobot.config.paths import Paths, prepare_home, template_news
 from nanobot.errors import UsageError
 from nanobot.security.projects import NOT_TRUSTED, TRUSTED, Project, project_of
 from nanobot.session.ledger import Ledger
@@ -58,6 +58,8 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     project = project_of(Path.cwd(), paths.workspace, own, paths.home)
     prepare_home(paths)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
+    for line in template_news(paths) if paths.workspace == own else ():
+        sys.stderr.write(printable(f"nanobot: {line}\n"))
     for problem in loaded.problems:
         sys.stderr.write(printable(f"nanobot: warning: {problem}\n"))
     for where, reason in loaded.disabled.items():

@@ -129,6 +129,10 @@ def _kept(name: str) -> Callable[[Namespace], int] | None:
 
             runs = {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}
             return runs.get(name, run_watch)
+        case "soul":
+            from nanobot.cli.commands.soul import run_soul
+
+            return run_soul
         case "skill":
             from nanobot.cli.commands.skill import run_skill
 

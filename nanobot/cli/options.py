@@ -70,6 +70,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "library": _Actions("show, add, remove and read folders of your documents", actions.library_actions),
     "sessions": _Actions("list, search, show, name, export and delete your sessions", actions.sessions_actions),
     "skill": _Actions("show, begin and check skills", actions.skill_actions),
+    "soul": _Options("open SOUL.md in your editor, or show what a new version brings", actions.soul_options),
     "config": _Actions("look at the configuration", actions.config_actions),
 }
 #: The commands that there are.

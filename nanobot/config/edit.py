@@ -3,8 +3,6 @@
 What is written is read first as the program would read it, and takes the place of the old file in one step.
 """
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ from nanobot.config.given import ALIASES, MILLISECONDS
 from nanobot.config.jsonc import JsoncError, Node, line_of, parse
 from nanobot.config.keys import KeyPath, ValueType, camel, find_key, type_at
 from nanobot.config.loader import Loaded, load_text, read_text
+from nanobot.config.paths import replace_file
 from nanobot.errors import ConfigError, ConfigProblem, UsageError
 
 
@@ -101,16 +100,7 @@ class ConfigFile:
             raise UsageError(f"{self._path} was changed by somebody else meanwhile. Nothing was written; try again.")
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            number, fresh = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # readable by us alone
-            try:
-                with os.fdopen(number, "w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(fresh).replace(target)
-            except OSError:
-                Path(fresh).unlink(missing_ok=True)
-                raise
+            replace_file(target, text)
         except OSError as error:
             message = f"the file cannot be written: {error.strerror}."
             raise ConfigError(ConfigProblem(str(self._path), 0, "", message, "Nothing was changed.")) from error

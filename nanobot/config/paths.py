@@ -11,9 +11,9 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, mkstemp
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, field, json
 
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.host import shipped
@@ -21,8 +21,18 @@ from nanobot.utils.host import shipped
 _SHORT_HOME = "~/.nanobot"
 #: Files of a new workspace, relative to it and to the templates.
 SEEDS = ("SOUL.md", "AGENTS.md", "USER.md", "memory/MEMORY.md")
+#: Where in the home it is noted of which shipped files those of the workspaces were made.
+TEMPLATE_NOTES = "templates.json"
 #: Where in the workspace the folders of users are.
 PEOPLE = "people"
+
+
+class TemplateNotes(Struct):
+    """Of which templates this was written, and by workspace and file the digest of what was shipped when the file was
+    copied, brought up to date, or told to be newer."""
+
+    stamp: str = ""
+    workspaces: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class Paths(Struct, frozen=True):
@@ -147,6 +157,47 @@ def prepare_home(paths: Paths) -> tuple[Path, ...]:
         return seed_workspace(paths.workspace)
     except OSError as error:
         raise not_writable(error, paths.workspace) from error
+
+
+def template_news(paths: Paths) -> tuple[str, ...]:
+    """Bring files of the workspace up to date that nobody has edited since an older version brought them; what is to be
+    told of that, a sentence each. Costs next to nothing where no version has changed."""
+    source, notes = shipped("templates"), template_notes(paths.home)
+    if notes.stamp == templates_stamp(source) and str(paths.workspace) in notes.workspaces:
+        return ()
+    with suppress(OSError):  # a read-only place stays as it is
+        from nanobot.config.changes.seeds import follow_templates
+
+        return follow_templates(paths.home, paths.workspace, source).lines
+    return ()
+
+
+def template_notes(home: Path) -> TemplateNotes:
+    """What is noted in a home of the files of its workspaces; nothing where that cannot be read."""
+    try:
+        return json.decode((home / TEMPLATE_NOTES).read_bytes(), type=TemplateNotes)
+    except (OSError, DecodeError):
+        return TemplateNotes()
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Put a text in the place of a file in one step; readable by its owner alone. Raises `OSError`."""
+    number, fresh = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(fresh).replace(file)
+    except OSError:
+        Path(fresh).unlink(missing_ok=True)
+        raise
+
+
+def templates_stamp(source: Path) -> str:
+    """What changes with the shipped files."""
+    found = ((source / seed).stat() for seed in SEEDS)
+    return " ".join(f"{one.st_mtime_ns}-{one.st_size}" for one in found)
 
 
 def judge_home(paths: Paths) -> None:

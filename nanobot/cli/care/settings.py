@@ -4,14 +4,10 @@ import argparse
 import getpass
 import json
 import os
-import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
+from nanobot.cli.care.editor import edited
 from nanobot.cli.options import FAILED, USAGE
 from nanobot.config.changes.asked import dotted, is_secret, key_path, value_of
 from nanobot.config.changes.taken import at_once
@@ -28,9 +24,6 @@ _SEEN = (
     "{key} is a secret, which everybody here could read in the list of processes and in the history of your shell. "
     "`nanobot config set {key}` asks for it without showing it; `--stdin` reads it from a pipe."
 )
-#: Programs that are looked for where no variable names one.
-_USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
-_AGAIN = "Enter opens the editor again, q leaves everything as it was: "
 _NEXT_TURN = "A running nanobot takes it with its next turn."
 _NEXT_START = "A running nanobot has it after its next start."
 
@@ -168,60 +161,3 @@ def _edit(paths: Paths) -> int:
 
 def _print(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
-
-
-def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
-    """What a person makes of `text` in an editor; None where nothing was changed, or nothing of it is to be kept.
-
-    `name` is what the copy is called, for the editor's colours. While `judge` finds problems, they are printed and the
-    editor is offered again. Raises `UsageError` where there is no editor, or it fails.
-    """
-    command = _editor(env)
-    with tempfile.TemporaryDirectory(prefix="nanobot-") as folder:  # readable by us alone
-        copy = Path(folder, name)
-        copy.write_text(text, encoding="utf-8")
-        while True:
-            _run(command, copy)
-            try:
-                made = copy.read_text(encoding="utf-8-sig")
-                problems = judge(made) if made != text else ()
-            except (OSError, UnicodeDecodeError) as error:
-                made, problems = text, [f"The copy cannot be read: {error}."]
-            if not problems:
-                return made if made != text else None
-            for problem in problems:
-                sys.stderr.write(printable(f"{problem}\n"))
-            if not (sys.stdin.isatty() and _again()):
-                return None
-
-
-def _again() -> bool:
-    sys.stderr.write(_AGAIN)
-    sys.stderr.flush()
-    answer = sys.stdin.readline()
-    return bool(answer) and answer.strip().casefold() not in ("q", "quit", "n", "no")
-
-
-def _editor(env: Mapping[str, str]) -> list[str]:
-    named = env.get("VISUAL", "").strip() or env.get("EDITOR", "").strip()
-    try:
-        words = shlex.split(named)
-    except ValueError as error:
-        raise UsageError(f"VISUAL or EDITOR cannot be read as a command: {error}.") from None
-    if words:
-        return words
-    found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
-    if not found:
-        raise UsageError("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano.")
-    return [found]
-
-
-def _run(command: Sequence[str], file: Path) -> None:
-    try:
-        ended = subprocess.run([*command, str(file)], check=False)  # noqa: S603 - the person's own
-    except OSError as error:
-        raise UsageError(
-            f"The editor {command[0]} cannot be started: {error.strerror}. Name another one in EDITOR."
-        ) from error
-    if ended.returncode:
-        raise UsageError(f"The editor {command[0]} ended with exit code {ended.returncode}. Nothing was changed.")

@@ -1,0 +1,73 @@
+"""The editor of a person: a text is changed in a copy, and counts once it has been judged."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from nanobot.errors import UsageError
+from nanobot.utils.text import printable
+
+#: Programs that are looked for where no variable names one.
+_USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
+_AGAIN = "Enter opens the editor again, q leaves everything as it was: "
+
+
+def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
+    """What a person makes of `text` in an editor; None where nothing was changed, or nothing of it is to be kept.
+
+    `name` is what the copy is called, for the editor's colours. While `judge` finds problems, they are printed and the
+    editor is offered again. Raises `UsageError` where there is no editor, or it fails.
+    """
+    command = _editor(env)
+    with tempfile.TemporaryDirectory(prefix="nanobot-") as folder:  # readable by us alone
+        copy = Path(folder, name)
+        copy.write_text(text, encoding="utf-8")
+        while True:
+            _run(command, copy)
+            try:
+                made = copy.read_text(encoding="utf-8-sig")
+                problems = judge(made) if made != text else ()
+            except (OSError, UnicodeDecodeError) as error:
+                made, problems = text, [f"The copy cannot be read: {error}."]
+            if not problems:
+                return made if made != text else None
+            for problem in problems:
+                sys.stderr.write(printable(f"{problem}\n"))
+            if not (sys.stdin.isatty() and _again()):
+                return None
+
+
+def _again() -> bool:
+    sys.stderr.write(_AGAIN)
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    return bool(answer) and answer.strip().casefold() not in ("q", "quit", "n", "no")
+
+
+def _editor(env: Mapping[str, str]) -> list[str]:
+    named = env.get("VISUAL", "").strip() or env.get("EDITOR", "").strip()
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise UsageError(f"VISUAL or EDITOR cannot be read as a command: {error}.") from None
+    if words:
+        return words
+    found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
+    if not found:
+        raise UsageError("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano.")
+    return [found]
+
+
+def _run(command: Sequence[str], file: Path) -> None:
+    try:
+        ended = subprocess.run([*command, str(file)], check=False)  # noqa: S603 - the person's own
+    except OSError as error:
+        raise UsageError(
+            f"The editor {command[0]} cannot be started: {error.strerror}. Name another one in EDITOR."
+        ) from error
+    if ended.returncode:
+        raise UsageError(f"The editor {command[0]} ended with exit code {ended.returncode}. Nothing was changed.")

@@ -1,0 +1,78 @@
+"""`nanobot soul`: the files of the workspace that say who the agent is, in an editor, and what a new version brings."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from nanobot.agent.context import BYTES_PER_TOKEN, FILE_LIMIT
+from nanobot.cli.agent_command import set_up
+from nanobot.cli.care.editor import edited
+from nanobot.config.changes.seeds import difference, seed_named
+from nanobot.config.paths import SEEDS, replace_file
+from nanobot.errors import UsageError
+from nanobot.utils.text import printable
+
+_ACTIONS = ("edit", "diff", "show")
+
+
+def run_soul(args: argparse.Namespace) -> int:
+    """Open a file in the editor, or show it or what is new of it; the exit code."""
+    words = list(args.words)
+    action = words.pop(0) if words and words[0] in _ACTIONS else "edit"
+    if len(words) > 1:
+        raise UsageError("Name one file at a time: `nanobot soul diff AGENTS.md`.")
+    workspace = set_up(args, os.environ).paths.workspace
+    if action == "diff":
+        return _diff(workspace, [seed_named(words[0])] if words else [*SEEDS[:3]])
+    file = workspace / seed_named(words[0] if words else "SOUL.md")
+    if action == "show":
+        _print(_text(file))
+        return 0
+    return _edit(file)
+
+
+def _edit(file: Path) -> int:
+    before = _text(file)
+    made = edited(before, file.name, os.environ, lambda text: _problems(text, file.name))
+    if made is None:
+        _print(f"{file} is as it was. {_weight(before)}")
+        return 0
+    if _text(file) != before:
+        raise UsageError(f"{file} was changed by somebody else meanwhile. Nothing was written; try again.")
+    replace_file(file, made)
+    _print(f"{file} is changed, and the next message knows it. {_weight(made)}")
+    return 0
+
+
+def _diff(workspace: Path, seeds: list[str]) -> int:
+    told = [text for text in (difference(workspace, seed) for seed in seeds) if text]
+    _print("\n\n".join(told) if told else f"{', '.join(seeds)}: as they came with this version.")
+    return 0
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text. Save it as UTF-8 first.") from None
+
+
+def _problems(text: str, name: str) -> list[str]:
+    if "\x00" in text:
+        return [f"{name} holds a zero character, which is no text."]
+    if len(text) > FILE_LIMIT:
+        return [f"{name} has {len(text):,} characters, and the prompt takes {FILE_LIMIT:,}: the end would be cut off."]
+    return []
+
+
+def _weight(text: str) -> str:
+    """What a file is in each request."""
+    tokens = -(-len(text.encode()) // BYTES_PER_TOKEN)
+    left = max(0, len(text) - FILE_LIMIT)
+    cut = f"; the last {left:,} characters are left out of the prompt" if left else ", all of it in every request"
+    return f"{len(text):,} characters, about {tokens:,} tokens{cut}."
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text.rstrip())}\n")
