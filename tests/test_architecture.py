@@ -54,6 +54,7 @@ FLOORS = {
     "channels": 6,
     "plugins": 7,
     "builder": 8,
+    "migrate": 8,  # what other programs have kept, taken over
     "doctor": 8,  # it tries what lower rooms give; whoever starts it hands over the parts that only `builder` makes
     "app": 9,
     "cli": 10,

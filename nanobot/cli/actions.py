@@ -75,6 +75,16 @@ def library_actions(words: Actions) -> None:
     actions["read"].add_argument("--quiet", action="store_true", help="say nothing, and give way to other programs")
 
 
+def import_options(parser: argparse.ArgumentParser) -> None:
+    """The home of another program."""
+    add = parser.add_argument
+    add("home", nargs="?", default="", metavar="HOME", help="hermes, openclaw, nanobot, or a folder (default: the one)")
+    add("--only", default="", metavar="KINDS", help="config, files, sessions, schedules, skills; several with commas")
+    add("--secrets", action="store_true", help="with --yes: keys and tokens too")
+    add("--yes", action="store_true", help="do not ask")
+    add("--dry-run", action="store_true", help="show what would be taken, and take nothing")
+
+
 def sessions_actions(words: Actions) -> None:
     """What `nanobot sessions` does."""
     about = {

@@ -164,6 +164,10 @@ def _looked_after(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.care.config import run_config
 
             return run_config
+        case "import":
+            from nanobot.cli.care.migrate import run_import
+
+            return run_import
         case "doctor":
             from nanobot.cli.care.doctor import run_doctor
 

@@ -68,6 +68,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "restore": _Options("put a backup in the place of what is here; that is set aside", actions.restore_options),
     "mcp": _Actions("show, add, remove and try MCP servers", actions.mcp_actions),
     "library": _Actions("show, add, remove and read folders of your documents", actions.library_actions),
+    "import": _Options("take over what another program has kept", actions.import_options),
     "sessions": _Actions("list, search, show, name, export and delete your sessions", actions.sessions_actions),
     "skill": _Actions("show, begin and check skills", actions.skill_actions),
     "soul": _Options("open SOUL.md in your editor, or show what a new version brings", actions.soul_options),

@@ -82,9 +82,9 @@ _AGENTS = Word(
 )
 _LOGS = Word(says="The log is the file nanobot.log in the folder that `nanobot config path --all` names as logs.")
 _HOME = "the folder that `nanobot config path --all` names as home"
-_COPY = Word(
-    says=f"Everything is in one folder: {_HOME}. Stop the gateway, then copy that folder, or put a copy back in its "
-    "place."
+_IMPORT = Word(
+    arguments=("import",),
+    says="`nanobot import` takes over what hermes, openclaw or another program of the family has kept on this machine.",
 )
 _EXPORT = Word(
     "export",
@@ -169,7 +169,8 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("plugin", "plugins"), _PLUGINS),
     **dict.fromkeys(("agents", "subagents"), _AGENTS),
     **dict.fromkeys(("log", "logs"), _LOGS),
-    **dict.fromkeys(("import", "migrate"), _COPY),
+    "import": _IMPORT,
+    "migrate": _IMPORT,
     "export": _EXPORT,
     "uninstall": _UNINSTALL,
     **dict.fromkeys(("dashboard", "webui"), _PAGES),

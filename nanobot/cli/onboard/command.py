@@ -18,6 +18,7 @@ from nanobot.cli.onboard.settings import Settings
 from nanobot.cli.onboard.talk import Talk
 from nanobot.cli.options import INTERRUPTED
 from nanobot.errors import UsageError
+from nanobot.migrate.find import homes_there
 from nanobot.session.lock import home_lock
 from nanobot.utils.text import printable
 
@@ -74,6 +75,8 @@ def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: lis
     if found is not None:
         talk.say("\n".join(found.lines))
     talk.say(f"Everything is in {settings.paths.config}, which only you can read.")
+    for program, folder in homes_there(os.environ, settings.paths.home):
+        talk.say(f"{folder} holds what {program} has kept: `nanobot import` shows it, and takes over what you choose.")
     return _first_answer(settings, talk, args)
 
 

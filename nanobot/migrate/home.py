@@ -1,0 +1,149 @@
+"""What another program has kept, in our own terms."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+from nanobot.errors import UsageError
+from nanobot.migrate.reading import Json, as_object, inside, instant, is_file, objects_in, read_text, text_of
+from nanobot.schedule.job import Cron, Every, Once, When
+from nanobot.utils.text import printable
+
+Program = Literal["nanobot", "hermes", "openclaw"]
+_CRON = re.compile(r"\S+( \S+){4}")
+_MINUTE = 60
+
+
+class ForeignMessage(Struct, frozen=True):
+    """A message of a person or of the other program's model, with the time where that is known."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    at: datetime | None = None
+
+
+class ForeignSession(Struct, frozen=True):
+    """A conversation of the owner with the other program. `id` is its own."""
+
+    id: str
+    title: str
+    messages: tuple[ForeignMessage, ...]
+
+
+class ForeignJob(Struct, frozen=True):
+    """Something that the other program does at set times. `says`: a text for the person; else a task for the agent."""
+
+    id: str
+    text: str
+    when: When
+    zone: str = ""
+    says: bool = False
+
+
+class ForeignHome(Struct):
+    """All of a home that there is a place for here, and what is `left` with the reason.
+
+    `config` and `secrets` are values by our own keys; `files` are Markdown files by where they belong in the workspace.
+    """
+
+    program: Program
+    folder: Path
+    config: dict[tuple[str, ...], object] = field(default_factory=dict)
+    secrets: dict[tuple[str, ...], object] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    sessions: list[ForeignSession] = field(default_factory=list)
+    jobs: list[ForeignJob] = field(default_factory=list)
+    skills: list[Path] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+    def leave(self, what: str, why: str) -> None:
+        """Note something that is not taken."""
+        self.left.append((printable(what)[:200], why))
+
+    def take_files(self, workspace: Path, names: Mapping[str, str]) -> None:
+        """Note the Markdown files that are there, by where they go, and the memory files of the workspace."""
+        for name, target in names.items():
+            if is_file(workspace / name):
+                self.files.setdefault(target, workspace / name)
+        for path in inside(workspace / "memory"):
+            if path.suffix == ".md" and is_file(path) and f"memory/{path.name}" not in self.files:
+                self.files[f"memory/{path.name}"] = path
+
+    def take_skills(self, folder: Path, *, deep: bool = False) -> None:
+        """Note the folders with a SKILL.md; those of a `deep` folder stand in groups."""
+        for path in inside(folder):
+            if path.name.startswith(".") or path.is_symlink() or not path.is_dir():
+                continue
+            if is_file(path / "SKILL.md"):
+                self.skills.append(path)
+            elif deep:
+                self.take_skills(path)
+
+    def take_jobs(self, path: Path, of: "Callable[[Json], ForeignJob | str]") -> None:
+        """Note the jobs of a file `{"jobs": [...]}`, as `of` reads one."""
+        if not is_file(path):
+            return
+        try:
+            rows = objects_in(as_object(json.loads(read_text(path))).get("jobs"))
+        except (UsageError, ValueError) as error:
+            self.leave(str(path), f"It cannot be read: {error}")
+            return
+        for row in rows:
+            name = text_of(row.get("name")) or text_of(row.get("id"))
+            try:
+                job = of(row)
+            except (UsageError, ValueError, OverflowError, KeyError) as error:
+                self.leave(f"schedule {name}", f"Its time cannot be read: {error}")
+                continue
+            if isinstance(job, str):
+                self.leave(f"schedule {name}", job)
+            else:
+                self.jobs.append(job)
+
+
+def claw_job(row: Json) -> ForeignJob | str:
+    """A job as nanobot's family and openclaw write it: `schedule` with `kind` at, every or cron, and a `payload`."""
+    payload, schedule = as_object(row.get("payload")), as_object(row.get("schedule"))
+    text = text_of(payload.get("message")) or text_of(payload.get("text"))
+    if row.get("enabled") is False:
+        return "It is switched off there."
+    if not text:
+        return "It has no text: what it does is no task for an agent."
+    says = text_of(payload.get("kind")).casefold() in {"systemevent", "system_event"}
+    when = claw_time(schedule)
+    if isinstance(when, Once) and when.at <= datetime.now(UTC):
+        return "Its time is over."
+    return ForeignJob(text_of(row.get("id")), text, when, text_of(schedule.get("tz")), says)
+
+
+def claw_time(schedule: Json) -> When:
+    """When it comes. Raises ValueError for what is no time."""
+    kind = text_of(schedule.get("kind"))
+    if kind == "cron":
+        return cron(text_of(schedule.get("expr")))
+    if kind == "every":
+        number = schedule.get("everyMs", schedule.get("every_ms"))
+        return every(float(number) / 1000 if isinstance(number, int | float) else 0.0)
+    number = schedule.get("atMs", schedule.get("at_ms"))
+    if isinstance(number, int | float):
+        return Once(datetime.fromtimestamp(number / 1000, UTC))
+    return Once(instant(text_of(schedule.get("at"))))
+
+
+def cron(expression: str) -> Cron:
+    """Raises ValueError for what has not five fields."""
+    if not _CRON.fullmatch(expression):
+        raise ValueError(f"{expression!r} has not the five fields of cron")
+    return Cron(expression)
+
+
+def every(seconds: float) -> Every:
+    """Raises ValueError for what is less than a minute."""
+    if seconds < _MINUTE:
+        raise ValueError(f"{seconds:g} seconds are no interval")
+    return Every(int(seconds), datetime.now(UTC) + timedelta(seconds=seconds))

@@ -1,0 +1,122 @@
+"""How the files of strangers are read: never written, never trusted to be whole, never followed out of their folder."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nanobot.errors import UsageError
+from nanobot.utils.text import printable
+
+Json = dict[str, object]
+#: Bytes of one file that are read.
+_MOST_BYTES = 50_000_000
+_DOTENV = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
+
+
+def instant(text: str) -> datetime:
+    """A time in ISO form; without a zone it is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def moment(value: object) -> datetime | None:
+    """A time as programs write it: seconds or milliseconds since 1970, or text in ISO form."""
+    with suppress(ValueError, OverflowError, OSError):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+        return instant(value) if isinstance(value, str) else None
+    return None
+
+
+def words_of(content: object) -> str:
+    """The words of a message, whose content is a text or a list of parts."""
+    if isinstance(content, str):
+        return printable(content).strip()
+    parts = (text_of(one.get("text")) for one in objects_in(content) if one.get("type") in ("text", None))
+    return printable("\n".join(part for part in parts if part)).strip()
+
+
+def read_text(path: Path) -> str:
+    """A whole text file, which is a plain file and not too large. Raises `UsageError`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"{path} is no file.")
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.")
+    return data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def json_lines(path: Path) -> Iterator[Json]:
+    """The objects of a file of JSON lines; lines that are none are left out. Raises `UsageError`."""
+    for line in read_text(path).splitlines():
+        with suppress(ValueError):
+            yield as_object(json.loads(line))
+
+
+def rows_of(path: Path, query: str) -> list[Json]:
+    """The rows of another program's database, read from a copy, for even reading leaves files beside one.
+
+    Raises `UsageError`.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="nanobot-import-") as folder:
+            for end in ("", "-wal"):
+                if is_file(path.with_name(f"{path.name}{end}")):
+                    shutil.copyfile(path.with_name(f"{path.name}{end}"), Path(folder, f"copy.db{end}"))
+            with closing(sqlite3.connect(Path(folder, "copy.db"))) as db:
+                db.row_factory = sqlite3.Row
+                return [dict(row) for row in db.execute(query)]
+    except (sqlite3.Error, OSError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def variables(path: Path) -> dict[str, str]:
+    """The variables of a `.env` file; none where there is no such file."""
+    found: dict[str, str] = {}
+    with suppress(UsageError):
+        for line in read_text(path).splitlines():
+            match = _DOTENV.match(line)
+            if match is not None and not line.lstrip().startswith("#"):
+                found[match[1]] = match[2].strip("'\"")
+    return found
+
+
+def as_object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: object) -> list[Json]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def inside(folder: Path) -> list[Path]:
+    """What stands in a folder, in order; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a plain file, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
