@@ -31,7 +31,7 @@ from nanobot.security.trust import unwrap
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Branch, SessionInfo, SessionStore
-from nanobot.utils.text import duration
+from nanobot.utils.text import counted, duration
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -473,7 +473,7 @@ class ChatControl:
             f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
             f"- Model: {info.model or 'none'} ({info.name}{why})",
             f"- Context: {state.used:,} of {state.window:,} tokens{share}",
-            f"- Session: `{state.session}`{title}, {state.messages} messages",
+            f"- Session: `{state.session}`{title}, {counted(state.messages, 'message')}",
             f"- Spent: {usage.text}",
             f"- Turn: {running}",
         ]

@@ -19,6 +19,7 @@ from nanobot.files.steering import Steering, kept_below
 from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.text import counted
 
 #: Files that are told one by one of those that a command has left in a way that cannot be taken back.
 _TOLD = 5
@@ -193,7 +194,10 @@ class Undo:
         self._finish(done)
         files = [one for one in done if not one.is_folder]
         back = sum(one.mode is not None for one in files)
-        told = f"{back} files are as before, {len(files) - back} new ones are in the trash."
+        fresh = len(files) - back
+        parts = [f"{counted(back, 'file')} {'is' if back == 1 else 'are'} as before"] if back or not fresh else []
+        parts += [f"{counted(fresh, 'new file')} {'is' if fresh == 1 else 'are'} in the trash"] if fresh else []
+        told = f"{', '.join(parts)}."
         if refused:
             raise DiskError(f"{told} {len(refused)} could not be brought back, and /undo tries it again: {refused[0]}")
         more = [f"And {len(left) - _TOLD} more are not as before."] if len(left) > _TOLD else []

@@ -16,6 +16,7 @@ from nanobot.schedule.job import (
     NEVER,
     JobKind,
     MissedPolicy,
+    Once,
     ScheduledJob,
     When,
     quiet_hours,
@@ -30,7 +31,7 @@ from nanobot.session.database import Clock, now
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
 from nanobot.utils.host import zone_of
-from nanobot.utils.text import nearest, shorten, squeeze
+from nanobot.utils.text import counted, nearest, shorten, squeeze
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
@@ -193,7 +194,7 @@ class Appointments:
             quiet=quiet,
         )
         made = await self.jobs.add(job, self._clock())
-        line = f"scheduled {made.id}: {_title(made)}, {told(made)}; {_next(made)}"
+        line = f"scheduled {made.id}: {_title(made)}, {_times(made)}"
         return Added(made, line, self._absent(made.chat.partition(":")[0]))
 
     async def _all(self, *persons: str) -> tuple[ScheduledJob, ...]:
@@ -214,13 +215,15 @@ class Appointments:
         """The jobs that are meant, which are this person's own."""
         own = await self._all(*await self.persons(who))
         numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
-        if wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume")):
-            open_ones = [job for job in own if job.due < NEVER or job.paused]
-            return [job for job in open_ones if action == "remove" or job.paused == (action == "resume")]
+        open_ones = [job for job in own if job.due < NEVER or job.paused]
+        meant = [job for job in open_ones if action == "remove" or job.paused == (action == "resume")]
+        if wanted.strip().casefold() == "all":
+            return meant
         found = [job for job in own if job.id in numbers]
         if not numbers or len(found) < len(set(numbers)):
             missing = ", ".join(str(one) for one in numbers if one not in {job.id for job in found})
-            what = f"You have no job {missing}." if numbers else f"Name the job: `/schedule {action} 3`, or `all`."
+            every = f"`/schedule {action} all` is for {counted(len(meant), 'job')}"
+            what = f"You have no job {missing}." if numbers else f"Name the job: `/schedule {action} 3`; {every}."
             raise UsageError(f"{what} `/schedule` lists yours with their numbers.")
         return found
 
@@ -300,6 +303,13 @@ def _next(job: ScheduledJob) -> str:
     return f"next {job.local(job.due):%Y-%m-%d %H:%M} {job.zone}" if job.due < NEVER else "over"
 
 
+def _times(job: ScheduledJob) -> str:
+    """When a job comes; what comes once names its time once."""
+    if isinstance(job.when, Once) and job.due < NEVER and not job.paused:
+        return f"{told(job)} {job.zone}"
+    return f"{told(job)}; {_next(job)}"
+
+
 def _line(job: ScheduledJob, *, short: bool = False) -> str:
     """A job in a list."""
     kind = {"ask": "task: ", "briefing": "briefing: ", "watch": "watch: "}.get(job.kind, "")
@@ -307,4 +317,4 @@ def _line(job: ScheduledJob, *, short: bool = False) -> str:
     if short:
         return f"- `{job.id}` {kind}{_title(job)}{origin}"
     last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""
-    return f"- `{job.id}` {kind}{_title(job)}, {told(job)}; {_next(job)}{last}{origin}"
+    return f"- `{job.id}` {kind}{_title(job)}, {_times(job)}{last}{origin}"

@@ -212,7 +212,10 @@ class JobStore:
 
         async def work(db: Transaction) -> None:
             await db.change("DELETE FROM fired WHERE at < :old", old=stamp(now - _KEEP_FIRED))
-            over = "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old AND origin = ''"
+            over = (
+                "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old "
+                "AND (origin = '' OR kind = 'helper')"
+            )
             values = {"never": stamp(NEVER), "ever": stamp(EVER), "old": stamp(now - _KEEP_OVER)}
             await db.change(over, **values)
 

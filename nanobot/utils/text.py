@@ -114,6 +114,11 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`, `1,000 files`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def shorten(text: str, width: int) -> str:
     """`text` cut in the middle to at most `width` characters, with one ellipsis."""
     if len(text) <= width:

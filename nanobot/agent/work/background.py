@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from nanobot.agent.history import foreign_in
 from nanobot.bus.events import Errand, InboundMessage
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
 from nanobot.results import ToolResult, error_result
-from nanobot.schedule.job import NEVER, Once, ScheduledJob
+from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.security.trust import wrap
 from nanobot.session.database import Clock, now
@@ -22,6 +23,8 @@ KEY = "helper:h{}"
 #: Characters of a task in a list, and of an answer that a person is shown again or the model is told.
 _TITLE, _ANSWER = 60, 20_000
 _RUNS = ("", "runs")
+#: The origin of one whose answer the model was told, and how many of those are still shown.
+_TOLD, _SHOWN = "told", 5
 #: Helpers of one person that have not ended.
 MOST_OPEN = 16
 #: What is due is later than what it was added at.
@@ -68,7 +71,7 @@ class BackgroundHelpers:
         return ToolResult(f"{told} Do not wait for it.", f"in the background as h{job.id}")
 
     async def of(self, key: str) -> tuple[ScheduledJob, ...]:
-        """Those of one chat, oldest first."""
+        """Those of one chat, oldest first; of those whose answer the model was told, the last few."""
         return tuple(sorted((job for job in await self._jobs.all() if _is_of(job, key)), key=lambda job: job.id))
 
     async def listed(self, key: str) -> list[str]:
@@ -93,8 +96,9 @@ class BackgroundHelpers:
         return f"{_told(job)}\n\n{answer}" if answer else _told(job)
 
     async def take_answers(self, message: InboundMessage) -> tuple[UserMessage, ...]:
-        """What those of a chat have answered that the model has not been told: it is told once, and they are over."""
-        ended = [job for job in await self.of(message.address.key) if job.due == NEVER and job.result not in _RUNS]
+        """What those of a chat have answered that the model has not been told: it is told once."""
+        known = await self.of(message.address.key)
+        ended = [job for job in known if job.due == NEVER and job.result not in _RUNS and job.origin != _TOLD]
         found = []
         for job in ended:
             session = await self._store.current(KEY.format(job.id))
@@ -105,7 +109,9 @@ class BackgroundHelpers:
             line = f"[Helper h{job.id}, “{_title(job)}”, {job.result}; the person was shown it]\n\n{shown}"
             found.append(UserMessage((Text(line),), "notice", speaker=message.sender.role, untrusted=foreign))
         if ended:
-            await self._jobs.change([job.id for job in ended], lambda _: None)
+            await self._jobs.change([job.id for job in ended], lambda job: replace(job, origin=_TOLD))
+            told = [job.id for job in known if job.origin == _TOLD or job in ended]
+            await self._jobs.change(told[:-_SHOWN], lambda _: None)
         return tuple(found)
 
     async def _answer(self, job: ScheduledJob) -> str:
@@ -123,7 +129,8 @@ def _title(job: ScheduledJob) -> str:
 
 def _told(job: ScheduledJob) -> str:
     state = "waits" if job.due < NEVER else "runs" if job.result in _RUNS else job.result
-    return f"`h{job.id}` {_title(job)}: {state}"
+    begun = f", begun {job.local(job.last):%Y-%m-%d %H:%M} {job.zone}" if job.last > EVER else ""
+    return f"`h{job.id}` {_title(job)}: {state}{begun}"
 
 
 def _last_words(said: Sequence[Message]) -> str:

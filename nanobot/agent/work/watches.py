@@ -154,11 +154,12 @@ class Watches:
         """Pause, resume, take away or look now at the watches that are named, or all."""
         own = await self._own(who)
         numbers = {int(one) for one in re.findall(r"\d+", wanted)}
-        everything = wanted.strip().casefold() == "all" or (not wanted.strip() and action in ("pause", "resume"))
+        everything = wanted.strip().casefold() == "all"
         chosen = own if everything else [job for job in own if job.id in numbers]
         if not chosen or (not everything and len(chosen) < len(numbers)):
             missing = ", ".join(str(one) for one in sorted(numbers - {job.id for job in own}))
-            what = f"You have no watch {missing}." if missing else f"Name the watch: `/watch {action} 3`, or `all`."
+            every = f"`/watch {action} all` is for {len(own)} watch{'es' * (len(own) != 1)}"
+            what = f"You have no watch {missing}." if missing else f"Name the watch: `/watch {action} 3`; {every}."
             raise UsageError(f"{what} `/watch` lists yours with their numbers.")
         ids = [job.id for job in chosen]
         match action:

@@ -23,7 +23,7 @@ from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import LibraryFolders
 from nanobot.library.index import Document, LibraryIndex
 from nanobot.session.lock import FileLock
-from nanobot.utils.text import printable, shorten
+from nanobot.utils.text import counted, printable, shorten
 
 _PLACE = ("library", "folders")
 #: Characters of the bar, unreadable documents that `status` names, and what the reading gives way to (as of `nice`).
@@ -120,15 +120,15 @@ def _read(setup: Setup, *, quiet: bool) -> int:
         return INTERRUPTED
     except sqlite3.Error as error:
         raise StoreError(
-            f"Stopped after {bar.done:,} of {bar.total:,} documents, because {paths.home} cannot be written "
+            f"Stopped after {bar.done:,} of {counted(bar.total, 'document')}, because {paths.home} cannot be written "
             f"({error}). Look for room and rights there; `nanobot library read` goes on."
         ) from error
     finally:
         bar.clear()
     if not quiet:
-        _print(f"Read {count:,} documents in {time.monotonic() - begun:.0f} s.")
+        _print(f"Read {counted(count, 'document')} in {time.monotonic() - begun:.0f} s.")
         if broken:
-            _print(f"{len(broken):,} have a problem:")
+            _print(f"{len(broken):,} {'has' if len(broken) == 1 else 'have'} a problem:")
             _problems(broken)
     return 0
 

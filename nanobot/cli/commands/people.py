@@ -4,8 +4,9 @@ owner has allowed for good, and what comes at set times. Ask no model, and no ga
 import argparse
 import asyncio
 import os
+import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from nanobot.agent.work.watches import watches_of
 from nanobot.app import no_channel
@@ -22,12 +23,14 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import SqliteDatabase
 
+#: Commands of a chat that a shell has too.
+_SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions)\b")
+
 
 def run_people(args: argparse.Namespace) -> int:
     """Print what was asked for or became of it; the exit code."""
     setup = set_up(args, os.environ)
-    text = asyncio.run(_said(setup, args.words))
-    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
+    write(setup, lambda: _said(setup, args.words))
     return 0
 
 
@@ -97,5 +100,18 @@ def _print(setup: Setup, said: Callable[[Ledger], Awaitable[str]]) -> int:
         finally:
             await ledger.aclose()
 
-    sys.stdout.write(render_markdown(asyncio.run(run()), look_of(sys.stdout, setup.env)))
+    write(setup, run)
     return 0
+
+
+def write(setup: Setup, said: Callable[[], Coroutine[None, None, str]]) -> None:
+    """Print Markdown in which commands stand as they are typed in a shell. Raises `UsageError`, in such words too."""
+    try:
+        text = asyncio.run(said())
+    except UsageError as error:
+        raise UsageError(_in_shell(str(error))) from None
+    sys.stdout.write(render_markdown(_in_shell(text), look_of(sys.stdout, setup.env)))
+
+
+def _in_shell(text: str) -> str:
+    return _SLASH.sub(lambda found: f"`nanobot {'people ' * (found[1] == 'invite')}{found[1]}", text)

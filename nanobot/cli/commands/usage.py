@@ -9,9 +9,8 @@ from datetime import datetime
 
 from msgspec.structs import asdict
 
-from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.people import write
 from nanobot.command.usage import Report, Wish, overview, raised, report_of, wish_of
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
@@ -28,12 +27,14 @@ def run_usage(args: argparse.Namespace) -> int:
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
         raise UsageError("Many gateways share a database here (gateway.ledger): write /usage to the bot instead.")
-    text = asyncio.run(_told(setup, args.words, as_json=args.json))
-    sys.stdout.write(f"{text}\n" if args.json else render_markdown(text, look_of(sys.stdout, setup.env)))
+    if args.json:
+        sys.stdout.write(f"{asyncio.run(_told(setup, args.words, as_json=True))}\n")
+    else:
+        write(setup, lambda: _told(setup, args.words))
     return 0
 
 
-async def _told(setup: Setup, words: list[str], *, as_json: bool) -> str:
+async def _told(setup: Setup, words: list[str], *, as_json: bool = False) -> str:
     """Markdown, or one JSON object. Raises `UsageError`."""
     config, paths = setup.loaded.config, setup.paths
     zone = zone_of(config.agents.defaults.timezone, setup.env)

@@ -10,7 +10,7 @@ import pypdfium2
 from msgspec import Struct, field
 from pypdfium2 import raw
 
-from nanobot.utils.text import markdown_table, squeeze
+from nanobot.utils.text import counted, markdown_table, squeeze
 from nanobot.web.extract.page import Extracted
 
 CPU_SECONDS = 12.0  # several thousand pages; below the worker's own limit, so that what was read is kept
@@ -65,7 +65,7 @@ def extract_pdf(body: bytes) -> Extracted:
             document.init_forms()
             for number in range(1, len(document) + 1):
                 if time.process_time() - start > CPU_SECONDS:
-                    notes.append(f"Only the first {number - 1} of {len(document)} pages were read.")
+                    notes.append(f"Only the first {number - 1} of {counted(len(document), 'page')} were read.")
                     break
                 if text := _page(document, number - 1):
                     parts.append(f"## Page {number}\n\n{text}")

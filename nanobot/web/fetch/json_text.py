@@ -6,7 +6,7 @@ Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbforma
 import json
 import re
 
-from nanobot.utils.text import nearest, shorten, squeeze
+from nanobot.utils.text import counted, nearest, shorten, squeeze
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
 
@@ -168,7 +168,11 @@ def _step(value: object, key: str) -> tuple[object] | None:
 
 def _what_is_there(value: object, key: str) -> str:
     if isinstance(value, list):
-        return f"It is a list with {len(value)} items: 0 to {len(value) - 1}." if value else "It is an empty list."
+        return (
+            f"It is a list with {counted(len(value), 'item')}: 0 to {len(value) - 1}."
+            if value
+            else "It is an empty list."
+        )
     if not isinstance(value, dict):
         return f"It is {shorten(json.dumps(value, ensure_ascii=False), 80)}."
     near = nearest(key, value)
@@ -211,4 +215,6 @@ def _size(value: object) -> str:
     size = f"{len(json.dumps(value, ensure_ascii=False))} characters"
     if isinstance(value, dict):
         return f"object with {len(value)} keys, {size}"
-    return f"list of {len(value)} items, {size}" if isinstance(value, list) else shorten(json.dumps(value), 60)
+    return (
+        f"list of {counted(len(value), 'item')}, {size}" if isinstance(value, list) else shorten(json.dumps(value), 60)
+    )

@@ -38,6 +38,14 @@ async def test_a_call_that_is_made_again_begins_no_second_helper_and_the_answer_
     assert told.kind == "notice"
     assert "Helper h1, “Who makes bots?”, answered" in told.text
     assert await helpers.take_answers(asked) == ()
+    assert [one[: one.index(", begun")] for one in await helpers.listed(CHAT)] == ["- `h1` Who makes bots?: answered"]
+    for number in range(7):
+        await helpers.start(asked, replace(ERRAND, name=f"more{number}"))
+        await office.passes(seconds=5)
+        assert len(await helpers.take_answers(asked)) == 1
+    kept = [one.id for one in await helpers.of(CHAT)]
+    assert kept == [4, 5, 6, 7, 8], "the last few stay with their end"
+    await office.passes(days=9)
     assert await helpers.of(CHAT) == ()
 
 

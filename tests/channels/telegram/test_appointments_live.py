@@ -81,6 +81,13 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
         ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
         alone = await home.run("schedule", "add", "in", "3", "days", "stand", "up")
         assert "No gateway runs." in alone.out
+        shell = [
+            await home.run(*words) for words in (("schedule",), ("schedule", "pause"), ("watch",), ("usage", "raise"))
+        ]
+        assert not any("/schedule" in one.out + one.err or "/watch " in one.out for one in shell), shell
+        assert "nanobot schedule pause all is for 1 job." in shell[1].err.replace("`", "")
+        assert "nanobot watch pause" in shell[2].out.replace("`", "")
+        assert "nanobot usage raise 5" in shell[3].err.replace("`", "")
         assert "Did you mean" not in (await home.run("schedule", "add")).err, "that was meant, and only the time lacks"
         async with running(home) as gateway:
             await telegram.until(lambda: bool(telegram.sent("getUpdates")))

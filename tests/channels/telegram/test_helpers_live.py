@@ -59,7 +59,7 @@ async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_com
             ada.say("and now?")
             await telegram.until(lambda: shown(telegram, "You know all."))
             ada.say("/tasks")
-            await telegram.until(lambda: shown(telegram, "Nothing runs here."))
+            await telegram.until(lambda: shown(telegram, "h1 Who makes bots?: answered"))
         seen = telegram.visible(ada.chat)
     assert sum("BotFather makes it." in line for line in seen) == 1, seen
     assert any("Helper h1: Who makes bots?" in line for line in seen), seen

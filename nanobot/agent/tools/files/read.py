@@ -25,7 +25,7 @@ from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
 from nanobot.security.policy import Access, Effect
-from nanobot.utils.text import strip_unsafe
+from nanobot.utils.text import counted, strip_unsafe
 from nanobot.web.extract.page import Job
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
@@ -180,7 +180,7 @@ def _page(name: str, text: _Text, args: ReadFileArguments, most: int) -> tuple[s
     """The lines that were asked for, as far as there is room, and how to read on; then where they stand, for people."""
     count, first = text.count, args.offset
     if first > max(count, 1):
-        raise PathError(f"{name} has {count} lines, so none begins at {first}.")
+        raise PathError(f"{name} has {counted(count, 'line')}, so none begins at {first}.")
     shown: list[str] = []
     for number, line in enumerate(text.lines[first - text.begins :][: args.limit], first):
         cut = line if len(line) <= _LINE else f"{line[:_LINE]}… ({len(line):,} characters; grep finds places in it)"
