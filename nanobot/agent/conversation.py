@@ -221,7 +221,7 @@ class Conversation:
         turn, begun = self.turn, time.monotonic()
         self._begin_text()
         turn.steps += 1
-        await turn.emit(StepStarted(turn.steps))
+        await turn.emit(StepStarted(turn.steps, turn.newly_read()))
         turn.asking = turn.provider.info.model
         answer: AssistantMessage | None = None
         try:

@@ -213,12 +213,14 @@ class AgentLoop(ChatControl):
         return True
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their texts."""
+        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their ids."""
+        for message in self._services.bus.pending():
+            await self._receive(Entry(message))
         inbox = self._chat(session_key).inbox
         unread = [one for one in inbox if one.done is None][-1 if last else 0 :]
         for one in unread:
             inbox.remove(one)
-        return tuple(one.message.content for one in unread)
+        return tuple(one.message.id for one in unread)
 
     def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
         turn = self._chat(session_key).turn

@@ -236,6 +236,7 @@ class Turn(Struct, eq=False):
     _cut: str = ""
     _saved: int = 0
     _refused: list[Message] = field(default_factory=list)
+    _read: list[str] = field(default_factory=list)
     _asides: dict[tuple[str, str], AssistantMessage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -315,6 +316,12 @@ class Turn(Struct, eq=False):
         if typed := self.steering():
             self.hear(*(message.speaker for message in typed))
             await self.add(*typed)
+            self._read += (message.id for message in typed if message.id)
+
+    def newly_read(self) -> tuple[str, ...]:
+        """The ids of the messages that were read since this was asked last."""
+        read, self._read = tuple(self._read), []
+        return read
 
     async def emit(self, event: Event) -> None:
         if not self.closed:

@@ -127,9 +127,13 @@ class TurnStarted(Struct, frozen=True, tag_field="type", tag="turn_started"):
 
 
 class StepStarted(Struct, frozen=True, tag_field="type", tag="step_started"):
-    """A model request begins. `number` counts from 1 within the turn; a new step's text follows the last one's."""
+    """A model request begins. `number` counts from 1 within the turn; a new step's text follows the last one's.
+
+    `read` are the ids of the messages that the turn has read since the last step.
+    """
 
     number: int
+    read: tuple[str, ...] = ()
 
 
 class ToolStarted(Struct, frozen=True, tag_field="type", tag="tool_started"):
@@ -356,6 +360,10 @@ class MessageBus:
     async def consume_inbound(self) -> InboundMessage:
         """Wait for the next message, in the order of publication."""
         return await self._inbound.get()
+
+    def pending(self) -> tuple[InboundMessage, ...]:
+        """Take what was handed to the loop and not taken by it yet, in the order of publication."""
+        return tuple(self._inbound.get_nowait() for _ in range(self._inbound.qsize()))
 
     async def publish_outbound(self, message: OutboundMessage) -> None:
         """Hand an event to its address's channel. Events of a channel nobody subscribed to are dropped."""

@@ -64,8 +64,7 @@ class TerminalTurns(Protocol):
         it is over or for somebody else."""
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their texts in
-        order."""
+        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their ids in order."""
 
     async def state(self, session_key: str) -> ChatState:
         """What is true of this chat now, beside its turns."""

@@ -185,7 +185,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
         sys.stdout.write(render_line(text, "dim", look))
 
     async with app.library_kept(), app.config_followed(), app.keeping_appointments():
-        begin = await beginning_of(app, session_of(args), configured=setup.loaded.exists)
+        begin = await beginning_of(app, session_of(args), setup.loaded.config.channels.terminal, setup.loaded.exists)
         await app.loop.announce_lost("terminal", say)
         return await converse(app, begin, setup.paths, look, locate)
 

@@ -13,15 +13,17 @@ from prompt_toolkit.input import create_input
 from nanobot import __version__
 from nanobot.bus.events import TERMINAL, CommandReply
 from nanobot.channels.base import Agent, TerminalAgent
-from nanobot.channels.terminal.channel import Surface, TerminalChannel
+from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer, render_line
-from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
+from nanobot.channels.terminal.screen import Notify, PlainLines, Screen, terminal_output
+from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
+from nanobot.config.schema import TerminalConfig
 
 _NEW_HERE = "New here? `nanobot onboard` in a shell sets up a model and Telegram with three questions."
 
@@ -40,9 +42,10 @@ class Beginning(Struct, frozen=True):
     place: str = ""
     hint: str = ""
     kept: bool = True
+    config: TerminalConfig = TerminalConfig()
 
 
-async def beginning_of(agent: Agent, choice: SessionChoice, *, configured: bool) -> Beginning:
+async def beginning_of(agent: Agent, choice: SessionChoice, config: TerminalConfig, configured: bool) -> Beginning:
     """Open the chosen session in this process. Raises `UsageError` where there is none of that id.
 
     Without a configuration, who has no model or has not talked yet is told how to set one up.
@@ -53,7 +56,7 @@ async def beginning_of(agent: Agent, choice: SessionChoice, *, configured: bool)
     recap = await agent.loop.recap(session.id) if begun else ""
     hint = "" if talked and (configured or info.capabilities.language_model) else _NEW_HERE
     title = session.title if begun else ""
-    return Beginning(info.model, info.chosen_because, title, recap, hint=hint, kept=choice.kept)
+    return Beginning(info.model, info.chosen_because, title, recap, hint=hint, kept=choice.kept, config=config)
 
 
 async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, locate: Locate) -> int:
@@ -62,7 +65,7 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
     `locate` is that of a `FileReader`.
     """
     _greet(begin, look)
-    surface = _surface(agent, paths.history if begin.kept else None, look)
+    surface = _surface(agent, paths.history if begin.kept else None, look, begin.config.notify)
     files = FileReader(paths.media, locate)
     channel = TerminalChannel(
         agent,
@@ -71,6 +74,7 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
         look=lambda: replace(look, width=get_terminal_size((80, 24)).columns),
         place=_short(Path.cwd()),
         echo=look.ansi,
+        long_turn=begin.config.notify_after,
     )
     with on_signal(HANG_UP, lambda number: channel.exit(128 + number)):
         if look.ansi:
@@ -85,13 +89,21 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
     return channel.exit_code
 
 
-def _surface(agent: TerminalAgent, history: Path | None, look: TextLook) -> Surface:
+def _surface(agent: TerminalAgent, history: Path | None, look: TextLook, notify: Notify) -> Surface:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not look.ansi:
         return PlainLines(sys.stdin.fileno(), sys.stdout, editor=editor)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
     lines = PrivateHistory(history) if history else InMemoryHistory()
-    return Screen(create_input(), output, commands=agent.commands, history=lines, color=look.color, editor=editor)
+    return Screen(
+        create_input(),
+        output,
+        commands=agent.commands,
+        history=lines,
+        color=look.color,
+        editor=editor,
+        notify=notify,
+    )
 
 
 def _greet(begin: Beginning, look: TextLook) -> None:

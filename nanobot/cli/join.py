@@ -55,7 +55,8 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
     agent = AgentAnywhere(link, again, partial(_alone, args, setup))
     state, begun = link.welcome.state, bool(link.welcome.state.messages)
     place = "in the gateway that runs here; --alone talks apart from it"
-    begin = Beginning(link.welcome.model, link.welcome.why, state.title if begun else "", link.welcome.recap, place)
+    title, config = state.title if begun else "", setup.loaded.config.channels.terminal
+    begin = Beginning(link.welcome.model, link.welcome.why, title, link.welcome.recap, place, config=config)
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     return await converse(agent, begin, setup.paths, look, agent.locate)
 

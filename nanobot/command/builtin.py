@@ -39,6 +39,7 @@ _CLOSING = (
 _SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"
 _WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | history]"
 _REMOVE = "[remove <id>]"
+_COPIED = "[code|<number>]"
 _SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"
 #: Names of models that /model shows.
 _MODELS_SHOWN = 20
@@ -82,7 +83,8 @@ def builtin_router(
             await ctx.reply(_help_about(ctx.args, router, offered))
             return
         lines = [f"- `/{command.name}{command.usage and f' {command.usage}'}` {command.summary}" for command in offered]
-        await ctx.reply("\n".join(["**Commands**", "", *lines, "", _CLOSING]))
+        keys = ("- `/help keys` Show what the keys do",) if address.channel == "terminal" else ()
+        await ctx.reply("\n".join(["**Commands**", "", *lines, *keys, "", _CLOSING]))
 
     for command in (
         Command("help", "Show the commands, or tell more of one", show_help, "[topic]", ("start",), _EVERYONE),
@@ -105,7 +107,7 @@ def builtin_router(
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
         *_people_commands(people),
         *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
-        Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),
+        *_AT_A_TERMINAL,
     ):
         router.add(command)
     return router
@@ -228,6 +230,8 @@ def _watch_command(watches: Callable[[], WatchesOf] | None) -> Command:
 def _help_about(words: str, router: CommandRouter, offered: Sequence[Command]) -> str:
     """What the documentation tells of one command, or what a page of it is about."""
     name = words.split(maxsplit=1)[0].removeprefix("/").casefold()
+    if name == "keys" and any(command.surfaces == "terminal" for command in offered):
+        return _keys()
     match = router.match(f"/{name}")
     if match is None or match.command is None or match.command not in offered:
         if name in WORDS and WORDS[name].says:
@@ -249,6 +253,26 @@ def _help_about(words: str, router: CommandRouter, offered: Sequence[Command]) -
     told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
     told = re.sub(r"(?<=[^\n])\n(?![\n|]|- )", " ", told)  # the surface breaks lines at a width of its own
     return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{told or command.summary}"
+
+
+def _keys() -> str:
+    """The keys of the terminal, as its page tells them."""
+    try:
+        page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
+    except OSError:
+        raise UsageError("docs/terminal.md is missing here; install nanobot again.") from None
+    begin = page.index("| key | what it does |")
+    return f"**Keys**\n\n{page[begin:].partition(chr(10) * 2)[0]}"
+
+
+async def _copy(_: CommandContext) -> None:
+    raise UsageError("The terminal does this by itself in an open conversation: `nanobot agent` begins one.")
+
+
+_AT_A_TERMINAL = (
+    Command("copy", "Put the last answer, or code of it, into the clipboard", _copy, _COPIED, surfaces="terminal"),
+    Command("quit", "Leave", lambda ctx: ctx.reply("Bye."), aliases=("exit",), surfaces="terminal"),
+)
 
 
 async def _status(ctx: CommandContext) -> None:

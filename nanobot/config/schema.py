@@ -192,9 +192,20 @@ class TelegramConfig(Section, frozen=True):
     webhook: TelegramWebhookConfig = TelegramWebhookConfig()
 
 
-class ChannelsConfig(Section, frozen=True):
-    """Where people meet the agent besides the terminal."""
+class TerminalConfig(Section, frozen=True):
+    """The conversation in the terminal."""
 
+    notify: Annotated[
+        Literal["bell", "osc9", "off"],
+        "Call after long turns and for questions: by the bell, by a notification of the terminal (OSC 9), or not.",
+    ] = "bell"
+    notify_after: Annotated[float, Meta(ge=0), "Seconds from which on a turn is long."] = 20
+
+
+class ChannelsConfig(Section, frozen=True):
+    """Where people meet the agent."""
+
+    terminal: TerminalConfig = TerminalConfig()
     telegram: TelegramConfig = TelegramConfig()
 
 

@@ -1,6 +1,7 @@
 """The keys and the conversation without a terminal: a pipe for the keyboard, nothing for the screen."""
 
 import asyncio
+import base64
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,16 +12,19 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from rich.cells import cell_len
 
-from nanobot.bus.events import TERMINAL, OutboundMessage, TurnFinished
+from nanobot.bus.events import TERMINAL, ChatState, OutboundMessage, TurnFinished
 from nanobot.channels.base import Agent, BaseChannel, CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import Pastes
-from nanobot.channels.terminal.live import Live
+from nanobot.channels.terminal.live import Live, status_line, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.screen import Screen
+from nanobot.channels.view import TurnView
 from nanobot.errors import ProviderError
+from nanobot.messages import AssistantMessage, Usage
 from nanobot.providers.scripted import Call, Fail, Say, Step, Wait
 from tests.agent.harness import FakeTool
 from tests.channels.harness import SmallAgent, small_agent
@@ -37,10 +41,15 @@ class Watched(Screen):
         self.live = Live()
         self.rung = 0
         self.changed = asyncio.Event()
+        self.sequences: list[str] = []
 
-    def ring(self) -> None:
+    def send_raw(self, sequence: str) -> bool:
+        self.sequences.append(sequence)
+        return super().send_raw(sequence)
+
+    def ring(self, text: str) -> None:
         self.rung += 1
-        super().ring()
+        super().ring(text)
 
     async def show(self, text: str, live: Live) -> None:
         self.printed += text
@@ -151,7 +160,7 @@ async def test_lines_that_wait_come_back_into_the_input_when_the_turn_is_stopped
         at.keys.send_text("and then\r")
         await at.until("Got it.")
         at.keys.send_text("and more\r")
-        await at.until("❯ and more")
+        await at.until("'and then', 'and more'")
         at.keys.send_text(key)
         await at.printed("Stopped.")
         assert at.screen.buffer.text == "and then\nand more"
@@ -172,13 +181,13 @@ async def test_the_clock_of_a_turn_starts_when_it_starts() -> None:
     first, second = asyncio.Event(), asyncio.Event()
     async with desk((Say("One."), Wait(first)), (Say("Two."), Wait(second)), "Three.") as at:
         at.keys.send_text("go\r")
-        await at.until(" s · Ctrl-C stops")  # a second has passed
+        await at.until(" s', rank=0), StatusPart(text='Ctrl-C stops'")  # a second has passed
         at.keys.send_text("next\r")
         await at.until("Got it.")
         released = asyncio.get_running_loop().time()
         first.set()
         await at.until("Two.")
-        shown = re.search(r"writing ([\d.]+) s", at.screen.live.status)
+        shown = re.search(r"writing ([\d.]+) s", status_line(at.screen.live.status, 80))
         passed = asyncio.get_running_loop().time() - released
         assert shown is None or float(shown[1]) <= passed + 0.1
 
@@ -228,3 +237,112 @@ def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_the_message() -> None:
     marks = [pastes.take("sh\x1b[31mo\x1b]0;owned\x07rt"), pastes.take(long), pastes.take("x" * 1_001)]
     assert marks == ["short", "[paste 1: 16 lines]", "[paste 2: 1001 characters]"]
     assert pastes.expand(f"see {marks[1]} and {marks[2]}") == f"see {long} and {'x' * 1_001}"
+
+
+async def test_U66_what_waits_stands_above_the_input_and_up_takes_it_back_to_be_changed() -> None:
+    gate = asyncio.Event()
+    async with desk((Say("Begun."), Wait(gate), Say(" Done.")), "Next.") as at:
+        at.keys.send_text("go\r")
+        await at.until("Begun.")
+        at.keys.send_text("and ten\r")
+        await at.until("unread=('and ten',)")
+        at.keys.send_text("\x1b[A")
+        await at.until("unread=()")
+        assert at.screen.buffer.text == "and ten"
+        at.keys.send_text(" more\r")
+        await at.until("unread=('and ten more',)")
+        assert "and ten" not in at.screen.printed
+        gate.set()
+        await at.printed("Next.")
+        assert at.screen.printed.index("Done.") < at.screen.printed.index("❯ and ten more")
+        assert at.screen.printed.index("❯ and ten more") < at.screen.printed.index("Next.")
+        assert at.screen.printed.count("and ten") == 1
+        assert at.screen.live.unread == ()
+
+
+async def test_ctrl_s_stops_what_runs_and_what_waits_is_answered_at_once() -> None:
+    async with desk((Say("Begun."), Wait(asyncio.Event())), "Turned round.") as at:
+        at.keys.send_text("go north\r")
+        await at.until("Begun.")
+        at.keys.send_text("wait\r")
+        await at.until("unread=('wait',)")
+        at.keys.send_text("go south\x13")
+        await at.printed("Turned round.")
+        said = at.agent.provider.requests[-1].messages[-1].text
+        assert said.endswith("wait\ngo south")
+        assert "Begun." in repr(at.agent.provider.requests[-1].messages)
+        assert at.screen.live.unread == ()
+
+
+async def test_a_message_that_a_step_has_read_is_printed_there() -> None:
+    gate = asyncio.Event()
+    async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool(gate=gate)) as at:
+        at.keys.send_text("go\r")
+        await at.until("at work on herons")
+        at.keys.send_text("only in June\r")
+        await at.until("unread=('only in June',)")
+        gate.set()
+        await at.printed("Done.")
+        printed = at.screen.printed
+        assert printed.index('✓ search "herons"') < printed.index("❯ only in June") < printed.index("Done.")
+        assert len(at.agent.provider.requests) == 2
+
+
+async def test_ctrl_o_prints_the_result_that_stood_in_one_line() -> None:
+    async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool()) as at:
+        at.keys.send_text("\x0f")
+        await at.until("No tool has given a result here yet.")
+        at.keys.send_text("go\r")
+        await at.printed("Done.")
+        at.keys.send_text("\x0f")
+        await at.printed('search "herons":')
+        result = next(one.text for one in at.agent.provider.requests[-1].messages if one.role == "tool")
+        assert result.strip() in at.screen.printed
+
+
+async def test_copy_hands_the_last_answer_or_its_code_to_the_terminal() -> None:
+    answer = "See:\n\n```sh\nls -l\n```\n\nand\n\n```\npwd\n```"
+    async with desk(answer) as at:
+        at.keys.send_text("/copy\r")
+        await at.printed("There is no answer to copy yet.")
+        at.keys.send_text("go\r")
+        await at.printed("pwd")
+        await at.until("busy=False")
+        for typed, told in (("", "The last answer"), (" code", "Block 2 of 2"), (" 1", "Block 1 of 2")):
+            at.keys.send_text(f"/copy{typed}\r")
+            await at.printed(f"{told} is copied.")
+        copied = [base64.b64decode(one.split(";")[2].rstrip("\x07")).decode() for one in at.screen.sequences]
+        assert copied == [answer, "pwd", "ls -l"]
+        at.keys.send_text("/copy 7\r")
+        await at.printed("The last answer has 2 blocks of code.")
+
+
+async def test_the_line_below_tells_what_the_records_tell() -> None:
+    async with desk("One.", "Two.") as at:
+        for text, answer in (("first", "One."), ("second", "Two.")):
+            at.keys.send_text(f"{text}\r")
+            await at.printed(answer)
+        session = await at.agent.sessions.current(TERMINAL.key)
+        spent = await at.agent.sessions.spent(session=session.id)
+        async with asyncio.timeout(120):
+            while at.channel.state.messages < 4:
+                at.screen.changed.clear()
+                await at.screen.changed.wait()
+        state, last = at.channel.state, (await at.agent.sessions.history(session.id))[-1]
+        assert isinstance(last, AssistantMessage)
+        assert (state.session, state.messages, state.used) == (session.id, 4, last.usage.input)
+        assert (state.cost, state.window) == (spent.cost, at.agent.provider_info.capabilities.window)
+        line = status_line(at.screen.live.status, 80)
+        assert line.startswith(f"{at.agent.provider_info.model} · {state.used / state.window:.0%} of ")
+        assert "here" in line
+
+
+def test_the_line_below_keeps_what_matters_most_where_it_is_narrow() -> None:
+    view = TurnView(phase="finished", seconds=4.2, usage=Usage(input=3_100, output=200))
+    parts = summary(view, ChatState("gpt-x", used=15_400, window=128_000, cost=0.0021), "~/文书", "main")
+    assert status_line(parts, 80) == "gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · main · ~/文书"
+    assert status_line(parts, 50) == "gpt-x · 12% of 128k · $0.0021 · main · ~/文书"
+    assert status_line(parts, 40) == "gpt-x · 12% of 128k · $0.0021 · ~/文书"
+    assert status_line(parts, 20) == "gpt-x · 12% of 128k"
+    assert status_line(parts, 4) == "gpt…"
+    assert all(cell_len(status_line(parts, columns)) <= columns for columns in range(1, 90))

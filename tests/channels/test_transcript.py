@@ -83,16 +83,6 @@ def test_a_notice_or_a_sent_line_never_cuts_what_is_being_written() -> None:
     assert "code\nlast\n```\n\n  Still working.\n\nThe end.\n" in text
 
 
-def test_what_was_taken_back_is_not_printed_later() -> None:
-    transcript = Transcript()
-    for event in (*START, *deltas("Some te")):
-        transcript.apply(event)
-    assert transcript.said("never mind") == []
-    transcript.unsaid()
-    pieces = transcript.apply(TurnFinished("completed", "Some text."))
-    assert [piece.kind for piece in pieces] == ["text"]
-
-
 @pytest.mark.parametrize(
     ("closed", "result", "line"),
     [

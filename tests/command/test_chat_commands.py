@@ -131,4 +131,4 @@ async def test_a_command_for_one_surface_is_not_offered_on_the_other() -> None:
     chat = {command.name for command in router.commands("owner", "telegram")}
     terminal = {command.name for command in router.commands("owner", "terminal")}
     assert chat - terminal == {"hints", "streaming"}
-    assert terminal - chat == {"quit"}
+    assert terminal - chat == {"copy", "quit"}

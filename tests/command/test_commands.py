@@ -28,7 +28,7 @@ TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status new stop approve permissions model sessions resume name export delete".split()
 NAMES += "compact branch rewind retry btw".split()
 NAMES += "sources undo trust memory forget tasks tools mcp".split()
-NAMES += "schedule watch skills learn usage people invite whoami privacy quit".split()
+NAMES += "schedule watch skills learn usage people invite whoami privacy copy quit".split()
 
 
 class Kept(SessionStore):

@@ -4,6 +4,7 @@ The person keeps the conversation through all of it: what is typed in between wa
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from nanobot.bus.events import (
     Notice,
     OutboundMessage,
     Sender,
+    StepStarted,
     TurnFinished,
     TurnStarted,
 )
@@ -59,7 +61,8 @@ class AgentAnywhere:
         self._alone = alone
         self._inner: LocatingAgent | None = first
         self._session = first.welcome.state.session
-        self._waiting = 0  # messages that were handed on and not answered
+        self._sent: dict[str, InboundMessage] = {}  # handed on and not read yet, by id
+        self._again: deque[InboundMessage] = deque()  # to be handed on before what is typed now
         self._running = False
 
     @property
@@ -82,11 +85,13 @@ class AgentAnywhere:
 
     async def _after_the_end(self) -> GatewayLink | None:
         """Wait a moment whether the gateway comes back; not where the person goes on meanwhile."""
-        if self._running or self._waiting:
+        if self._running:
             await self._say(TurnFinished("cancelled", "", error=_STOPPED, model=self._first.welcome.model))
-        self._running, self._waiting = False, 0
+        self._running = False
+        self._again.extend(self._sent.values())
+        self._sent.clear()
         await self._say(Notice(_ENDED, "warning"))
-        typed = asyncio.ensure_future(self.bus.consume_inbound())
+        typed = asyncio.ensure_future(self._next())
         try:
             async with asyncio.timeout(RESTART_SECONDS):
                 while not typed.done():
@@ -98,7 +103,7 @@ class AgentAnywhere:
             pass
         finally:
             if not typed.cancel():
-                await self.bus.publish_inbound(typed.result())
+                self._again.appendleft(typed.result())
         return None
 
     async def _until_there_is_one(self, own: LocatingAgent) -> GatewayLink:
@@ -109,8 +114,7 @@ class AgentAnywhere:
                 if serving.done():
                     await serving
                     raise TemporaryError("The agent of this terminal has ended.")
-                idle = not (self._running or self._waiting)
-                if idle and (link := await self._joined()) is not None:
+                if not (self._running or self._sent) and (link := await self._joined()) is not None:
                     return link
 
     async def _joined(self) -> GatewayLink | None:
@@ -135,23 +139,32 @@ class AgentAnywhere:
 
     async def _to(self, bus: MessageBus) -> None:
         while True:
-            message: InboundMessage = await self.bus.consume_inbound()
-            self._waiting += 1
-            await bus.publish_inbound(message)
+            await self._hand_on(await self._next(), bus)
+
+    async def _hand_on(self, message: InboundMessage, bus: MessageBus) -> None:
+        self._sent[message.id] = message
+        await bus.publish_inbound(message)
+
+    async def _next(self) -> InboundMessage:
+        """What is to be handed on next."""
+        return self._again.popleft() if self._again else await self.bus.consume_inbound()
 
     async def _back(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
+            read: tuple[str, ...] = ()
             match message.event:
                 case TurnStarted():
-                    self._running = True
+                    self._running, read = True, (message.event.message,)
+                case StepStarted():
+                    read = message.event.read
                 case TurnFinished():
-                    self._running = False
-                    self._waiting -= len(message.event.answered)
-                case CommandReply() if message.event.message:
-                    self._waiting -= 1
+                    self._running, read = False, message.event.answered
+                case CommandReply():
+                    read = (message.event.message,)
                 case _:
                     pass
-            self._waiting = max(0, self._waiting)
+            for key in read:
+                self._sent.pop(key, None)
             await self.bus.publish_outbound(message)
 
     async def _say(self, event: Event) -> None:
@@ -171,7 +184,14 @@ class AgentAnywhere:
         return await self._now.loop.choose(session_key, key, number, by)
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
-        return await self._inner.loop.withdraw(session_key, last=last) if self._inner is not None else ()
+        if self._inner is None:
+            return ()
+        for message in self.bus.pending():
+            await self._hand_on(message, self._inner.bus)
+        taken = await self._inner.loop.withdraw(session_key, last=last)
+        for key in taken:
+            self._sent.pop(key, None)
+        return taken
 
     async def state(self, session_key: str) -> ChatState:
         found = await self._now.loop.state(session_key)

@@ -113,6 +113,8 @@ class GatewayLink:
         return answer.finished or TurnFinished("failed", "", error=_GONE, temporary=True)
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - one alone
+        for message in self.bus.pending():
+            self._write(_say(message))
         return (await self._ask(wire.WithdrawLine(next(self._numbers), last))).texts
 
     async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002

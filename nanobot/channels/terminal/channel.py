@@ -6,9 +6,12 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+
+from msgspec.structs import replace
 
 from nanobot.bus.events import (
     TERMINAL,
@@ -23,15 +26,19 @@ from nanobot.bus.events import (
     QuestionAsked,
     QuestionClosed,
     Sender,
+    StepStarted,
     TurnFinished,
     TurnStarted,
 )
 from nanobot.channels.base import TerminalAgent
-from nanobot.channels.terminal.files import FileReader
-from nanobot.channels.terminal.live import Live, activity, summary
+from nanobot.channels.terminal.blocks import MarkdownBlock
+from nanobot.channels.terminal.clipboard import ShownLately, copying
+from nanobot.channels.terminal.files import FileReader, branch_of, named
+from nanobot.channels.terminal.live import Live, StatusPart, activity, summary
 from nanobot.channels.terminal.look import TextLook
-from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, QuestionLine, TerminalQuestions
+from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, TerminalQuestions
 from nanobot.channels.terminal.render import Printer
+from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece, Transcript
 from nanobot.channels.view import todo_lines
 from nanobot.command.router import parse_command
@@ -41,40 +48,8 @@ from nanobot.errors import NanobotError, UsageError
 _PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
-#: A turn that took this many seconds rings when it ends.
-LONG_TURN = 20.0
 #: Seconds that a running turn gets to end when the terminal is left.
 FAREWELL = 3.0
-
-
-class Surface(Protocol):
-    """Something that shows text and takes lines."""
-
-    async def run(self, channel: "TerminalChannel") -> int:
-        """Take input and tell the channel of it until `exit` is called; returns its code."""
-
-    def exit(self, code: int) -> None: ...
-
-    def clear_input(self) -> bool:
-        """Empty the line being typed; False when it was empty."""
-
-    def give_back(self, text: str) -> None:
-        """Put text that was sent and not read into the line being typed."""
-
-    def fits(self, asked: Sequence[QuestionLine]) -> bool:
-        """Whether a question can be shown whole above the line being typed."""
-
-    async def edit(self, text: str, name: str) -> str:
-        """What the person makes of a text in their editor, in a file of that name. Raises `UsageError`."""
-
-    def ring(self) -> None:
-        """Call somebody who looks elsewhere."""
-
-    async def show(self, text: str, live: Live) -> None:
-        """Print finished text, and replace the live part with it."""
-
-    def refresh(self, live: Live) -> None:
-        """Replace the live part."""
 
 
 class TerminalChannel:
@@ -89,6 +64,7 @@ class TerminalChannel:
         look: Callable[[], TextLook],
         place: str = "",
         echo: bool = True,
+        long_turn: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
@@ -96,6 +72,11 @@ class TerminalChannel:
         self._files = files
         self._text_look = look
         self._place = place
+        self._long_turn = long_turn
+        self._lately = ShownLately()
+        self._unread: dict[str, tuple[str, str]] = {}  # by id, as it was shown and as it was sent
+        self._over = asyncio.Event()
+        self._over.set()
         self._echo = echo
         self._transcript = Transcript()
         self._questions = TerminalQuestions(clock)
@@ -107,6 +88,7 @@ class TerminalChannel:
         self._stale = asyncio.Event()
         self._stale.set()
         self.state = ChatState()
+        self._branch = ""
         self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -148,13 +130,17 @@ class TerminalChannel:
     async def send(self, message: OutboundMessage) -> None:
         """Take one event in; the text it finishes is printed with the next update of the screen."""
         event, now = message.event, asyncio.get_running_loop().time()
+        self._lately.note(event)
+        self._note_read(event)
         if isinstance(event, TurnStarted):
             self._since = now
+            self._over.clear()
         if isinstance(event, TurnFinished):
+            self._over.set()
             self._waiting = False
             self._flash = ("", 0.0)
-            if event.seconds >= LONG_TURN:
-                self._surface.ring()
+            if event.seconds >= self._long_turn:
+                self._surface.ring("The answer is there.")
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         if isinstance(event, CommandReply | TurnFinished):
@@ -172,15 +158,124 @@ class TerminalChannel:
         if name in WORDS and WORDS[name].command == "quit":
             self._surface.exit(0)
             return
-        if not self._echo:
-            self._printer.reset()
-        self._print(self._transcript.said((shown or text) if self._echo else ""))
-        self._text_due.set()
+        if name == "copy":
+            self._copy(text.strip().partition(" ")[2])
+            return
+        key = uuid.uuid4().hex
+        if self._busy and not name:
+            self._unread[key] = (shown or text, text)
+        else:
+            self._said(shown or text)
         if not self._busy:
             self._since = asyncio.get_running_loop().time()
         self._waiting = True
         self._note_activity()
-        self._outgoing.put_nowait(partial(self._send, text))
+        self._surface.refresh(self._live())
+        self._outgoing.put_nowait(partial(self._send, text, key))
+
+    def _said(self, text: str) -> None:
+        """Print what the person has said, at the place in the conversation where it is read."""
+        if not self._echo:
+            self._printer.reset()
+        self._print(self._transcript.said(text if self._echo else ""))
+        self._text_due.set()
+
+    def _note_read(self, event: Event) -> None:
+        """Print what waited and is read now."""
+        match event:
+            case TurnStarted():
+                read: tuple[str, ...] = (event.message,)
+            case StepStarted():
+                read = event.read
+            case TurnFinished():
+                read = event.answered
+            case _:
+                return
+        for key in read:
+            if (waited := self._unread.pop(key, None)) is not None:
+                self._said(waited[0])
+
+    # What waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was sent that nothing has read yet."""
+        return bool(self._unread)
+
+    def take_back(self) -> None:
+        """Take the last message that waits back into the line, to be changed."""
+        self._outgoing.put_nowait(self._take_back)
+
+    async def _take_back(self) -> None:
+        if taken := self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key, last=True)):
+            self._surface.give_back(taken[0])
+
+    def _withdrawn(self, keys: tuple[str, ...]) -> list[str]:
+        """What came back of what waited, as it was typed."""
+        return [self._unread.pop(key)[1] for key in keys if key in self._unread]
+
+    def send_now(self, text: str, shown: str = "") -> None:
+        """Stop what runs and answer at once what waits, `text` at the end."""
+        if text.strip():
+            self.submit(text, shown)
+        if self._unread:
+            self._say("stopping, to read this now …", asyncio.get_running_loop().time())
+            self._outgoing.put_nowait(self._send_now)
+
+    async def _send_now(self) -> None:
+        waiting = self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key))
+        if not waiting:
+            return  # a step has read it meanwhile
+        await self._send("/stop")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._over.wait()
+        text = "\n".join(waiting)
+        self._said(text)
+        self._waiting = True
+        await self._send(text)
+
+    # What the terminal does by itself
+
+    def unfold(self) -> None:
+        """Print the result of a tool that stands in one line, the last one first."""
+        try:
+            hint, text = self._lately.unfold()
+        except UsageError as error:
+            self._say(str(error), asyncio.get_running_loop().time())
+            return
+        block = MarkdownBlock("code", text, text)
+        self._print([Piece("hint", f"{hint}:"), Piece("text", block=block)])
+        self._text_due.set()
+
+    def _copy(self, wanted: str) -> None:
+        try:
+            what, text = self._lately.to_copy(wanted)
+            done = self._surface.send_raw(copying(text))
+            said = f"{what} is copied." if done else "This terminal takes no copies: its lines are plain."
+            self._tell(Notice(said, "info" if done else "warning"))
+        except UsageError as error:
+            self._tell(Notice(str(error), "warning"))
+
+    def paste_picture(self) -> None:
+        """Bring the picture in the clipboard along with the message being typed."""
+        self._outgoing.put_nowait(self._paste_picture)
+
+    async def _paste_picture(self) -> None:
+        path = await self._files.pasted()
+        self._surface.insert(f"{named(path)} ")
+
+    def edit_line(self, text: str) -> None:
+        """Write the message on in the editor; it comes back into the line."""
+        self._outgoing.put_nowait(partial(self._edit_line, text))
+
+    async def _edit_line(self, text: str) -> None:
+        self._surface.clear_input()
+        written = text
+        try:
+            written = (await self._surface.edit(text, "message.md")).rstrip("\n")
+        finally:
+            self._surface.insert(written)
 
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
@@ -224,9 +319,8 @@ class TerminalChannel:
         self._outgoing.put_nowait(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
-        unread = await self._agent.loop.withdraw(TERMINAL.key)
+        unread = self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key))
         if unread:
-            self._transcript.unsaid()
             self._surface.give_back("\n".join(unread))
         await self._send("/stop")
 
@@ -317,7 +411,7 @@ class TerminalChannel:
             lines = self._questions.lines()
             if not self._surface.fits(lines) and not self._questions.picking:
                 self._print(Piece("asked", line.text) for line in lines[:-1])
-            self._surface.ring()
+            self._surface.ring("A question waits for your answer.")
         self._look_again()
 
     def _look_again(self) -> None:
@@ -387,13 +481,15 @@ class TerminalChannel:
         view = self._transcript.view
         text, until = self._flash
         doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
-        usual = summary(view, (view.model if view.running else "") or self.state.model, self._place)
-        status = f"{doing} · Ctrl-C stops · {usual}" if doing else usual
+        usual = summary(view, self.state, self._place, self._branch)
+        status = (StatusPart(doing), StatusPart("Ctrl-C stops", 2), *usual) if doing else usual
         flash = text if now < until else ""
         shown = self._transcript
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
         asked = self._questions.lines()
-        return Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo, asked=asked)
+        unread = tuple(shown for shown, _ in self._unread.values())
+        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo, asked=asked)
+        return replace(live, unread=unread)
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
@@ -419,13 +515,13 @@ class TerminalChannel:
             except NanobotError as error:
                 self._tell(Notice(str(error), "warning"))
 
-    async def _send(self, text: str) -> None:
+    async def _send(self, text: str, key: str = "") -> None:
         found = await self._files.read(text)
         for problem in found.problems:
             await self._agent.bus.publish_outbound(OutboundMessage(TERMINAL, Notice(problem, level="warning")))
         text = "\n\n".join(filter(None, (text, found.notes)))
         await self._agent.bus.publish_inbound(
-            InboundMessage(TERMINAL, _PERSON, text, found.media, uuid.uuid4().hex, found.context, direct=True)
+            InboundMessage(TERMINAL, _PERSON, text, found.media, key or uuid.uuid4().hex, found.context, direct=True)
         )
 
     async def _look_on(self) -> None:
@@ -439,6 +535,7 @@ class TerminalChannel:
         try:
             async with asyncio.timeout(FAREWELL):
                 self.state = await self._agent.loop.state(TERMINAL.key)
+                self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before
         self._surface.refresh(self._live())

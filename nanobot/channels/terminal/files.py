@@ -12,8 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from nanobot.channels.documents import Documents
+from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Media
+from nanobot.utils.text import strip_unsafe
 from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
@@ -52,6 +54,29 @@ def named_paths(text: str) -> Iterable[Path]:
                 break
 
 
+def named(path: Path) -> str:
+    """How a message names a file."""
+    text = str(path)
+    return f'@"{text}"' if re.search(r"\s", text) else f"@{text}"
+
+
+def branch_of(folder: Path) -> str:
+    """The git branch of a folder, or the begin of the commit that it is at; empty outside of a repository.
+
+    Reads two small files, as `git` does (gitrepository-layout(5)).
+    """
+    for above in (folder, *folder.parents):
+        place = above / ".git"
+        try:
+            if place.is_file():  # a worktree or a submodule
+                place = above / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            head = (place / "HEAD").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return strip_unsafe(head.removeprefix("ref: refs/heads/")) if head.startswith("ref:") else head[:8]
+    return ""
+
+
 class FileReader:
     """Reads the files that messages name. Pictures and scans are copied into `folder`, as they are at that moment.
 
@@ -65,6 +90,10 @@ class FileReader:
 
     async def aclose(self) -> None:
         await self._documents.aclose()
+
+    async def pasted(self) -> Path:
+        """The picture in the clipboard, as a file. Raises `UsageError`."""
+        return await pasted_picture(self._folder)
 
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""

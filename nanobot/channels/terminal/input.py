@@ -40,7 +40,24 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
     _approving(keys, channel)
     _leaving(keys, channel)
     _editing(keys, pastes)
+    _working(keys, channel, pastes)
     return keys
+
+
+def _working(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
+    """What is done beside typing: sending at once, unfolding results, pictures, the editor."""
+
+    @keys.add("c-s", filter=~is_searching)
+    def _now(event: KeyPressEvent) -> None:
+        text = event.current_buffer.text
+        if text.strip():
+            event.current_buffer.append_to_history()
+        event.current_buffer.reset()
+        channel.send_now(pastes.expand(text), text)
+
+    keys.add("c-o")(lambda _event: channel.unfold())
+    keys.add("c-v")(lambda _event: channel.paste_picture())
+    keys.add("c-g", filter=~is_searching)(lambda event: channel.edit_line(pastes.expand(event.current_buffer.text)))
 
 
 def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
@@ -88,6 +105,10 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
     def chooses() -> bool:
         return channel.picking or (channel.chooses and not get_app().current_buffer.text)
 
+    def waits() -> bool:
+        return channel.waits and not chooses() and not get_app().current_buffer.text
+
+    keys.add("up", filter=Condition(waits) & ~is_searching)(lambda _event: channel.take_back())
     for key, step in (("up", -1), ("down", 1), ("pageup", -_PAGE), ("pagedown", _PAGE)):
         keys.add(key, filter=Condition(chooses) & ~is_searching)(partial(_move, channel, step))
     for key in KEYS:

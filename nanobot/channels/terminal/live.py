@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from nanobot.bus.events import ChatState
 from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.channels.view import Phase, TurnView
-from nanobot.utils.text import duration
+from nanobot.utils.text import duration, squeeze
 
 #: The live text takes at most this many lines, and never more than a third of the screen.
 MOST_LINES = 6
+#: Messages that wait and are shown.
+_UNREAD_LINES = 3
 _EXACT = frozenset({"added", "removed", "shown"})
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WORDS: dict[Phase, str] = {
@@ -25,21 +28,30 @@ _WORDS: dict[Phase, str] = {
 }
 
 
+class StatusPart(Struct, frozen=True):
+    """One part of the line below. Where there is no room for all, those of the highest `rank` go first."""
+
+    text: str
+    rank: int = 0
+
+
 class Live(Struct, frozen=True):
     """`tail` is unfinished text, `todo` what the agent has to do, `tools` are running tools, `waiting` is printed when
     the unfinished text ends.
 
-    `asked` is the question that waits for an answer. `status` is the last line, which `flash` covers.
+    `asked` is the question that waits for an answer. `unread` is what was typed and not read yet. `status` is the last
+    line, which `flash` covers.
     """
 
     tail: str = ""
     tools: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    status: str = ""
+    status: tuple[StatusPart, ...] = ()
     flash: str = ""
     busy: bool = False
     todo: tuple[str, ...] = ()
     asked: tuple[QuestionLine, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> list[QuestionLine]:
@@ -106,6 +118,16 @@ def tool_lines(live: Live, columns: int, tick: int) -> list[str]:
     return [clip(line, columns - 1) for line in lines]
 
 
+def unread_lines(unread: Sequence[str], columns: int) -> list[str]:
+    """What waits, the last few of it, each in a line, and which keys take it back or send it now."""
+    if not unread:
+        return []
+    more = [f"… {len(unread) - _UNREAD_LINES} more wait"] if len(unread) > _UNREAD_LINES else []
+    keys = "↑ takes it back, Ctrl-S sends it now"
+    lines = [f"waits: {squeeze(text)}" for text in unread[-_UNREAD_LINES:]]
+    return [clip(f"  {line}", columns - 1) for line in (*more, *lines, keys)]
+
+
 def clip(text: str, columns: int) -> str:
     """`text` cut to a display width, with an ellipsis where something is missing."""
     if cell_len(text) <= columns:
@@ -130,14 +152,34 @@ def tokens(count: int) -> str:
     return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-def summary(view: TurnView, model: str, place: str) -> str:
-    """Model, what the last turn used, and the folder: `gpt-x · 3.1k in, 200 out · $0.0021 · 4.2 s · ~/notes`."""
+def summary(view: TurnView, state: ChatState, place: str, branch: str) -> tuple[StatusPart, ...]:
+    """What answers and what it took: `gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · main · ~/notes`.
+
+    The share of the context is that of the last request, the cost that of the session, tokens and time those of the
+    last turn.
+    """
     usage = view.usage
-    parts = [model]
-    if usage.input or usage.output:
-        parts.append(f"{tokens(usage.input)} in, {tokens(usage.output)} out")
-    if usage.cost:
-        parts.append(f"${usage.cost:.4f}")
-    if view.phase == "finished" and view.seconds >= 0.1:
-        parts.append(duration(view.seconds))
-    return " · ".join(part for part in (*parts, place) if part)
+    full = f"{state.used / state.window:.0%} of {tokens(state.window)}" if state.used and state.window else ""
+    spent = f"${state.cost:.4f}" if state.cost else ""
+    parts = (
+        StatusPart((view.model if view.running else "") or state.model),
+        StatusPart(full, 1),
+        StatusPart(f"{spent}+?" if spent and state.unpriced else spent, 2),
+        StatusPart(f"{tokens(usage.input)} in, {tokens(usage.output)} out" if usage.input or usage.output else "", 5),
+        StatusPart(duration(view.seconds) if view.phase == "finished" and view.seconds >= 0.1 else "", 6),
+        StatusPart(branch, 4),
+        StatusPart(place, 3),
+    )
+    return tuple(part for part in parts if part.text)
+
+
+def status_line(parts: Sequence[StatusPart], columns: int) -> str:
+    """As many of the parts as there is room for, in their order."""
+    kept = list(parts)
+    while len(kept) > 1 and cell_len(_joined(kept)) > columns:
+        kept.remove(max(kept, key=lambda part: part.rank))
+    return clip(_joined(kept), columns)
+
+
+def _joined(parts: Sequence[StatusPart]) -> str:
+    return " · ".join(part.text for part in parts)

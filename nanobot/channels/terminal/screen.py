@@ -11,7 +11,7 @@ import codecs
 import io
 import os
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -33,7 +33,16 @@ from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import edited
 from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
-from nanobot.channels.terminal.live import Live, clip, question_fits, question_lines, tail_lines, tool_lines
+from nanobot.channels.terminal.live import (
+    Live,
+    clip,
+    question_fits,
+    question_lines,
+    status_line,
+    tail_lines,
+    tool_lines,
+    unread_lines,
+)
 from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.utils.text import encodable
 
@@ -61,6 +70,8 @@ _STYLE = Style.from_dict(
     }
 )
 
+#: How somebody who looks elsewhere is called.
+Notify = Literal["bell", "osc9", "off"]
 PROMPT = "> "
 #: Lines that follow each other within this many seconds were pasted, for nobody types them so.
 TOGETHER = 0.03
@@ -78,7 +89,9 @@ class Screen:
         history: History | None = None,
         color: bool = True,
         editor: str = "",
+        notify: Notify = "bell",
     ) -> None:
+        self._notify = notify
         self._output = output
         self._editor = editor
         self._later: list[str] | None = None  # what is to be printed when the editor has left the terminal
@@ -138,10 +151,22 @@ class Screen:
             if later:
                 await self.show("".join(later), self._live)
 
-    def ring(self) -> None:
-        if self._later is None:
+    def ring(self, text: str) -> None:
+        if self._later is not None or self._notify == "off":
+            return
+        if self._notify == "osc9":
+            self._output.write_raw(f"\x1b]9;nanobot: {text}\x07")
+        else:
             self._output.bell()
-            self._output.flush()
+        self._output.flush()
+
+    def send_raw(self, sequence: str) -> bool:
+        _write_now(self._output, sequence)
+        return True
+
+    def insert(self, text: str) -> None:
+        self.buffer.insert_text(self._pastes.take(text))
+        self.app.invalidate()
 
     async def show(self, text: str, live: Live) -> None:
         output = self._output
@@ -202,6 +227,7 @@ class Screen:
                 _lines("class:tail", self._tail_lines),
                 _lines("class:tool", self._tool_lines),
                 _styled(self._question_lines),
+                _lines("class:tool", self._unread_lines),
                 Window(height=1),
                 message,
                 CompletionsMenu(max_height=8),
@@ -221,13 +247,17 @@ class Screen:
     def _tool_lines(self) -> list[str]:
         return tool_lines(self._live, self._size.columns, self._tick)
 
+    def _unread_lines(self) -> list[str]:
+        return unread_lines(self._live.unread, self._size.columns)
+
     def _question_lines(self) -> list[tuple[str, str]]:
         lines = question_lines(self._live.asked, self._size.columns, self._size.rows)
         return [(f"class:asked.{line.style}", line.text) for line in lines]
 
     def _status_lines(self) -> list[str]:
-        line = self._live.flash or self._live.status
-        return [clip(line, self._size.columns - 1)] if line else []
+        columns = self._size.columns - 1
+        line = clip(self._live.flash, columns) if self._live.flash else status_line(self._live.status, columns)
+        return [line] if line else []
 
 
 def _lines(style: str, lines: Callable[[], list[str]]) -> ConditionalContainer:
@@ -332,7 +362,13 @@ class PlainLines:
             if self._channel is not None and not self._code.done():
                 loop.add_reader(self._stdin, self._readable, self._channel)
 
-    def ring(self) -> None: ...
+    def ring(self, text: str) -> None: ...
+
+    def send_raw(self, sequence: str) -> bool:  # noqa: ARG002
+        return False
+
+    def insert(self, text: str) -> None:
+        self._message.append(text.rstrip())
 
     def fits(self, asked: Sequence[QuestionLine]) -> bool:  # noqa: ARG002
         return True

@@ -90,10 +90,6 @@ class Transcript:
         self._replies.clear()
         return self._aside([Piece("said", printable(text).rstrip())]) if text else []
 
-    def unsaid(self) -> None:
-        """What was sent and is not printed yet was taken back."""
-        self._asides = [piece for piece in self._asides if piece.kind != "said"]
-
     def apply(self, event: Event) -> list[Piece]:  # noqa: C901 - one case per event
         """What `event` has finished, in the order of printing."""
         before, self.view = self.view, self.view.apply(event)

@@ -44,7 +44,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 terminal.press("remember the heron\r")
                 await terminal.until("The heron is noted.")
                 terminal.press("/sessions\r")
-                await terminal.until(re.compile(r"remember the heron \(2 messages"))
+                await terminal.until(re.compile(r"\w{10} remember the heron"))
                 session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
                 ada.say(f"/resume {session}")
                 await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))

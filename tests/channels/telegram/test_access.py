@@ -267,6 +267,7 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "memory": ("owner", "user"),  # what is noted of them
     "forget": ("owner", "user"),
     "quit": (),
+    "copy": (),
 }
 
 

@@ -1,0 +1,138 @@
+"""The clipboard, both ways; and what was shown last: answers to be copied, results of tools to be unfolded."""
+
+import asyncio
+import base64
+import hashlib
+import os
+import re
+import shutil
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from nanobot.bus.events import Event, ToolFinished, ToolStarted, TurnFinished
+from nanobot.channels.terminal.blocks import PARSER
+from nanobot.errors import UsageError
+from nanobot.utils.text import printable, squeeze, strip_unsafe
+from nanobot.web.fetch.content import image_info
+
+#: Most bytes of a text for the clipboard: what terminals take in one OSC 52 (xterm's and tmux's bounds are near it).
+MOST_COPIED = 74_000
+#: Results that can be unfolded, answers that can be copied, and lines of a result that are printed.
+_RESULTS, _ANSWERS, _LINES = 30, 10, 400
+#: Largest picture that is taken from the clipboard, in bytes, and seconds for the program that hands it out.
+_LARGEST, _SECONDS = 50_000_000, 5.0
+#: Programs that hand out the picture in the clipboard, by the variable that tells that they work here; macOS has none.
+_READERS: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+_NO_PICTURE = "There is no picture in the clipboard. Name a file with @ instead, or paste its path."
+_NO_READER = (
+    "No program here hands out pictures of the clipboard: install wl-clipboard (Wayland), xclip (X11) or pngpaste "
+    "(macOS), or name a file with @."
+)
+
+
+class ShownLately:
+    """The last answers and results of tools in one terminal."""
+
+    def __init__(self) -> None:
+        self._answers: deque[str] = deque(maxlen=_ANSWERS)
+        self._results: deque[tuple[str, str]] = deque(maxlen=_RESULTS)
+        self._hints: dict[str, str] = {}
+        self._place = 0  # how many results were unfolded since the last one came
+
+    def note(self, event: Event) -> None:
+        """Take an event in."""
+        if isinstance(event, ToolStarted):
+            self._hints[event.call.id] = event.hint
+        elif isinstance(event, ToolFinished):
+            hint = self._hints.pop(event.call.id, event.call.name)
+            self._results.append((squeeze(strip_unsafe(hint)), event.result.text))
+            self._place = 0
+        elif isinstance(event, TurnFinished):
+            self._hints.clear()
+            if event.text.strip():
+                self._answers.append(event.text)
+
+    def unfold(self) -> tuple[str, str]:
+        """A result that was one line, as its hint and its text: the last one, then each before it.
+
+        Raises `UsageError` where there is none.
+        """
+        if not self._results:
+            raise UsageError("No tool has given a result here yet.")
+        self._place = min(self._place + 1, len(self._results))
+        hint, text = self._results[-self._place]
+        lines = printable(text).splitlines()
+        more = [f"… {len(lines) - _LINES:,} more lines"] if len(lines) > _LINES else []
+        return hint, "\n".join([*lines[:_LINES], *more]) or "(nothing)"
+
+    def to_copy(self, wanted: str) -> tuple[str, str]:
+        """What `/copy WANTED` means and its text: nothing for the last answer, `code` for its last block of code, a
+        number for that block. Raises `UsageError` where there is none."""
+        if not self._answers:
+            raise UsageError("There is no answer to copy yet.")
+        answer, word = self._answers[-1], wanted.strip().casefold()
+        if not word:
+            return "The last answer", answer
+        blocks = [token.content for token in PARSER.parse(answer) if token.type in ("fence", "code_block")]
+        if word != "code" and not word.isdecimal():
+            raise UsageError(
+                "`/copy` copies the last answer, `/copy code` its last block of code, `/copy 1` its first."
+            )
+        number = len(blocks) if word == "code" else int(word)
+        if not 1 <= number <= len(blocks):
+            raise UsageError(f"The last answer has {len(blocks) or 'no'} block{'s' * (len(blocks) != 1)} of code.")
+        return f"Block {number} of {len(blocks)}", blocks[number - 1].removesuffix("\n")
+
+
+def copying(text: str) -> str:
+    """The sequence by which a terminal puts a text into the clipboard (OSC 52). Raises `UsageError` for a long one."""
+    data = text.encode(errors="replace")
+    if len(data) > MOST_COPIED:
+        raise UsageError(f"That is {len(data):,} bytes, and terminals take {MOST_COPIED:,}. Use /export for all of it.")
+    return f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
+
+
+async def pasted_picture(folder: Path) -> Path:
+    """The picture in the clipboard as a file in `folder`. Raises `UsageError` where there is none."""
+    known = [
+        words for variable, words in _READERS if (not variable or os.environ.get(variable)) and shutil.which(words[0])
+    ]
+    if not known:
+        raise UsageError(_NO_READER)
+    for words in known:
+        data = await _output(words)
+        info = image_info(data[:64]) if data else None
+        if info is not None and len(data) <= _LARGEST:
+            ending = re.sub(r"\W", "", info.mime.rpartition("/")[2])
+            return await asyncio.to_thread(_keep, data, folder / "typed", ending)
+    raise UsageError(_NO_PICTURE)
+
+
+async def _output(words: tuple[str, ...]) -> bytes:
+    quiet = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet
+        )
+    except OSError:
+        return b""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return (await process.communicate())[0]
+    except TimeoutError:
+        return b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def _keep(data: bytes, folder: Path, ending: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = folder / f"pasted-{hashlib.sha256(data).hexdigest()[:12]}.{ending}"
+    target.write_bytes(data)
+    return target
