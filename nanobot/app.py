@@ -95,6 +95,7 @@ class Nanobot:
         shared = builder.shared()
         await builder.external.connect()
         await builder.commands.find_sandbox()
+        builder.examine = partial(_examined, builder, paths, env)
         services = builder.services(bus, provider, shared)
         loop = builder.loop(services)
         if launch.recorder is not None:
@@ -394,25 +395,15 @@ def _judged_ledger(address: str) -> list[str]:
 
 async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> "Patient":
     """What `nanobot doctor` looks at; `config` and `workspace` are paths that a person has named. Makes no folder."""
-    from nanobot.doctor.checkup import Patient
-    from nanobot.doctor.probes import for_a_try
-    from nanobot.money.budget import prices_of
-    from nanobot.providers.registry import choose
-
     paths = Paths.resolve(env, config, workspace)
     broken: tuple[str, ...] = ()
     try:
         loaded = load(paths.config, env=env, must_exist=paths.config_named)
         paths = Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
         builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
-        loaded = builder.loaded
     except ConfigError as error:
-        loaded, broken = Loaded(Config(), paths.config), tuple(map(str, error.problems))
-        builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
-
-    async def model() -> LLMProvider:
-        own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
-        return own or await choose(for_a_try(builder.models.choice()))
+        broken = tuple(map(str, error.problems))
+        builder = await Builder.begin(Loaded(Config(), paths.config), paths, Launch(ephemeral=True), env)
 
     async def servers() -> "tuple[ServerState, ...]":
         await builder.external.connect()
@@ -420,6 +411,41 @@ async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = 
             return builder.external.states()
         finally:
             await builder.external.aclose()
+
+    return _patient(builder, paths, env, servers, broken)
+
+
+async def _examined(builder: Builder, paths: Paths, env: Mapping[str, str], fix: bool) -> str:
+    """What `/doctor` tells, within a process that talks: neither its terminal nor its MCP servers are asked anew."""
+    from nanobot.doctor.checkup import examine
+    from nanobot.doctor.repair import repair
+    from nanobot.doctor.report import as_markdown
+
+    async def servers() -> "tuple[ServerState, ...]":
+        return builder.external.states()
+
+    done = await asyncio.to_thread(repair, paths) if fix else []
+    told = as_markdown(await examine(_patient(builder, paths, env, servers), talking=True))
+    return "\n".join([*(f"- {line}" for line in done), *([""] if done else []), told])
+
+
+def _patient(
+    builder: Builder,
+    paths: Paths,
+    env: Mapping[str, str],
+    servers: "Callable[[], Awaitable[tuple[ServerState, ...]]]",
+    broken: tuple[str, ...] = (),
+) -> "Patient":
+    from nanobot.doctor.checkup import Patient
+    from nanobot.doctor.probes import for_a_try
+    from nanobot.money.budget import prices_of
+    from nanobot.providers.registry import choose
+
+    loaded = builder.loaded
+
+    async def model() -> LLMProvider:
+        own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
+        return own or await choose(for_a_try(builder.models.choice()))
 
     return Patient(
         loaded,

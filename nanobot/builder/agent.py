@@ -88,6 +88,8 @@ class Builder:
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
         self._ledger: Ledger | None = None
+        #: Tries everything that nanobot needs, perhaps after what is safe was put right, and tells of it in Markdown.
+        self.examine: Callable[[bool], Awaitable[str]] | None = None
         #: The schedule; None where nothing is kept.
         self.appointments: Callable[[], Appointments] | None = None
         self._helpers: BackgroundHelpers | None = None  # where the schedule is looked after
@@ -281,6 +283,7 @@ class Builder:
                 skills=lambda: self.skills.shelf,
                 watches=shared.watches,
                 sessions=None if self._launch.ephemeral else partial(self._archive, shared.ledger),
+                doctor=self.examine,
             ),
             self.tools(),
             switch_model=self.models.switch,

@@ -240,7 +240,13 @@ def _print_options(parser: argparse.ArgumentParser) -> None:
 
 def doctor_options(parser: argparse.ArgumentParser) -> None:
     """What `nanobot doctor` takes."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add = parser.add_argument
+    add("--fix", action="store_true", help="put right first what is safe: rights of files, old locks, a damaged index")
+    add("--quick", action="store_true", help="only the checks, without the real question at the end")
+    add("--send", action="store_true", help="send the answer to that question to you on Telegram")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--bundle", metavar="FILE", help="write a report for others, without secrets, into this new file")
 
 
 def backup_options(parser: argparse.ArgumentParser) -> None:

@@ -71,9 +71,10 @@ def builtin_router(
     skills: "Callable[[], SkillShelf] | None" = None,
     watches: Callable[[], WatchesOf] | None = None,
     sessions: "Callable[[], SessionArchive] | None" = None,
+    doctor: Callable[[bool], Awaitable[str]] | None = None,
 ) -> CommandRouter:
     """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
-    `people` there is no chat that anybody else could be let into, without `appointments` nothing comes later."""
+    `people` no chat lets in anybody else, without `appointments` nothing comes later. `doctor` tries everything."""
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
@@ -89,6 +90,7 @@ def builtin_router(
     for command in (
         Command("help", "Show the commands, or tell more of one", show_help, "[topic]", ("start",), _EVERYONE),
         Command("status", "Show model, context, tokens, tools and search allowance", _status),
+        _doctor_command(doctor),
         Command("new", "Start a fresh session and keep the old one", _new),
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
@@ -97,11 +99,9 @@ def builtin_router(
         *_session_commands(sessions),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
-        Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
-        Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
+        *_FILES,
         *_MEMORY,
-        Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
-        Command("tools", "Tell what I can do here, what is off, and why", _tools),
+        *_WORK,
         mcp_command(servers),
         *_kept_commands(appointments, skills, watches),
         Command("usage", "Show tokens, money and searches, and what may be spent", _usage, _SPENT),
@@ -133,6 +133,23 @@ def _session_commands(archive: "Callable[[], SessionArchive] | None") -> tuple[C
     )
     asking = ("resume", "delete")
     return tuple(Command(name, text, later(name), usage, asks=name in asking) for name, text, usage in told)
+
+
+def _doctor_command(examine: Callable[[bool], Awaitable[str]] | None) -> Command:
+    """What tries everything; with True it puts right first what is safe."""
+
+    async def run(ctx: CommandContext) -> None:
+        wanted = ctx.args.strip().casefold()
+        if not ctx.for_owner_alone:
+            raise UsageError(_IN_PRIVATE)
+        if examine is None:
+            raise UsageError("`nanobot doctor` in a shell tries everything.")
+        if wanted not in {"", "fix"}:
+            raise UsageError("`/doctor` tries everything; `/doctor fix` puts right first what is safe.")
+        await ctx.reply("Trying everything that I need; this takes up to ten seconds.")
+        await ctx.reply(await examine(wanted == "fix"))
+
+    return Command("doctor", "Try everything that I need, and say what is wrong", run, "[fix]", roles=_OWNER)
 
 
 def _conversation_commands() -> tuple[Command, ...]:
@@ -412,6 +429,16 @@ async def _tools(ctx: CommandContext) -> None:
     lines = [group.line for group in tool_groups(found)]
     closing = "The model uses them by itself; ask in your own words."
     await ctx.reply("\n".join(["**Tools**", "", *lines, "", closing]) if lines else "No tools are offered.")
+
+
+_FILES = (
+    Command("undo", "Bring back what the last change of a file in this chat changed, or what was summed up", _undo),
+    Command("trust", "Count a file from outside as your own, or list such files", _trust, "[file]", roles=_OWNER),
+)
+_WORK = (
+    Command("tasks", "Show what runs in the background, or stop it", _tasks, "[number] [stop]", aliases=("task",)),
+    Command("tools", "Tell what I can do here, what is off, and why", _tools),
+)
 
 
 def _setting(name: SettingName, settings: ChatSettings) -> Command:

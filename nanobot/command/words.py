@@ -41,7 +41,7 @@ _SETUP = Word(
     says="`nanobot onboard` in a shell sets up a model, Telegram and the time zone with three questions, also again "
     "later. Nothing has to be set up to begin: `nanobot` alone opens a conversation.",
 )
-_CHECK = Word("status", ("doctor",))
+_CHECK = Word("doctor", ("doctor",))
 _KEYS = Word(
     says="There is no login. `nanobot onboard` takes the key of a model's service and the token of a Telegram bot, and "
     "tries both; by hand they go into providers.<name>.apiKey and channels.telegram.token of the file that `nanobot "

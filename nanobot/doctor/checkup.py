@@ -55,10 +55,10 @@ class Patient(Struct, frozen=True):
         return Proxies(self.loaded.config.tools.web.proxy, self.env)
 
 
-async def examine(patient: Patient) -> list[Finding]:
-    """What all checks find, in the order in which they are told."""
+async def examine(patient: Patient, *, talking: bool = False) -> list[Finding]:
+    """What all checks find, in the order in which they are told. `talking`: a conversation uses the terminal."""
     checks: list[Check] = [("Configuration", partial(_configuration, patient))]
-    checks += [*_kept(patient), *_machine(patient), *_way_out(patient)]
+    checks += [*_kept(patient), *_machine(patient), *([] if talking else _shown(patient)), *_way_out(patient)]
     if not patient.broken:
         checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
     found = said_once(await findings_of(checks))
@@ -112,8 +112,13 @@ def _machine(patient: Patient) -> list[Check]:
         ("Time zone", _in_thread(partial(machine.time_zone, config.agents.defaults.timezone, env))),
         ("Versions", _in_thread(machine.versions)),
         ("Sandbox", partial(machine.sandbox, config.tools)),
-        ("Locale", _in_thread(partial(machine.locale, env))),
-        ("Terminal", _in_thread(partial(machine.terminal, env))),
+    ]
+
+
+def _shown(patient: Patient) -> list[Check]:
+    return [
+        ("Locale", _in_thread(partial(machine.locale, patient.env))),
+        ("Terminal", _in_thread(partial(machine.terminal, patient.env))),
     ]
 
 

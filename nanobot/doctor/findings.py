@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-import msgspec
 from loguru import logger
 from msgspec import Struct, field
 
@@ -99,19 +98,3 @@ def exit_code(found: Iterable[Finding]) -> int:
     """0 where all is well, 1 for warnings, 2 where something does not work."""
     states = {one.state for one in found}
     return 2 if "bad" in states else 1 if "warn" in states else 0
-
-
-def verdict(found: Sequence[Finding]) -> str:
-    """All findings in one sentence."""
-    bad, warned = (sum(one.state == state for one in found) for state in ("bad", "warn"))
-    if not bad and not warned:
-        return f"All is well: {len(found)} checks."
-    parts = [f"{bad} {'does' if bad == 1 else 'do'} not work"] if bad else []
-    parts += [f"{warned} warning{'s' * (warned != 1)}"] if warned else []
-    return f"{len(found)} checks: {', '.join(parts)}."
-
-
-def as_json(found: Sequence[Finding]) -> str:
-    """One JSON object on one line."""
-    told = [{"name": one.name, "state": one.state, "words": one.words, "fix": one.fix} for one in found]
-    return msgspec.json.encode({"ok": exit_code(found) == 0, "checks": told}).decode()

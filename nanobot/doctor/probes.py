@@ -25,6 +25,7 @@ from nanobot.providers.http import Deadlines
 from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
 from nanobot.providers.retry import RetryPolicy
+from nanobot.utils.text import shorten
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.chain import ChainLink, SearchChain
 from nanobot.web.usage import UsageLedger
@@ -54,6 +55,8 @@ _SEARCH_FIXES: dict[SearchErrorKind, str] = {
     "not_configured": "Give it what it lacks in tools.web.search.",
 }
 _SEARCH_FIX = "nanobot asks the next engine meanwhile; if it stays so, set another one in tools.web.search.provider."
+#: Characters of a message that is sent as a try.
+_MESSAGE_CHARS = 1_000
 #: Seconds for which updates are waited for, to see whether somebody else takes them.
 _HOLD = 2
 
@@ -233,6 +236,19 @@ def _delivered(error: str, waiting: int) -> Finding:
         words = f"Telegram cannot deliver to the webhook: {one_line(error)}; {waiting} wait"
         return Finding(_UPDATES, "bad", words, "Check channels.telegram.webhook and what stands before this machine.")
     return Finding(_UPDATES, "ok", f"Telegram delivers to the webhook; {waiting} wait")
+
+
+async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding:
+    """Send a message to a person, beside what the gateway sends."""
+    line, name = TelegramLine(settings), "Telegram message"
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            await line.bot.send_message(int(person), shorten(text, _MESSAGE_CHARS))
+    except (TelegramError, TimeoutError) as error:
+        return _telegram_failed(name, error, settings)
+    finally:
+        await line.aclose()
+    return Finding(name, "ok", "the answer was sent to you", network="reached")
 
 
 def _telegram_failed(name: str, error: TelegramError | TimeoutError, settings: TelegramSettings) -> Finding:

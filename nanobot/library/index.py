@@ -344,6 +344,11 @@ def _inode(path: Path) -> int:
         return 0
 
 
+def discard(path: Path) -> None:
+    """Delete the file of an index that is damaged; the next one who opens it makes it anew."""
+    _remove(path, _inode(path))
+
+
 def _remove(path: Path, inode: int) -> None:
     """Delete the damaged file, unless another process has put a new one there already."""
     with closing(os.fdopen(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600))) as lock:

@@ -25,7 +25,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-NAMES = "help status new stop approve permissions model sessions resume name export delete".split()
+NAMES = "help status doctor new stop approve permissions model sessions resume name export delete".split()
 NAMES += "compact branch rewind retry btw".split()
 NAMES += "sources undo trust memory forget tasks tools mcp".split()
 NAMES += "schedule watch skills learn usage people invite whoami privacy copy quit".split()
@@ -251,7 +251,7 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
         ("/models", "Model: **gpt-x**"),
         ("sessions", "**Sessions**"),
         ("history.", "**Sessions**"),
-        ("doctor", "status of "),
+        ("diagnose", "`nanobot doctor` in a shell"),
         ("stop", "Stopped."),
         ("onboard", "`nanobot onboard` in a shell sets up"),
         ("/onboard", "`nanobot onboard` in a shell sets up"),

@@ -4,22 +4,123 @@ import argparse
 import asyncio
 import os
 import sys
+import time
+from pathlib import Path
 
-from nanobot.app import patient_of
-from nanobot.doctor.checkup import examine
-from nanobot.doctor.findings import Finding, as_json, exit_code, verdict
+from nanobot.app import Launch, Nanobot, patient_of
+from nanobot.bus.events import TERMINAL, InboundMessage, Sender
+from nanobot.channels.telegram.access.people import Access
+from nanobot.channels.telegram.settings import settings_of
+from nanobot.doctor.checkup import Patient, examine
+from nanobot.doctor.findings import Finding, exit_code, one_line
+from nanobot.doctor.probes import send_to
+from nanobot.doctor.repair import repair
+from nanobot.doctor.report import as_json, as_text, bundle
+from nanobot.errors import NanobotError, UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.text import printable
+
+#: Seconds for the question at the end.
+_QUESTION_SECONDS = 90.0
+_QUESTION = "Search the web: which version of Python is the newest stable one? Answer in one sentence with its source."
+_WITHOUT = frozenset({"Model", "Network", "Configuration"})
 
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Print what the checks find; 0 where all is well, 1 for warnings, 2 where something does not work."""
+    file = Path(args.bundle) if args.bundle else None
+    if file is not None and file.exists():
+        raise UsageError(f"{file} exists already. Name a file that does not, so that nothing is overwritten.")
+    return asyncio.run(_look(args, file))
 
-    async def look() -> list[Finding]:
-        return await examine(await patient_of(os.environ, args.config or "", args.workspace or ""))
 
-    found = asyncio.run(look())
-    text = (
-        as_json(found) if args.json else "\n".join([*(line for one in found for line in one.lines), "", verdict(found)])
-    )
-    sys.stdout.write(f"{printable(text)}\n")
+async def _look(args: argparse.Namespace, file: Path | None) -> int:
+    patient = await patient_of(os.environ, args.config or "", args.workspace or "")
+    if args.fix:
+        for line in await asyncio.to_thread(repair, patient.paths):
+            sys.stderr.write(printable(f"fixed: {line}\n"))
+    found = await examine(patient)
+    if file is not None:
+        _write(file, bundle(patient, found))
+        sys.stdout.write(printable(f"Written to {file}. Read it before you pass it on.\n"))
+        return exit_code(found)
+    if args.json:
+        sys.stdout.write(printable(f"{as_json(found)}\n"))
+        return exit_code(found)
+    sys.stdout.write(printable(as_text(found)))
+    sys.stdout.flush()
+    if not args.quick and not any(one.name in _WITHOUT and one.state == "bad" for one in found):
+        found = [*found, *await _asked(patient, send=args.send)]
     return exit_code(found)
+
+
+def _write(file: Path, text: str) -> None:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
+        target.write(text)
+
+
+async def _asked(patient: Patient, *, send: bool) -> list[Finding]:
+    """One real question through model and search, and where it is wanted its answer through Telegram; printed."""
+    sys.stdout.write("\nOne real question, through model and search:\n")
+    sys.stdout.flush()
+    answered, answer = await _answered(patient)
+    found = [answered]
+    if answer and patient.loaded.config.channels.telegram.enabled and (send or _wanted()):
+        found.append(await _sent(patient, answer))
+    for one in found:
+        sys.stdout.write(printable("\n".join([*one.lines, ""])))
+    return found
+
+
+def _wanted() -> bool:
+    """Whether a person at a terminal wants a message on Telegram."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    sys.stdout.write("Send the answer to you on Telegram? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+async def _answered(patient: Patient) -> tuple[Finding, str]:
+    name, began = "Question", time.monotonic()
+    launch = Launch(ephemeral=True, env=patient.env)
+    message = InboundMessage(TERMINAL, Sender("local", role="owner"), _QUESTION)
+    try:
+        async with (
+            asyncio.timeout(_QUESTION_SECONDS),
+            await Nanobot.from_config(patient.loaded, paths=patient.paths, launch=launch) as app,
+        ):
+            ended = await app.loop.process(message)
+    except TimeoutError:
+        fix = "Try again, or choose a faster model (agents.defaults.model)."
+        return Finding(name, "bad", f"no answer within {_QUESTION_SECONDS:.0f} s", fix), ""
+    except NanobotError as error:
+        return Finding(name, "bad", one_line(str(error)), "The findings above say what to do."), ""
+    if ended.outcome == "failed" or not ended.text.strip():
+        return Finding(name, "bad", one_line(ended.error or ended.text), "The findings above say what to do."), ""
+    sources = [one for one in ended.sources if one.url]
+    took = f"{time.monotonic() - began:.0f} s, {ended.usage.text}, {len(sources)} sources"
+    words = f"{one_line(ended.text)} ({took})"
+    if not sources:
+        return Finding(
+            name, "warn", words, "It was answered without looking anything up: see Search and Model."
+        ), ended.text
+    return Finding(name, "ok", words), ended.text
+
+
+async def _sent(patient: Patient, answer: str) -> Finding:
+    """The answer as a message to the owner."""
+    settings = settings_of(patient.loaded.config.channels.telegram, patient.env)
+    if not patient.paths.database.is_file():
+        owner = ""
+    else:
+        ledger = Ledger(SqliteDatabase(patient.paths.database))
+        try:
+            owner = await Access(ledger, settings.channel, settings.allow_from).owner()
+        finally:
+            await ledger.aclose()
+    if not owner:
+        fix = "Start `nanobot gateway` and open the link that it prints."
+        return Finding("Telegram message", "warn", "the bot has no owner yet to whom it could be sent", fix)
+    return await send_to(settings, owner, f"nanobot doctor asked one question to try the whole way. {answer}")

@@ -229,6 +229,7 @@ ROLES: tuple[Role, ...] = ("owner", "user", "guest")
 MATRIX: dict[str, tuple[Role, ...]] = {
     "help": ROLES,
     "status": ("owner", "user"),
+    "doctor": ("owner",),
     "new": ("owner", "user"),
     "stop": ROLES,  # their own turn
     "approve": ("owner",),

@@ -1,0 +1,102 @@
+"""What `nanobot doctor --fix` puts right, and that a report for others holds nothing private."""
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from nanobot.session.layout import open_file
+from tests.cli.harness import program
+from tests.doctor.test_checks import quiet, read
+
+#: What must stand in no report: keys, a token, words of a chat, people, folders and servers.
+PLANTED = {
+    "key": "sk-canary-0123456789abcdef",
+    "token": "987654:CANARY-token_for-tests-0123456789abc",
+    "search": "BSAcanary0123456789abcdef",
+    "header": "canary-header-value-77",
+    "said": "my canary diagnosis",
+    "person": "ada_canary",
+    "folder": "/srv/canary-letters",
+    "server": "canary-server",
+    "prompt": "canary words of a preset",
+    "log": "Canary Lovelace",
+}
+
+
+async def test_what_is_safe_is_put_right_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    home = quiet(tmp_path)
+    database, index, lock = (home.home / name for name in ("nanobot.db", "index.db", "gateway.lock"))
+    with closing(open_file(database)) as db:
+        db.execute("INSERT INTO note VALUES ('kept', 'as it is')")
+        db.commit()
+    index.write_bytes(b"SQLite format 3\x00" + b"\x01" * 8_000)
+    lock.write_text("999999999", encoding="ascii")
+    half = home.home / "nanobot.db.x7.new"
+    half.touch()
+    os.utime(half, (0, 0))
+    for path in (home.home, database, home.home / "config.json"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    before = (home.home / "config.json").read_bytes()
+    ran = await home.run("doctor", "--fix", "--json")
+    found = read(ran)
+    assert found["Permissions"][0] == found["Database"][0] == "ok"
+    assert [path.stat().st_mode & 0o077 for path in (home.home, database, home.home / "config.json")] == [0, 0, 0]
+    assert (home.home / "config.json").read_bytes() == before
+    assert not lock.exists()
+    assert not half.exists()
+    assert not index.exists()
+    assert "can be read by you alone now" in ran.err
+    assert "damaged index is gone" in ran.err
+    with closing(sqlite3.connect(database)) as db:
+        assert db.execute("SELECT * FROM note").fetchall() == [("kept", "as it is")]
+    again = await home.run("doctor", "--fix", "--json")
+    assert again.err == ""
+
+
+async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp_path: Path) -> None:
+    agents = {"defaults": {"model": "fake", "provider": "openai"}}
+    home = program(
+        tmp_path,
+        agents=agents,
+        providers={"openai": {"apiKey": PLANTED["key"], "extraHeaders": {"X-Own": PLANTED["header"]}}},
+        modelPresets={"mine": {"model": PLANTED["prompt"]}},
+        channels={"telegram": {"enabled": True, "token": PLANTED["token"], "allowFrom": [PLANTED["person"], "4711"]}},
+        tools={
+            "web": {"search": {"provider": "brave", "apiKey": PLANTED["search"]}},
+            "mcpServers": {PLANTED["server"]: {"command": "no-such-program-here", "args": [PLANTED["folder"]]}},
+        },
+        library={"folders": [PLANTED["folder"]]},
+    )
+    with closing(open_file(home.home / "nanobot.db")) as db:
+        db.execute("INSERT INTO note VALUES ('telegram:1:person:7', ?)", (PLANTED["person"],))
+        db.execute("INSERT INTO session VALUES ('s1', 'telegram:7', ?, '2026', '2026', 1)", (PLANTED["said"],))
+        db.commit()
+    (home.home / "logs").mkdir(mode=0o700)
+    log = f"2026-11-22 10:00:00 WARNING nanobot.agent.loop [t1] {PLANTED['log']} said {PLANTED['said']}\n"
+    (home.home / "logs" / "nanobot.log").write_text(log * 3, encoding="utf-8")
+    report = tmp_path / "report.txt"
+    ran = await home.run("doctor", "--bundle", str(report), env={"HTTPS_PROXY": "http://127.0.0.1:9"})
+    assert ran.code == 2, ran.err
+    text = report.read_text(encoding="utf-8")
+    assert report.stat().st_mode & 0o077 == 0
+    found = [name for name, value in PLANTED.items() if value in text]
+    assert found == [], text
+    assert str(tmp_path) not in text
+    assert "3 × WARNING nanobot.agent.loop" in text
+    assert '"provider": "openai"' in text
+    assert all(name in text for name in ("Configuration", "Network", "Database", "Versions", "MCP: server 1"))
+    assert str(report) in ran.out
+    refused = await home.run("doctor", "--bundle", str(report))
+    assert refused.code == 2
+    assert "exists" in refused.err
+
+
+async def test_the_findings_are_one_json_object_and_the_exit_code_tells_the_worst(tmp_path: Path) -> None:
+    home = quiet(tmp_path)
+    ran = await home.run("doctor", "--json")
+    told = json.loads(ran.out)
+    worst = {one["state"] for one in told["checks"]}
+    assert ran.code == (2 if "bad" in worst else 1 if "warn" in worst else 0)
+    assert told["ok"] == (ran.code == 0)
