@@ -140,6 +140,8 @@ class Nanobot:
         """
         from nanobot.channels.base import ChannelManager
 
+        if self._shared.share is not None:
+            self._shared.share.telling(say)
         made: list[BaseChannel] = []
         reports: dict[str, Reports] = {}
         if self.config.channels.telegram.enabled:

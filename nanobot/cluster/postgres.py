@@ -71,6 +71,24 @@ class Postgres:
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._opening = asyncio.Lock()
         self._work: set[asyncio.Task[object]] = set()
+        self._say: Callable[[str], None] | None = None
+        self._is_away = False
+
+    def telling(self, say: Callable[[str], None]) -> None:
+        """Show who runs this process a line when the database goes away, and one when it is back."""
+        self._say = say
+
+    def away(self, error: Exception) -> None:
+        """A connection failed."""
+        if not self._is_away and self._say is not None:
+            self._say(f"{self.trouble(error)} Messages wait meanwhile.")
+        self._is_away = True
+
+    def back(self) -> None:
+        """A connection stands."""
+        if self._is_away and self._say is not None:
+            self._say(f"The database {self.place} answers again.")
+        self._is_away = False
 
     async def run(
         self, work: Callable[[Connection], Awaitable[T]], *, durable: bool = False, fenced: bool = False
@@ -129,7 +147,9 @@ class Postgres:
                     async with await self.connect() as db:
                         await self._prepare(db)
                 except (psycopg.Error, TimeoutError, OSError) as error:
+                    self.away(error)
                     raise self.trouble(error) from error
+                self.back()
                 # What cannot be had within two seconds is asked for anew, so that nobody waits longer than the outage.
                 self._pool = AsyncConnectionPool(
                     self._conninfo(),

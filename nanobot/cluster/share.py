@@ -24,8 +24,12 @@ class Handlers(Struct, frozen=True):
 
 
 class Share(Struct, frozen=True):
-    """The part of one process: whether it polls, the worker that brings it updates, and elections by name."""
+    """The part of one process: whether it polls, the worker that brings it updates, and elections by name.
+
+    `telling` takes what shows a line to who runs this process, where the database goes away or comes back.
+    """
 
     polls: bool
     worker: "ClusterWorker | None"
     election: "Callable[[str], Election]"
+    telling: Callable[[Callable[[str], None]], None]

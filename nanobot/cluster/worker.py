@@ -44,7 +44,9 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
     logging.getLogger("procrastinate").setLevel(logging.WARNING)
     ledger = PostgresLedger(address, channel)
     worker = ClusterWorker(ledger, concurrency) if role != "poller" else None
-    return ledger, Share(role != "worker", worker, lambda name: Election(ledger.database, name))
+    return ledger, Share(
+        role != "worker", worker, lambda name: Election(ledger.database, name), ledger.database.telling
+    )
 
 
 class _QueuedSession(Struct):
@@ -268,12 +270,14 @@ class Election:
             working: asyncio.Future[None] | None = None
             try:
                 async with await self._database.connect(_IDLE) as db:
+                    self._database.back()
                     won = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
                     if (await (await db.execute(won, (self._name,))).fetchone()) == (True,):
                         logger.info("this process is {} now", self._name)
                         working = asyncio.ensure_future(work())
                         await self._held(db, working)
             except (psycopg.Error, TimeoutError, OSError) as error:
+                self._database.away(error)
                 logger.warning("{} may be another process now: {}", self._name, error)
             finally:
                 if working is not None:

@@ -71,7 +71,8 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
     )
     with closing(open_file(home.home / "nanobot.db")) as db:
         db.execute("INSERT INTO note VALUES ('telegram:1:person:7', ?)", (PLANTED["person"],))
-        db.execute("INSERT INTO session VALUES ('s1', 'telegram:7', ?, '2026', '2026', 1)", (PLANTED["said"],))
+        names = "INSERT INTO session (id, key, title, created_at, updated_at)"
+        db.execute(f"{names} VALUES ('s1', 'telegram:7', ?, '2026', '2026')", (PLANTED["said"],))
         db.commit()
     (home.home / "logs").mkdir(mode=0o700)
     log = f"2026-11-22 10:00:00 WARNING nanobot.agent.loop [t1] {PLANTED['log']} said {PLANTED['said']}\n"

@@ -16,7 +16,7 @@ from nanobot.channels.telegram.access.gate import CLAIMED, STRANGER, UNCLAIMED
 from nanobot.channels.telegram.access.people import MOST_WRONG
 from nanobot.providers.scripted import Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
-from tests.cli.harness import Program
+from tests.cli.harness import BOUND, Program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.proxies import SocksProxy
@@ -190,6 +190,33 @@ async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_
         assert len(told) == 2, gateway.text
         assert re.search(r"Telegram cannot be reached \(.+\)\. Next try in \d+ s\.$", told[0])
         assert told[1] == f"{telegram.url}: messages arrive again."
+
+
+async def test_a_gateway_whose_postgresql_is_away_says_so_once(tmp_path: Path) -> None:
+    tried, often = 0, asyncio.Event()
+
+    def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal tried
+        tried += 1
+        writer.close()
+        if tried > 4:
+            often.set()
+
+    away = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    address = f"postgresql://ada:canary-password@127.0.0.1:{away.sockets[0].getsockname()[1]}/bots"
+    async with away, TelegramServer() as telegram, LlmServer() as llm:
+        home = configured(tmp_path, telegram, llm)
+        file = home.home / "config.json"
+        config = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**config, "gateway": {"ledger": address}}), encoding="utf-8")
+        async with running(home) as gateway:
+            async with asyncio.timeout(BOUND):
+                await often.wait()
+            await gateway.stop()
+    told = [line for line in gateway.text.splitlines() if line.startswith("The database bots at 127.0.0.1")]
+    assert len(told) == 1, gateway.text
+    assert "cannot be reached" in told[0]
+    assert "canary-password" not in gateway.text
 
 
 async def test_a_refused_token_ends_the_gateway_with_what_to_do(tmp_path: Path) -> None:

@@ -97,6 +97,21 @@ async def test_an_update_is_confirmed_only_after_it_was_kept() -> None:
         assert not any("drop_pending_updates" in call.params for call in server.calls)
 
 
+async def test_what_is_waited_for_is_said_once_for_each_cause_and_its_end() -> None:
+    async with TelegramServer() as server:
+        ada, told = server.user("Ada"), list[str]()
+        rig = Rig(server)
+        rig.health.say, rig.health.address = told.append, "https://api.example"
+        server.fail("getUpdates", *[drop_before()] * 40, *[refuse(409, ELSEWHERE)] * 20, *[too_many(9), too_many(7)])
+        ada.say("there?")
+        async with polling(rig):
+            await server.until(lambda: server.confirmed == [500])
+        assert all(line.startswith("https://api.example: ") for line in told)
+        causes = ("Telegram cannot be reached", IN_USE, "Telegram asks us to wait 9 s", "messages arrive again.")
+        assert [cause in line for cause, line in zip(causes, told, strict=True)] == [True] * 4, told
+        assert re.search(r"Next try in \d+ s\.$", told[0])
+
+
 async def test_a_thousand_broken_connections_make_no_conflict_and_lose_nothing() -> None:
     async with TelegramServer() as server:
         ada = server.user("Ada")

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -30,8 +31,9 @@ Sleep = Callable[[float], Awaitable[object]]
 State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
-#: Of failures in a row the first is said, and every so many after it.
-_TOLD_AGAIN = 10
+#: Of failures in a row with one cause every so many is written into the log again.
+_LOGGED_AGAIN = 10
+_FIGURES = re.compile(r"\d+")
 _STALLED = "nanobot itself was blocked for {:.0f} s when this was written; the log shows where"
 
 REFUSED = (
@@ -51,7 +53,7 @@ class Health(Struct):
     """What the poller last saw. Times are of `clock`, in seconds; the file and `began` have wall time.
 
     `stalled` is for how many seconds the program has done nothing at all, 0.0 while it works. `say` shows a line to who
-    runs the gateway; `address` is where Telegram is asked, for these lines.
+    runs the gateway: each cause once, until all is well again; `address` is where Telegram is asked, for these lines.
     """
 
     address: str = ""
@@ -65,6 +67,7 @@ class Health(Struct):
     last_poll: float | None = None
     stalled: float = 0.0
     began: float = field(default_factory=time.time)
+    said: set[str] = field(default_factory=set)
 
     def poll_ok(self) -> None:
         """A poll was completed, with or without updates."""
@@ -83,11 +86,16 @@ class Health(Struct):
         """A poll was not completed; `reason` is a sentence without secrets, the next try is in `wait` seconds."""
         self.failures += 1
         self.state, self.reason = state, reason
-        if wait and (self.failures == 1 or self.failures % _TOLD_AGAIN == 0):
-            times = f", {self.failures} times so far" if self.failures > 1 else ""
-            line = f"{self.address}: {reason}{times}. Next try in {wait:.0f} s."
-            logger.warning(line)
-            self.say(line)
+        if not wait:
+            return
+        told = f"{self.address}: {reason}. Next try in {wait:.0f} s."
+        what, new = _FIGURES.sub("", reason), False
+        if what not in self.said:
+            self.said.add(what)
+            self.say(told)
+            new = True
+        if new or self.failures % _LOGGED_AGAIN == 0:
+            logger.warning("{} ({} failures in a row)", told, self.failures)
 
     def delivered_to(self) -> None:
         """Telegram brings the updates from now on."""
@@ -99,6 +107,7 @@ class Health(Struct):
             logger.info("Telegram answers again after {} failures", self.failures)
             self.say(f"{self.address}: messages arrive again.")
         self.failures = 0
+        self.said.clear()
 
     @property
     def age(self) -> float | None:
