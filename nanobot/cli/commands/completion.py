@@ -46,7 +46,7 @@ _nanobot() {{
     esac
     (( $#found )) && _describe nanobot found || _files
 }}
-compdef _nanobot nanobot
+if [ "$funcstack[1]" = "_nanobot" ]; then _nanobot; else compdef _nanobot nanobot; fi
 """
 
 
@@ -116,17 +116,18 @@ def _fish(places: list[CommandWords]) -> str:
     lines = ["complete -c nanobot -e"]
     for place in places:
         names = place.path.split("/")[1:]
+        below = [name for name in place.words if any(one.path == f"{place.path}/{name}" for one in places)]
         seen = [f"__fish_seen_subcommand_from {name}" for name in names]
-        inner = " ".join(place.words) if len(names) < 2 and place.words else ""
-        seen += [f"not __fish_seen_subcommand_from {inner}"] if inner else []
-        when = f" -n {shlex.quote('; and '.join(seen))}" if seen else ""
+        seen += [f"not __fish_seen_subcommand_from {' '.join(below)}"] if below else []
+        here = "__nanobot" + "_".join(("", *names))
+        lines.append(f"function {here}; {'; and '.join(seen)}; end")
         for word, about in place.words.items():
-            lines.append(f"complete -c nanobot -f{when} -a {shlex.quote(word)} -d {shlex.quote(about)}")
+            lines.append(f"complete -c nanobot -f -n {here} -a {shlex.quote(word)} -d {shlex.quote(about)}")
         for option, about in place.options.items():
             name = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             known = place.values.get(option)
             takes = "" if known is None else f" -x -a {shlex.quote(' '.join(known))}" if known else " -r"
-            lines.append(f"complete -c nanobot{when} {name}{takes} -d {shlex.quote(about)}")
+            lines.append(f"complete -c nanobot -n {here} {name}{takes} -d {shlex.quote(about)}")
     return "\n".join(lines) + "\n"
 
 

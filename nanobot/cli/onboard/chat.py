@@ -44,6 +44,8 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
             talk.say("Telegram is switched off. The token stays in the configuration.")
             return
         elif answer.casefold() in {*_NOT_NOW, *_OFF}:
+            if not kept:
+                talk.note("Not now, then. `nanobot onboard` asks again.")
             return
         else:
             token = "".join(answer.split())

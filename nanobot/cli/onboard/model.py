@@ -42,7 +42,9 @@ class ModelPlan(Struct, frozen=True):
     def changes(self, settings: Settings) -> list[Change]:
         """What is to be written for it."""
         kept = settings.loaded.config.agents.defaults
-        found: list[Change] = [((*_DEFAULTS, "provider"), self.provider or "auto"), ((*_DEFAULTS, "model"), self.model)]
+        found: list[Change] = [((*_DEFAULTS, "provider"), self.provider or "auto")]
+        if self.model or kept.model:
+            found.append(((*_DEFAULTS, "model"), self.model))
         if kept.model_preset not in {"", "default"}:
             found.append(((*_DEFAULTS, "modelPreset"), "default"))  # else the preset would win
         for name, value in (("apiKey", self.key), ("apiBase", self.base)):
@@ -99,7 +101,8 @@ def model_in_words(settings: Settings) -> str:
     preset = "" if kept.model_preset in {"", "default"} else f"the preset {kept.model_preset}"
     if kept.provider == "lookup":
         return "no model (lookup)"
-    named = " ".join(filter(None, (kept.model, f"at {kept.provider}" if kept.provider != "auto" else "")))
+    at = f"at {kept.provider}" if kept.provider != "auto" else ""
+    named = " ".join(filter(None, (kept.model or ("its usual model" if at else ""), at)))
     return preset or named or ", ".join(settings.loaded.config.providers)
 
 
@@ -205,7 +208,7 @@ def _settled(settings: Settings, talk: Talk, plan: ModelPlan) -> bool:
     if info is not None and finding.facts.get("error") == "auth":
         talk.say(f"✗ {finding.words}. The key was refused: copy it again, in one piece, or choose something else.")
         return False
-    talk.say("\n".join(finding.lines))
+    talk.say("\n".join(finding.lines[: 1 if info is None else None]))
     if info is not None:
         plan = replace(plan, model=plan.model or info.model)
     if finding.state == "bad" and (info is None or finding.facts.get("error") in _WRONG):
@@ -213,6 +216,8 @@ def _settled(settings: Settings, talk: Talk, plan: ModelPlan) -> bool:
     if finding.state != "ok" and not talk.agreed("Keep it all the same? y keeps it; Enter asks again."):
         return False
     settings.write(plan.changes(settings))
+    if BY_NAME[plan.provider].hosted and not plan.key:
+        talk.note("The key stays in the environment; a gateway that is started elsewhere needs it there, too.")
     return True
 
 

@@ -4,6 +4,8 @@ import argparse
 import asyncio
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from nanobot.cli.onboard.chat import bot_changes, bot_in_words, usual_zone, zone_changes
 from nanobot.cli.onboard.model import NO_MODEL, ModelPlan, found_models, model_in_words
 from nanobot.cli.onboard.settings import Change, Settings
@@ -41,9 +43,9 @@ def apply(settings: Settings, args: argparse.Namespace) -> list[str]:
         changes += plan.changes(settings)
         if plan.provider != "lookup" and not args.untried:
             finding, info = asyncio.run(settings.try_model(changes))
-            lines += _judged(finding)
+            lines += _judged(finding if info is not None else replace(finding, fix=""))
             if info is not None and not plan.model:
-                changes = [(path, info.model if path[-1] == "model" else value) for path, value in changes]
+                changes = replace(plan, model=info.model).changes(settings)
     if args.telegram_api_base:
         changes.append((("channels", "telegram", "apiBase"), args.telegram_api_base))
     bot = _bot(settings, args) if "bot" not in missing or args.yes else []
@@ -59,7 +61,7 @@ def _judged(finding: Finding) -> list[str]:
     """The lines of a finding. Raises where it says that this does not work."""
     if finding.state != "bad":
         return finding.lines
-    said = f"{finding.words}. {finding.fix} Nothing was written; --untried writes without a try."
+    said = f"{finding.words.rstrip('.')}. {finding.fix} Nothing was written; --untried writes without a try."
     raise TemporaryError(said) if finding.network == "unreached" else UsageError(said)
 
 
