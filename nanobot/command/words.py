@@ -76,6 +76,7 @@ _PLUGINS = Word(
     says="Plugins are Python packages: install one beside nanobot with pip, and name it in plugins.enabled. "
     "`nanobot help plugins` tells more."
 )
+_IN_A_SHELL = Word(says="That is a command of a shell: `nanobot help commands` tells what it does.")
 _AGENTS = Word(
     says="There is one agent here; it gives parts of its work to helpers by itself. `nanobot help helpers` tells more, "
     "SOUL.md in the workspace says who it is."
@@ -85,6 +86,10 @@ _HOME = "the folder that `nanobot config path --all` names as home"
 _IMPORT = Word(
     arguments=("import",),
     says="`nanobot import` takes over what hermes, openclaw or another program of the family has kept on this machine.",
+)
+_COPY = Word(
+    says="`nanobot backup` in a shell writes all that is kept into one file, `nanobot restore FILE` puts it back, also "
+    "on another machine."
 )
 _EXPORT = Word(
     "export",
@@ -169,13 +174,17 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("plugin", "plugins"), _PLUGINS),
     **dict.fromkeys(("agents", "subagents"), _AGENTS),
     **dict.fromkeys(("log", "logs"), _LOGS),
-    "import": _IMPORT,
-    "migrate": _IMPORT,
+    **dict.fromkeys(("backup", "restore"), _COPY),
+    **dict.fromkeys(("import", "migrate"), _IMPORT),
     "export": _EXPORT,
     "uninstall": _UNINSTALL,
     **dict.fromkeys(("dashboard", "webui"), _PAGES),
     "soul": _SOUL,
     "tui": Word(arguments=("agent",)),
+    "agent": Word(says=_START.says),
+    **dict.fromkeys(("demo", "replay", "completion"), _IN_A_SHELL),
+    "watch": Word("watch", ("watch", "list")),
+    "permissions": Word("permissions", ("permissions",)),
     **dict.fromkeys(("completions", "autocomplete"), Word(arguments=("completion", "--help"))),
     **{f"{noun} {verb}": word for nouns, verbs, word in _PHRASES for noun in nouns for verb in verbs},
 }

@@ -76,6 +76,11 @@ def test_what_is_meant_is_done(line: str, arguments: list[str]) -> None:
     assert taken(line) == arguments
 
 
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_a_command_of_the_shell_is_no_message_in_a_chat(name: str) -> None:
+    assert builtin_router().match(name) is not None
+
+
 @pytest.mark.parametrize("name", sorted(WORDS))
 def test_a_chat_answers_each_pair_of_words_and_sends_it_to_no_model(name: str) -> None:
     if " " in name:
