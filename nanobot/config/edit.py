@@ -82,11 +82,11 @@ class ConfigFile:
             self.replace(with_item(self.text, node, _items(node, path), value))
 
     def take(self, path: Sequence[str], value: str) -> None:
-        """Take a text out of a list. Raises `UsageError` also where it stands there in another form, such as one with a
-        variable."""
+        """Take a text, or what has it as its `path`, out of a list. Raises `UsageError` also where it stands there in
+        another form, such as one with a variable."""
         node = self._node(path)
         items = _items(node, path) if node is not None else []
-        index = next((index for index, one in enumerate(items) if one.value == value), None)
+        index = next((index for index, one in enumerate(items) if value in (one.value, _path_of(one))), None)
         if index is None:
             where = f"{'.'.join(path)} in {self._path}"
             raise UsageError(f"{where} does not hold {value!r} in these very words. Take it out with an editor.")
@@ -159,6 +159,11 @@ def _in_milliseconds(place: KeyPath, path: Sequence[str]) -> bool:
     """Whether the file writes this time in thousandths of a second."""
     last = camel(place[-1])
     return tuple(map(camel, place)) in MILLISECONDS or (last != path[-1] and last == f"{path[-1]}Ms")
+
+
+def _path_of(node: Node) -> object:
+    value = plain(node)
+    return value.get("path") if isinstance(value, dict) else None
 
 
 def _items(node: Node, path: Sequence[str]) -> list[Node]:

@@ -252,10 +252,26 @@ class GatewayConfig(Section, frozen=True):
     health_file: Annotated[str, "Health as JSON, for container checks; empty: gateway.json in the home."] = ""
 
 
+class LibraryFolderConfig(Section, frozen=True):
+    """A folder of documents, and whether others have written them."""
+
+    path: Annotated[str, "The folder; `~` is yours."] = ""
+    outside: Annotated[
+        bool | None, "What lies in it is content from outside; where this is not set, that holds for downloads alone."
+    ] = None
+
+    def __post_init__(self) -> None:
+        if not self.path.strip():
+            raise ValueError('a folder is a "path", such as {"path": "~/scans", "outside": true}')
+
+
 class LibraryConfig(Section, frozen=True):
     """The owner's documents, which the tool `library` finds; `nanobot library add FOLDER` writes this."""
 
-    folders: Annotated[tuple[str, ...], "Folders of documents; `~` is your own folder."] = ()
+    folders: Annotated[
+        tuple[str | LibraryFolderConfig, ...],
+        "Folders of documents; `~` is your own folder. `path` with `outside` says whether others wrote what is there.",
+    ] = ()
     minutes: Annotated[float, Meta(gt=0), "Minutes after which a gateway looks for documents that were changed."] = 10
 
 

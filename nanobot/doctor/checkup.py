@@ -86,7 +86,9 @@ async def _configuration(patient: Patient) -> list[Finding]:
 
 def _kept(patient: Patient) -> list[Check]:
     paths, telegram = patient.paths, patient.loaded.config.channels.telegram.enabled
-    folders = [_folder(one, patient.env) for one in patient.loaded.config.library.folders]
+    folders = [
+        _folder(one if isinstance(one, str) else one.path, patient.env) for one in patient.loaded.config.library.folders
+    ]
     running = gateway.gateway_at(patient.health_file)
     kept = running is not None and running.runs
     where = patient.health_file

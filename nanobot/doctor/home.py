@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from nanobot.config.paths import Paths
 from nanobot.doctor.findings import Finding, one_line
-from nanobot.library.folders import files_below
+from nanobot.library.walk import files_below
 from nanobot.security.paths import Root, Roots
 from nanobot.session.database import stamp
 from nanobot.session.layout import APPLICATION_ID, VERSION

@@ -8,44 +8,58 @@ import asyncio
 import contextlib
 import os
 import re
-import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath
 
 from msgspec import Struct
 
 from nanobot.errors import PathError
-from nanobot.files.search import SKIPPED
 from nanobot.library.index import Document, DocumentPart, LibraryIndex
 from nanobot.library.sections import TextSection, by_line, sections
-from nanobot.security.paths import Root, Roots, holds_keys, is_in
+from nanobot.library.walk import MARKDOWN, MOST_DOCUMENTS, PARSED, UNREAD, DocumentFolder, files_below, in_time
+from nanobot.security.paths import Root, Roots
 from nanobot.web.extract.page import Extracted, Job, JobKind
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
 
-#: Kinds of files by their endings: those with headings, those that a worker takes apart, and text of any kind.
-_MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
-_PARSED: dict[str, JobKind] = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
-    ".pdf": "pdf",
-    **dict.fromkeys((".docx", ".xlsx", ".pptx", ".epub", ".rtf"), "office"),
-    **dict.fromkeys((".eml", ".mbox"), "mail"),
-}
-_TEXT = frozenset(
-    ".txt .text .rst .org .adoc .asciidoc .tex .bib .csv .tsv .json .jsonl .yaml .yml .toml .ini .cfg .conf .xml .srt "
-    ".vtt .ics .vcf .log .py .pyi .js .mjs .ts .tsx .jsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .hpp .cs .swift "
-    ".m .rb .php .pl .lua .r .jl .hs .ml .ex .exs .erl .clj .lisp .el .sh .bash .zsh .fish .ps1 .bat .sql .graphql "
-    ".proto .css .scss .less .vue .svelte .dart .zig .nim .f90 .pas .asm .cmake .gradle .tf .nix".split()
-)
-#: Formats of documents that nothing here reads; they are listed as such.
-_UNREAD = frozenset(".doc .xls .ppt .odt .ods .odp .pages .numbers .mobi .azw .azw3 .djvu .msg .pst .wpd".split())
 #: Bytes of a text, of a document and of a file of mail that are read; bytes of mail that a worker gets at once.
 _TEXT_BYTES, _FILE_BYTES, _MAIL_BYTES, _MAIL_PIECE = 5_000_000, 50_000_000, 300_000_000, 2_000_000
-#: Folders within each other, and seconds for one document.
-_DEEPEST, _SECONDS = 60, 20.0
+#: Seconds for one document; for a disk until it counts as away; and for walking a folder.
+_SECONDS, _DISK_SECONDS, _WALK_SECONDS = 20.0, 10.0, 900.0
+#: Bytes that stay free on the disk of the index, and the most that the index takes.
+FREE_BYTES, INDEX_BYTES = 500_000_000, 8_000_000_000
+#: About how many bytes of text, and documents that a worker takes apart, are read in a second.
+_TEXT_SPEED, _PARSED_SPEED = 800_000, 4
+_BEYOND = f"A folder has more than {MOST_DOCUMENTS:,} documents; the others are not read."
 _TITLE = re.compile(r"(?m)^#[ \t]+(\S.{0,199})$")
 #: (documents done, documents to read, the one that is read)
 Report = Callable[[int, int, str], None]
+
+
+class Compared(Struct, frozen=True):
+    """What differs between the folders and the index: documents to be read and to be forgotten, folders that are
+    `away`, and how many documents are `beyond` what is read of a folder."""
+
+    changed: tuple[Document, ...]
+    gone: tuple[Document, ...]
+    away: tuple[Path, ...]
+    beyond: int
+
+    @property
+    def seconds(self) -> float:
+        """About how long the reading will take."""
+        return sum(_seconds(one) for one in self.changed)
+
+
+class Reading(Struct, frozen=True):
+    """How many documents were read, how many are `left`, which folders were `away`, and `why` it ended before all."""
+
+    count: int
+    left: int
+    away: tuple[Path, ...]
+    why: str
 
 
 class LibraryFolders:
@@ -58,7 +72,7 @@ class LibraryFolders:
     def __init__(
         self,
         index: LibraryIndex,
-        folders: Sequence[Path],
+        folders: Sequence[DocumentFolder],
         forbidden: tuple[Path, ...],
         person: Path,
         foreign_below: Callable[[Path], frozenset[str]],
@@ -66,41 +80,56 @@ class LibraryFolders:
     ) -> None:
         self._index = index
         self._others = f"{others.resolve()}/" if others is not None else ""
-        self._roots = Roots(tuple(Root(one) for one in folders), forbidden, person)
+        self._folders = tuple(folders)
+        self._roots = Roots(tuple(Root(one.path) for one in folders), forbidden, person)
         self._foreign_below = foreign_below
 
-    async def read(self, report: Report) -> int:
-        """Bring the index up to date; how many documents were read. Raises `sqlite3.Error`."""
-        changed, gone = await asyncio.to_thread(self._compared)
-        await asyncio.to_thread(self._index.drop, gone)
+    async def read(self, report: Report) -> Reading:
+        """Bring the index up to date, as far as there is room for it. Raises `sqlite3.Error`."""
+        found = await asyncio.to_thread(self.compared)
+        await asyncio.to_thread(self._index.drop, found.gone)
         extractor = Extractor(size=1, wall=_SECONDS)
         try:
-            for done, document in enumerate(changed):
-                report(done, len(changed), document.name)
+            for done, document in enumerate(found.changed):
+                report(done, len(found.changed), document.name)
+                if full := self._index.is_full(FREE_BYTES, INDEX_BYTES):
+                    return Reading(done, len(found.changed) - done, found.away, full)
                 await self._take(document, extractor)
         finally:
             await extractor.aclose()
-        report(len(changed), len(changed), "")
-        return len(changed)
+        report(len(found.changed), len(found.changed), "")
+        return Reading(len(found.changed), found.beyond, found.away, _BEYOND if found.beyond else "")
 
-    def _compared(self) -> tuple[list[Document], list[Document]]:
-        """What is to be read, as it is on the disk now, and what is gone. What lay in a folder that is not there stays:
-        its disk may not be in."""
-        away = [root.path for root in self._roots.roots if not root.path.is_dir()]
+    def compared(self) -> Compared:
+        """What is to be read, as it is on the disk now, and what is gone. What lay in a folder that is not there, or
+        whose disk does not answer, stays: it may come back. Waits for the disk."""
+        away: list[Path] = []
         known = {one.name: one for one in self._index.documents("document", "")}
         there: dict[str, str] = {}
-        for root in self._roots.roots:
-            marked = self._foreign_below(root.path)
-            for name, state in files_below(root.path, self._roots):
+        beyond = 0
+        for folder in self._folders:
+            try:
+                marked, found = in_time(_WALK_SECONDS, partial(self._found, folder.path))
+            except OSError:
+                away.append(folder.path)
+                continue
+            beyond += max(0, len(found) - MOST_DOCUMENTS)
+            for name, state in found[:MOST_DOCUMENTS]:
                 outside = name in marked or bool(self._others and name.startswith(self._others))
-                there[name] = f"{state} {outside:d}"
-        changed = [
+                there[name] = f"{state} {outside or folder.holds_outside(name):d}"
+        changed = tuple(
             Document("document", "", name, state=state)
             for name, state in there.items()
             if name not in known or known[name].state != state
-        ]
+        )
         gone = [one for name, one in known.items() if name not in there]
-        return changed, [one for one in gone if not any(folder in Path(one.name).parents for folder in away)]
+        kept = tuple(one for one in gone if not any(folder in Path(one.name).parents for folder in away))
+        return Compared(changed, kept, tuple(away), beyond)
+
+    def _found(self, folder: Path) -> tuple[frozenset[str], list[tuple[str, str]]]:
+        """The documents of a folder, and which of its files came from outside. Raises `OSError` where it is away."""
+        in_time(_DISK_SECONDS, partial(os.listdir, folder))
+        return self._foreign_below(folder), list(islice(files_below(folder, self._roots), 2 * MOST_DOCUMENTS))
 
     async def _take(self, document: Document, extractor: Extractor) -> None:
         """Read a document; one that gives no text is kept with the reason."""
@@ -121,14 +150,14 @@ class LibraryFolders:
     async def _pages(self, name: str, extractor: Extractor) -> "AsyncIterator[_ReadPart]":
         """What a file says, in as many parts as it is read in."""
         suffix = PurePath(name).suffix.lower()
-        if suffix in _UNREAD:
+        if suffix in UNREAD:
             yield _ReadPart((), "", f"Files of the kind {suffix} are not read.")
-        elif suffix not in _PARSED:
-            yield await asyncio.to_thread(self._text, name, headed=suffix in _MARKDOWN)
+        elif suffix not in PARSED:
+            yield await asyncio.to_thread(self._text, name, headed=suffix in MARKDOWN)
         else:
-            bodies = self._bodies(name, _PARSED[suffix])
+            bodies = self._bodies(name, PARSED[suffix])
             while body := await asyncio.to_thread(next, bodies, b""):
-                page = await extractor.extract(Job(body, "", _PARSED[suffix]))
+                page = await extractor.extract(Job(body, "", PARSED[suffix]))
                 yield _ReadPart((*sections(page.text),), page.title, _problem(page), outside=True)
 
     def _text(self, name: str, *, headed: bool) -> "_ReadPart":
@@ -146,6 +175,8 @@ class LibraryFolders:
     def _bodies(self, name: str, kind: JobKind) -> Iterator[bytes]:
         """A document as a whole; mail in pieces of whole messages. Raises `PathError`."""
         most = _MAIL_BYTES if kind == "mail" else _FILE_BYTES
+        if int(os.lstat(name).st_size) > most:  # nothing of it is read in vain
+            raise PathError(f"It has more than {most // 1_000_000} MB.")
         data, cut = self._read(name, most)
         if cut:
             raise PathError(f"It has more than {most // 1_000_000} MB.")
@@ -159,9 +190,13 @@ class LibraryFolders:
 
     def _read(self, name: str, most: int) -> tuple[bytes, bool]:
         """At most `most` bytes of a file, and whether there are more. Raises `PathError` and `OSError`."""
-        place = self._roots.place(name)
-        with contextlib.closing(os.fdopen(self._roots.open(place), "rb")) as stream:
-            data = stream.read(most + 1)
+
+        def work() -> bytes:
+            place = self._roots.place(name)
+            with contextlib.closing(os.fdopen(self._roots.open(place), "rb")) as stream:
+                return stream.read(most + 1)
+
+        data = in_time(_DISK_SECONDS + most / 2_000_000, work)
         return data[:most], len(data) > most
 
 
@@ -174,31 +209,12 @@ class _ReadPart(Struct, frozen=True):
     outside: bool = False
 
 
+def _seconds(document: Document) -> float:
+    """About how long a document takes to read; its state has its size."""
+    if PurePath(document.name).suffix.lower() in PARSED:
+        return 1 / _PARSED_SPEED
+    return min(int(document.state.split()[1]), _TEXT_BYTES) / _TEXT_SPEED
+
+
 def _problem(page: Extracted) -> str:
     return " ".join(page.notes)
-
-
-def files_below(folder: Path, roots: Roots) -> Iterator[tuple[str, str]]:
-    """The documents below a folder with their time stamps and sizes. No link is followed, and nothing that is hidden,
-    that tools keep for themselves, that usually holds keys, or that nobody may see is looked into."""
-    barred = roots.barred()
-    waiting = [(folder, 0)]
-    while waiting:
-        place, depth = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
-                if entry.name.startswith(".") or entry.name in SKIPPED or holds_keys((place.name, entry.name)):
-                    continue
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if is_in(status, barred):
-                        continue
-                    if stat.S_ISDIR(status.st_mode) and depth < _DEEPEST:
-                        waiting.append((Path(entry.path), depth + 1))
-                    elif stat.S_ISREG(status.st_mode) and _is_document(entry.name):
-                        yield entry.path, f"{status.st_mtime_ns} {status.st_size}"
-
-
-def _is_document(name: str) -> bool:
-    suffix = PurePath(name).suffix.lower()
-    return suffix in _MARKDOWN or suffix in _PARSED or suffix in _TEXT or suffix in _UNREAD or name == "README"

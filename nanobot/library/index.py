@@ -241,6 +241,18 @@ class LibraryIndex:
         if gone:
             self._run(work, write=True)
 
+    def is_full(self, free: int, most: int) -> str:
+        """Why nothing more is to be taken in: less than `free` bytes are left on its disk, or it has `most` bytes;
+        empty where there is room."""
+        if self._path is None:
+            return ""
+        disk = os.statvfs(self._path.parent)
+        if disk.f_bavail * disk.f_frsize < free:
+            return f"Less than {free // 1_000_000:,} MB are free on the disk of {self._path.parent}."
+        if self._path.stat().st_size > most:
+            return f"The index takes more than {most // 1_000_000:,} MB; take a folder out of the library."
+        return ""
+
     def count(self, kind: Kind) -> int:
         """The passages of a kind."""
         query = "SELECT count(*) FROM part JOIN document ON document.id = part.document WHERE kind = ?"

@@ -37,7 +37,20 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
     assert (again.code, "belongs to the library already" in again.out) == (0, True)
     listed = await nanobot.run("library")
     assert listed.out == "~/Documents: 2 documents, 1 with a problem\n"
-    assert "passages; the index takes" in (await nanobot.run("library", "status")).out
+    (folder / "new.md").write_text("New.")
+    status = (await nanobot.run("library", "status")).out
+    assert "passages; the index takes" in status
+    assert "Not read yet: 1 document; reading takes about 1 s." in status
+    downloads = tmp_path / "Downloads"
+    downloads.mkdir()
+    (downloads / "a.md").write_text("Sent by others.")
+    told = await nanobot.run("library", "add", str(downloads))
+    assert "counts as content from outside" in told.out
+    assert "~/Downloads: 1 document; from outside\n" in (await nanobot.run("library")).out
+    assert (await nanobot.run("library", "remove", str(downloads))).code == 0
+    written = config.read_text("utf-8").replace('"~/Documents"', '{"path": "~/Documents", "outside": true}')
+    config.write_text(written, "utf-8")
+    assert "~/Documents: 3 documents, 1 with a problem; from outside\n" in (await nanobot.run("library")).out
     missing = await nanobot.run("library", "add", str(tmp_path / "nowhere"))
     assert (missing.code, "There is no folder" in missing.err) == (2, True)
     assert (await nanobot.run("library", "remove", "~/Documents")).code == 0

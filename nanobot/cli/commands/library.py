@@ -19,15 +19,23 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
 from nanobot.config.paths import PEOPLE
+from nanobot.config.schema import LibraryFolderConfig
 from nanobot.errors import StoreError, UsageError
-from nanobot.library.folders import LibraryFolders
+from nanobot.library.folders import FREE_BYTES, INDEX_BYTES, LibraryFolders
 from nanobot.library.index import Document, LibraryIndex
+from nanobot.library.walk import MOST_DOCUMENTS, DocumentFolder, in_time, is_downloads
 from nanobot.session.lock import FileLock
-from nanobot.utils.text import counted, printable, shorten
+from nanobot.utils.text import counted, duration, printable, shorten
 
 _PLACE = ("library", "folders")
 #: Characters of the bar, unreadable documents that `status` names, and what the reading gives way to (as of `nice`).
 _BAR, _NAMED, _NICE = 24, 20, 15
+#: Seconds until a disk counts as away, and in which the folders are looked through.
+_PATIENCE, _WALK_SECONDS = 3.0, 60.0
+_FROM_OTHERS = (
+    "What lies in a folder of downloads counts as content from outside. Where that is not so, write it in "
+    'library.folders as {"path": "…", "outside": false}.'
+)
 _TAKEN = "The documents are read already ({holder}). `nanobot library status` shows how far that is."
 
 
@@ -51,8 +59,8 @@ def _add(setup: Setup, text: str) -> int:
     folder = Path(os.path.realpath(_expanded(text, setup.env)))
     if not folder.is_dir():
         raise UsageError(f"There is no folder {text}.")
-    for named, there in _folders(setup).items():
-        if there == folder or there in folder.parents:
+    for named, one in _folders(setup).items():
+        if one.path == folder or one.path in folder.parents:
             _print(f"{text} belongs to the library already: {named} is in {setup.paths.config}. What is new is read.")
             return _read(setup, quiet=False)
     if setup.paths.home in (folder, *folder.parents) and setup.paths.workspace not in (folder, *folder.parents):
@@ -61,6 +69,8 @@ def _add(setup: Setup, text: str) -> int:
     _print(
         f"Added {_short(folder, setup.env)} to {setup.paths.config}. It is read now; Ctrl-C stops, and later goes on."
     )
+    if is_downloads(folder.name):
+        _print(_FROM_OTHERS)
     code = _read(_again(setup), quiet=False)
     _print("A running nanobot finds in it after its next start.")
     return code
@@ -68,7 +78,7 @@ def _add(setup: Setup, text: str) -> int:
 
 def _remove(setup: Setup, text: str) -> int:
     folder = Path(os.path.realpath(_expanded(text, setup.env)))
-    named = next((named for named, there in _folders(setup).items() if there == folder or named == text), None)
+    named = next((named for named, one in _folders(setup).items() if one.path == folder or named == text), None)
     if named is None:
         raise UsageError(f"{text} is no folder of the library. `nanobot library list` shows those that are.")
     ConfigFile(setup.paths.config, os.environ).take(_PLACE, named)
@@ -85,16 +95,45 @@ def _status(setup: Setup, *, whole: bool) -> int:
         known = index.documents("document", "")
         passages = index.count("document")
     for named, folder in folders.items():
-        inside = [one for one in known if folder in Path(one.name).parents]
+        inside = [one for one in known if folder.path in Path(one.name).parents]
         broken = sum(bool(one.problem) for one in inside)
-        missing = "" if folder.is_dir() else "; the folder is not there"
         unread = f", {broken} with a problem" if broken else ""
-        _print(f"{named}: {len(inside):,} documents{unread}{missing}")
+        outside = "; from outside" if folder.holds_outside(str(folder.path / "a")) else ""
+        _print(f"{named}: {counted(len(inside), 'document')}{unread}{outside}{_away(folder.path)}")
     if whole:
+        _unread(setup)
         size = (setup.paths.home / "index.db").stat().st_size / 1_000_000
         _print(f"{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.")
         _problems([one for one in known if one.problem])
     return 0
+
+
+def _away(folder: Path) -> str:
+    """Whether a folder is there, as far as its disk says so in time."""
+    try:
+        return "" if in_time(_PATIENCE, folder.is_dir) else "; the folder is not there"
+    except OSError:
+        return "; its disk does not answer"
+
+
+def _unread(setup: Setup) -> None:
+    """Say how many documents are not read yet, how long that takes, and what keeps them from being read."""
+    with closing(LibraryIndex(setup.paths.home / "index.db")) as index:
+        full = index.is_full(FREE_BYTES, INDEX_BYTES)
+        try:
+            found = in_time(_WALK_SECONDS, _folders_of(setup, index).compared)
+        except OSError:
+            _print("How many documents are not read yet is not known: looking through the folders takes too long here.")
+            return
+    if found.changed:
+        how_long = f"reading takes about {duration(max(1.0, found.seconds))}"
+        _print(
+            f"Not read yet: {counted(len(found.changed), 'document')}; {how_long}. `nanobot library read` does it now."
+        )
+    if found.beyond:
+        _print(f"{found.beyond:,} more are never read: of a folder {MOST_DOCUMENTS:,} documents are.")
+    if full:
+        _print(f"Nothing more is read: {full}")
 
 
 def _problems(broken: list[Document]) -> None:
@@ -112,7 +151,7 @@ def _read(setup: Setup, *, quiet: bool) -> int:
     bar = _Bar(shown=not quiet and sys.stderr.isatty())
     try:
         with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
-            count = asyncio.run(_folders_of(setup, index).read(bar.show))
+            done = asyncio.run(_folders_of(setup, index).read(bar.show))
             broken = [one for one in index.documents("document", "") if one.problem]
     except KeyboardInterrupt:
         bar.clear()
@@ -126,10 +165,14 @@ def _read(setup: Setup, *, quiet: bool) -> int:
     finally:
         bar.clear()
     if not quiet:
-        _print(f"Read {counted(count, 'document')} in {time.monotonic() - begun:.0f} s.")
+        _print(f"Read {counted(done.count, 'document')} in {time.monotonic() - begun:.0f} s.")
+        for folder in done.away:
+            _print(f"{folder} is not there, or its disk does not answer; what was read of it stays.")
         if broken:
             _print(f"{len(broken):,} {'has' if len(broken) == 1 else 'have'} a problem:")
             _problems(broken)
+    if done.why:
+        raise StoreError(f"{done.left:,} documents were not read. {done.why}")
     return 0
 
 
@@ -173,10 +216,13 @@ def _again(setup: Setup) -> Setup:
     return replace(setup, loaded=load(setup.paths.config, env=setup.env, must_exist=True))
 
 
-def _folders(setup: Setup) -> dict[str, Path]:
+def _folders(setup: Setup) -> dict[str, DocumentFolder]:
     """The folders of the library as the configuration names them, and where they really are."""
-    named = setup.loaded.config.library.folders
-    return {one: Path(os.path.realpath(_expanded(one, setup.env))) for one in named}
+    listed = setup.loaded.config.library.folders
+    named = [LibraryFolderConfig(one) if isinstance(one, str) else one for one in listed]
+    return {
+        one.path: DocumentFolder(Path(os.path.realpath(_expanded(one.path, setup.env))), one.outside) for one in named
+    }
 
 
 def _person(env: Mapping[str, str]) -> Path:

@@ -325,8 +325,12 @@ def _book(archive: zipfile.ZipFile) -> Extracted:
     parts: list[str] = []
     notes: list[str] = []
     chapters = [files.get(node.get("idref", ""), "") for node in root.iter("{*}itemref")]
+    locked = _locked(archive)
     for href in chapters[:MAX_CHAPTERS]:
         name = posixpath.normpath(posixpath.join(folder, unquote(href)))
+        if name in locked:
+            notes[:] = ["The book is locked by the rights management (DRM) of its seller."]
+            continue
         if name not in archive.namelist():
             notes.append(f"A chapter is missing ({squeeze(href)[:80]}).")
             continue
@@ -335,6 +339,15 @@ def _book(archive: zipfile.ZipFile) -> Extracted:
     text = "\n\n".join(part for part in parts if part)
     title, author, published = (about.get(name, "") for name in ("title", "creator", "date"))
     return Extracted(title[:300], text, "epub", author=author[:150], published=published[:40], notes=tuple(notes))
+
+
+def _locked(archive: zipfile.ZipFile) -> frozenset[str]:
+    """The files of a book that only the programs of its seller can read."""
+    name = "META-INF/encryption.xml"
+    if name not in archive.namelist():
+        return frozenset()
+    told = _xml(archive, name).iter("{*}CipherReference")
+    return frozenset(posixpath.normpath(unquote(node.get("URI", ""))) for node in told)
 
 
 def _rtf(body: bytes) -> Extracted:

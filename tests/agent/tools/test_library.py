@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +14,7 @@ import pytest
 from nanobot.bus.events import Address, Sender
 from nanobot.library.folders import LibraryFolders
 from nanobot.library.index import Document, DocumentPart, FoundPart, LibraryIndex
+from nanobot.library.walk import DocumentFolder, SlowDisk, in_time
 from nanobot.providers.scripted import Call
 from tests.agent.tools.library import speaking
 from tests.fakes.files import pdf_file
@@ -70,13 +72,13 @@ class Shelf:
         self.folder.mkdir()
         (folder / "outside").mkdir()
         self.index = LibraryIndex(folder / "index.db")
-        self._library = LibraryFolders(self.index, (self.folder,), (), folder, lambda _: frozenset())
+        self._library = LibraryFolders(self.index, (DocumentFolder(self.folder),), (), folder, lambda _: frozenset())
         self.seen: list[str] = []
 
     async def read(self) -> int:
         """How many documents were read."""
         self.seen.clear()
-        return await self._library.read(lambda _done, _total, name: self.seen.append(name))
+        return (await self._library.read(lambda _done, _total, name: self.seen.append(name))).count
 
     def find(self, query: str) -> FoundPart | None:
         found = self.index.search(query, [("document", "")], limit=1)
@@ -205,7 +207,7 @@ async def test_what_lies_in_the_folders_of_other_people_is_content_from_outside(
     with shelf(tmp_path) as one:
         one.write("people/telegram-2/plan.md", "# Plan\n\nThe Kolva springs below Mount Teger.")
         library = LibraryFolders(
-            one.index, (one.folder,), (), tmp_path, lambda _: frozenset(), others=one.folder / "people"
+            one.index, (DocumentFolder(one.folder),), (), tmp_path, lambda _: frozenset(), others=one.folder / "people"
         )
         await library.read(lambda *_: None)
         found = one.find("Where does the Kolva spring?")
@@ -221,6 +223,80 @@ async def test_a_document_made_to_be_slow_ends_nothing_and_what_lies_beside_it_i
         found = one.find("Where does the Kolva spring?")
         assert found is not None
         assert found.document.title == "Rivers"
+
+
+def sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+async def test_a_folder_of_strange_and_huge_files_is_read_to_its_end_and_each_of_them_is_listed(tmp_path: Path) -> None:
+    with shelf(tmp_path) as books:
+        deep = books.folder
+        for _ in range(80):
+            deep = deep / "d"
+        deep.mkdir(parents=True)
+        (deep / "deep.txt").write_text("too deep")
+        (books.folder / "loop").symlink_to(books.folder)
+        os.mkfifo(books.folder / "pipe.txt")
+        sparse(books.folder / "huge.txt", 4_000_000_000)
+        sparse(books.folder / "huge.pdf", 4_000_000_000)
+        sparse(books.folder / "mail.mbox", 500_000_000)
+        books.write("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"EncryptedPackage" * 400)
+        made = io.BytesIO(book())
+        with zipfile.ZipFile(made, "a") as archive:
+            archive.writestr(
+                "META-INF/encryption.xml",
+                '<encryption xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData><enc:CipherData>'
+                '<enc:CipherReference URI="c.xhtml"/></enc:CipherData></enc:EncryptedData></encryption>',
+            )
+        books.write("bought.epub", made.getvalue())
+        books.write("good.txt", "The good one.")
+        assert await books.read() == 6
+        problems = {Path(one.name).name: one.problem for one in books.index.documents("document", "")}
+        assert problems.pop("good.txt") == ""
+        assert "not text" in problems["huge.txt"]
+        assert "more than 50 MB" in problems["huge.pdf"]
+        assert "more than 300 MB" in problems["mail.mbox"]
+        assert "damaged or locked" in problems["locked.docx"]
+        assert "DRM" in problems["bought.epub"]
+        assert books.find("Kolva springs") is None
+        assert await books.read() == 0, "none of them is tried again before it changes"
+
+
+def test_a_disk_that_does_not_answer_is_left_after_a_while_and_a_full_one_takes_nothing_in(tmp_path: Path) -> None:
+    hanging = threading.Event()
+    with pytest.raises(SlowDisk):
+        in_time(0.05, hanging.wait)
+    hanging.set()
+    assert in_time(10, lambda: "answered") == "answered"
+    with pytest.raises(FileNotFoundError):
+        in_time(10, (tmp_path / "none").stat)
+    with closing(LibraryIndex(tmp_path / "index.db")) as index:
+        assert index.is_full(1, 10**12) == ""
+        assert "are free on the disk" in index.is_full(10**18, 10**12)
+        assert "takes more than" in index.is_full(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "outside", "tainted"),
+    [("notes", None, False), ("notes", True, True), ("Downloads", None, True), ("Downloads", False, False)],
+)
+async def test_what_lies_in_a_folder_from_outside_taints_and_so_do_downloads_unless_their_owner_says_otherwise(
+    tmp_path: Path, name: str, outside: bool | None, tainted: bool
+) -> None:
+    folder = tmp_path / name
+    (folder / "downloads").mkdir(parents=True)
+    (folder / "a.md").write_text("The walrus sings.")
+    (folder / "downloads/b.md").write_text("The heron sings.")
+    with closing(LibraryIndex(None)) as index:
+        for marked in (outside, not tainted):  # the second time another word for the folder, which counts at once
+            places = (DocumentFolder(folder, marked),)
+            await LibraryFolders(index, places, (), tmp_path, lambda _: frozenset()).read(lambda *_: None)
+            walrus, heron = (index.search(one, [("document", "")])[0].part.outside for one in ("walrus", "heron"))
+            wanted = tainted if marked is outside else bool(marked)
+            assert walrus is wanted
+            assert heron is (True if marked is None else wanted)
 
 
 async def test_nothing_hidden_linked_or_kept_by_tools_is_read(tmp_path: Path) -> None:
@@ -243,7 +319,7 @@ async def test_an_answer_from_the_library_cites_the_file_and_only_the_owner_alon
         with shelf(tmp_path / "Documents") as books:
             books.index.close()
             books.index = LibraryIndex(room.home / "index.db")
-            library = LibraryFolders(books.index, (folder,), (), tmp_path, lambda _: frozenset())
+            library = LibraryFolders(books.index, (DocumentFolder(folder),), (), tmp_path, lambda _: frozenset())
             books.write("lease.md", "# Lease\n\n## Deposit\n\nThe deposit is 1,850 euros.\n")
             await library.read(lambda *_: None)
         call = Reply(Call("library", {"query": "how high is the deposit"}))
@@ -275,7 +351,9 @@ async def test_lookup_answers_from_the_library_first_and_says_which_document_it_
     given = {"library": {"folders": [str(folder)]}, "tools": tools, "agents": {}, "providers": {}}
     async with speaking(tmp_path, given) as room:
         with closing(LibraryIndex(room.home / "index.db")) as index:
-            await LibraryFolders(index, (folder,), (), tmp_path, lambda _: frozenset()).read(lambda *_: None)
+            await LibraryFolders(index, (DocumentFolder(folder),), (), tmp_path, lambda _: frozenset()).read(
+                lambda *_: None
+            )
         finished = await room.say("How high is the deposit of the flat?")
         assert "Your documents say:" in finished.text
         assert "> The deposit of the flat is 1,850 euros. [1]" in finished.text
