@@ -75,6 +75,7 @@ IMPORTS_WHEN_ASKED = {
 LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
     ("nanobot.command.builtin", "nanobot.command.sessions"),  # and for what is done with whole ones
+    ("nanobot.command.builtin", "nanobot.command.models"),  # and so is what is known of models
     ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it

@@ -26,7 +26,7 @@ from nanobot.command.settings import ChatSettings
 from nanobot.command.tool_groups import tools_line
 from nanobot.errors import NanobotError, StoreError, UsageError
 from nanobot.messages import AssistantMessage, Citation, Message, Role
-from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
@@ -61,10 +61,11 @@ Begin = Callable[[InboundMessage], Awaitable[None]]
 class AgentServices(Struct, frozen=True):
     """What the agent works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
-    `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists what the service
-    of a model offers; `search_usage` gives the search part of /status as Markdown, `search_known` what of it is known
-    at once; `chats` keeps what people set for a chat, and what `/model` chose for one of a channel, unless the command
-    line has `model_fixed` for all of them; `undo` brings back what the last change of files in a chat changed,
+    `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists presets and what
+    the service of a model offers, `model_facts` tells what is known of one; `search_usage` gives the search part of
+    /status as Markdown, `search_known` what of it is known at once; `chats` keeps what people set for a chat, and what
+    `/model` chose for one of a channel, unless the command line has `model_fixed` for all of them;
+    `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
     `find_sessions` finds those in which a person may look. `known` lists what is noted of a person, `forget` takes some
     of it away, and `forgets` tells what they took away.
@@ -89,7 +90,8 @@ class AgentServices(Struct, frozen=True):
     search_known: Callable[[], str] | None = None
     chats: ChatSettings | None = None
     model_fixed: bool = False
-    offered_models: Callable[[ProviderInfo], Awaitable[tuple[str, ...]]] | None = None
+    offered_models: Callable[[ProviderInfo], Awaitable[tuple[ModelOffer, ...]]] | None = None
+    model_facts: Callable[[ProviderInfo], str] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     find_sessions: "Callable[[InboundMessage, str], Awaitable[FoundSessions]] | None" = None
@@ -208,7 +210,10 @@ class ChatControl:
     def provider(self, session_key: str) -> ProviderInfo:
         return self._chat(session_key).provider.info
 
-    async def models(self, session_key: str) -> tuple[str, ...]:
+    def model_facts(self, info: ProviderInfo) -> str:
+        return self._services.model_facts(info) if self._services.model_facts is not None else ""
+
+    async def models(self, session_key: str) -> tuple[ModelOffer, ...]:
         ask = self._services.offered_models
         return await ask(self.provider(session_key)) if ask is not None else ()
 

@@ -292,6 +292,7 @@ class Builder:
             chats=shared.chats,
             model_fixed=bool(self._launch.model),
             offered_models=self.models.offered,
+            model_facts=self.models.facts,
             undo=self.files.undo,
             trust=self.files.trust,
             find_sessions=self.library.find_sessions,

@@ -1,6 +1,8 @@
 """From a configuration to the model that answers: presets, keys, fallbacks, and what a service offers."""
 
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +13,19 @@ from nanobot.bus.alarms import Alarms
 from nanobot.config.loader import Loaded
 from nanobot.config.schema import ModelPresetConfig, ProviderConfig
 from nanobot.errors import UsageError
-from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
 from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer
 from nanobot.providers.registry import offered as offered_by
 from nanobot.providers.retry import Tuning
-from nanobot.providers.vendors import THINKING_STYLES, vendor_of
+from nanobot.providers.vendors import THINKING_STYLES, Family, family_of, vendor_of
 from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
+    from nanobot.money.prices import Prices
     from nanobot.plugins.entry_points import Plugins
+
+#: Seconds for which a list of models is taken as it was.
+LISTED_SECONDS = 600.0
 
 
 class Models:
@@ -40,6 +46,8 @@ class Models:
         """Have the models of this configuration from now on."""
         self._config, self._disabled = loaded.config, loaded.disabled
         self._defaults = loaded.config.agents.defaults
+        self._prices: Prices | None = None
+        self._lists: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     async def provider(self, model: str = "") -> LLMProvider:
         """The model that answers. Raises `UsageError` where there is none."""
@@ -84,7 +92,7 @@ class Models:
                 else _model_choice(config.model_presets[one])
                 if one in config.model_presets
                 else ModelChoice(one)
-                for one in defaults.fallback_models
+                for one in (preset.fallback_models if preset and preset.fallback_models else defaults.fallback_models)
             ),
             window=first.window,
             tuning=first.tuning,
@@ -100,11 +108,59 @@ class Models:
             judge_offer(info.model, await offered_by(self.choice(name)), info.name)
         return provider
 
-    async def offered(self, info: ProviderInfo) -> tuple[str, ...]:
-        """What the service of a chat's model offers besides it."""
+    async def offered(self, info: ProviderInfo) -> tuple[ModelOffer, ...]:
+        """The presets, the configured model, and what the service of a chat's model offers besides it, asked for again
+        after `LISTED_SECONDS`."""
+        if not info.capabilities.language_model and not self._config.model_presets:
+            return ()
+        named = [ModelOffer(name, self._of_preset(one), "preset") for name, one in self._config.model_presets.items()]
+        usual = self._defaults.model_preset or self._defaults.model or "what the configuration leads to"
+        configured = ModelOffer("default", f"as configured: {usual}", "default")
+        there = [ModelOffer(name, self._about(info, name)) for name in await self._listed(info)]
+        return (*named, configured, *there) if named or there else ()
+
+    async def _listed(self, info: ProviderInfo) -> tuple[str, ...]:
         if not info.capabilities.language_model or self._added(info):
             return ()
-        return await offered_by(replace(self.choice(), model=info.model, provider=info.name))
+        since, names = self._lists.get(info.base_url, (0.0, ()))
+        if not names or time.monotonic() - since > LISTED_SECONDS:
+            names = await offered_by(replace(self.choice(), model=info.model, provider=info.name))
+            self._lists[info.base_url] = time.monotonic(), names
+        return names
+
+    def facts(self, info: ProviderInfo) -> str:
+        """What is known of a model, as a sentence: whether it sees pictures, its context, and its price."""
+        able = info.capabilities
+        if not able.language_model:
+            return ""
+        sees = "sees pictures" if able.vision else "does not see pictures"
+        price = self._price(info, info.model)
+        cost = "it costs nothing" if info.local else price or "its price is not known"
+        return f"It {sees}, its context is {able.window:,} tokens, {cost}."
+
+    def _about(self, info: ProviderInfo, model: str) -> str:
+        """What is known of a model that a service lists; nothing is said that is only assumed."""
+        family = family_of(model)
+        known = family != Family()
+        seen = ["sees pictures"] if known and family.vision else []
+        window = [f"{family.window // 1000}k"] if known else []
+        return ", ".join([*window, *seen, *filter(None, [self._price(info, model)])])
+
+    def _of_preset(self, preset: ModelPresetConfig) -> str:
+        effort = f", effort {preset.reasoning_effort}" if preset.reasoning_effort else ""
+        provider = f" ({preset.provider})" if preset.provider != "auto" else ""
+        return f"{preset.model or 'the usual model'}{provider}{effort}"
+
+    def _price(self, info: ProviderInfo, model: str) -> str:
+        """What a million tokens cost; empty where nobody knows."""
+        from nanobot.money.budget import prices_of
+
+        if self._prices is None:
+            self._prices = prices_of(self._config.prices)
+        price = self._prices.price(info.name, model, local=info.local, day=datetime.now(UTC).date())
+        if price is None or price.free:
+            return ""
+        return f"{price.input:g} USD in and {price.output:g} USD out for a million tokens"
 
     def _lookup(self) -> LLMProvider:
         """The provider of last resort, loaded only where it answers."""

@@ -41,8 +41,6 @@ _WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | 
 _REMOVE = "[remove <id>]"
 _COPIED = "[code|<number>]"
 _SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"
-#: Names of models that /model shows.
-_MODELS_SHOWN = 20
 
 
 class People(Protocol):
@@ -95,7 +93,7 @@ def builtin_router(
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
         Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
-        Command("model", "Show the model, or use another one", _model, "[name]"),
+        Command("model", "Show the model, or use another one", _model, "[name]", asks=True),
         *_session_commands(sessions),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
@@ -345,28 +343,9 @@ async def permissions_text(permissions: Permissions, wanted: str = "") -> str:
 
 
 async def _model(ctx: CommandContext) -> None:
-    if ctx.args:
-        ctx.change_what_all_share()
-        info = await ctx.control.set_model(ctx.key, "" if ctx.args.casefold() == "default" else ctx.args)
-        said = [f"This chat now uses **{info.model}** ({info.name})."]
-        if not info.capabilities.vision:
-            said.append("It does not see pictures.")
-        known = await ctx.control.store.list(ctx.key)
-        if known and known[0].messages:
-            said.append("The conversation so far goes to it once in full, without a cache.")
-        await ctx.reply(" ".join(said))
-        return
-    info = ctx.control.provider(ctx.key)
-    why = f", {info.chosen_because}" if info.chosen_because else ""
-    other = "`/model <name>` uses another one, `/model default` the configured one."
-    await ctx.reply(f"Model: **{info.model}** ({info.name}{why}). {other}{_offer(await ctx.control.models(ctx.key))}")
+    from nanobot.command.models import choose_model
 
-
-def _offer(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
-    return f"\n\nIts service offers {', '.join(f'`{name}`' for name in names[:_MODELS_SHOWN])}{more}."
+    await choose_model(ctx)
 
 
 async def _sources(ctx: CommandContext) -> None:

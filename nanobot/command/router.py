@@ -10,7 +10,7 @@ from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.words import WORDS, word_of
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Citation
-from nanobot.providers.base import ProviderInfo
+from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Branch, SessionInfo, SessionStore
 from nanobot.utils.text import nearest
@@ -70,8 +70,11 @@ class TurnControl(Protocol):
 
     def provider(self, session_key: str) -> ProviderInfo: ...
 
-    async def models(self, session_key: str) -> tuple[str, ...]:
-        """The models that the service of this chat's model offers now; none where it does not say."""
+    async def models(self, session_key: str) -> tuple[ModelOffer, ...]:
+        """What this chat may use: presets, the configured model, and what its service offers now, where it says."""
+
+    def model_facts(self, info: ProviderInfo) -> str:
+        """What is known of a model: whether it sees, its context and its price, in a sentence; perhaps nothing."""
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         """Use another model for this session. Raises `UsageError` with the nearest known name."""

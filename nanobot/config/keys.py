@@ -30,6 +30,8 @@ _SYNONYMS = {
     "baseUrl": "apiBase",
     "apiBase": "baseUrl",
     "environment": "env",
+    "effort": "reasoningEffort",
+    "fallback": "fallbackModels",
 }
 
 

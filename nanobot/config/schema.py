@@ -64,6 +64,9 @@ class ModelPresetConfig(Section, frozen=True):
     ] = None
     temperature: Annotated[Temperature | None, "Sampling temperature; null: as everywhere."] = None
     reasoning_effort: Annotated[Effort | None, "How long the model thinks; null: the model's own."] = None
+    fallback_models: Annotated[
+        tuple[str, ...], "Names of models or presets that are asked when this one fails; empty: those of the defaults."
+    ] = ()
 
 
 class AgentDefaults(Section, frozen=True):

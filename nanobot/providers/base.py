@@ -73,6 +73,19 @@ class ProviderInfo(Struct, frozen=True):
     capabilities: Capabilities = field(default_factory=Capabilities)
 
 
+class ModelOffer(Struct, frozen=True):
+    """A model that a chat may use: what `/model` takes as its name, and `about`, a few words on what is known of it."""
+
+    name: str
+    about: str = ""
+    kind: Literal["preset", "default", "service"] = "service"
+
+    @property
+    def line(self) -> str:
+        """How it is offered."""
+        return f"{self.name} · {self.about}" if self.about else self.name
+
+
 class LLMProvider(Protocol):
     """A language model behind some wire.
 

@@ -16,7 +16,7 @@ from nanobot.messages import Citation, Text, Usage, UserMessage
 from nanobot.money.budget import Budget
 from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
-from nanobot.providers.base import ProviderInfo
+from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.security.trust import wrap
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
@@ -93,6 +93,7 @@ class Control:
         self.store = Kept(self.asked)
         self.permissions = Permissions()
         self.cited: tuple[Citation, ...] = ()
+        self.choice: int | None = 1
 
     def midnight(self) -> datetime:
         return TODAY
@@ -136,8 +137,12 @@ class Control:
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")
 
-    async def models(self, session_key: str) -> tuple[str, ...]:
-        return tuple(f"gpt-{number}" for number in range(25))
+    async def models(self, session_key: str) -> tuple[ModelOffer, ...]:
+        listed = tuple(ModelOffer(f"gpt-{number}") for number in range(25))
+        return ModelOffer("quick", "gpt-y, effort low", "preset"), ModelOffer("default", "gpt-x", "default"), *listed
+
+    def model_facts(self, info: ProviderInfo) -> str:
+        return "It does not see pictures."
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         if name == "zz":
@@ -158,8 +163,10 @@ class Control:
     async def offer(
         self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
     ) -> int:
+        if self.choice is None:
+            raise UsageError("Nobody can be asked here.")
         self.asked += [f"offer {'picker ' * picker}{one}" for one in choices]
-        return 1
+        return self.choice
 
     async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
         return ()
@@ -247,8 +254,8 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
         ("help", "**Commands**"),
         ("?", "**Commands**"),
         ("Help!", "**Commands**"),
-        ("models", "Model: **gpt-x**"),
-        ("/models", "Model: **gpt-x**"),
+        ("models", "This chat now uses **quick**"),
+        ("/models", "This chat now uses **quick**"),
         ("sessions", "**Sessions**"),
         ("history.", "**Sessions**"),
         ("diagnose", "`nanobot doctor` in a shell"),
@@ -289,7 +296,7 @@ def test_every_word_of_the_table_leads_somewhere() -> None:
 
 async def test_help_tells_of_one_command_what_the_documentation_tells() -> None:
     (model,) = await said("/help model")
-    assert model.startswith("**/model** [name]\n\n`/model` shows the model and ")
+    assert model.startswith("**/model** [name]\n\n`/model` shows the model with ")
     assert "answered with the nearest one" in model
     assert (await said("/help /exit"))[0].startswith("**/quit** (also `/exit`)")
     assert (await said("/help onboard"))[0].startswith("`nanobot onboard` in a shell sets up")
@@ -355,9 +362,11 @@ async def test_errors_made_on_purpose_are_the_reply() -> None:
 
 
 async def test_the_replies_name_what_is_there() -> None:
-    (model,) = await said("/model")
-    assert model.startswith("Model: **gpt-x** (openai, a key was found). `/model <name>` uses another one, ")
-    assert "Its service offers `gpt-0`, `gpt-1`, " in model
+    control = Control()
+    control.choice = None
+    (model,) = await said("/model", control=control)
+    assert model.startswith("Model: **gpt-x** (openai, a key was found). It does not see pictures. `/model <name>` ")
+    assert "Your presets are `quick`. Its service offers `gpt-0`, `gpt-1`, " in model
     assert model.endswith("`gpt-19`, and 5 more.")
     assert "- `aa11` cats · 2026-01-02 05:04 · “about cats” · terminal · 4 messages" in (await said("/sessions"))[0]
     found = (await said("/sessions cat"))[0]
@@ -378,6 +387,19 @@ async def test_U68_a_change_of_model_says_what_it_means() -> None:
     assert changed.endswith("The conversation so far goes to it once in full, without a cache.")
     assert "**gpt-x**" in (await said("/model default", control=control))[0]
     assert control.asked == ["model other", "model "]
+
+
+async def test_a_model_is_chosen_from_the_presets_and_from_what_the_service_offers() -> None:
+    control = Control()
+    control.choice = 27
+    assert (await said("/model", control=control))[0].startswith("This chat now uses **gpt-24**")
+    assert control.asked[:3] == [
+        "offer picker quick · gpt-y, effort low",
+        "offer picker default · gpt-x",
+        "offer picker gpt-0",
+    ]
+    control.choice = 0
+    assert (await said("/model", control=control))[0].endswith("It stays.")
 
 
 def test_a_name_is_taken_once() -> None:
