@@ -3,10 +3,13 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
 
 from loguru import logger
 from msgspec import Struct, field
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from nanobot.agent.consent import question_of
@@ -30,6 +33,12 @@ _REASON = 1_000
 _MEANT: dict[str, Approval] = {"y": "once", "yes": "once", "a": "always", "n": "no"}
 
 
+#: Begin the keys of the notes with a question that a gateway asks, and with an answer to it that another was given.
+_ASKED, _ANSWER = "asked ", "answer "
+#: Seconds between two looks for such an answer, and between two signs that the question is still asked.
+_LOOK_SECONDS, _RENEW_SECONDS = 1.0, 5.0
+
+
 class Rewritten(Struct, frozen=True):
     """What was proposed, and the `text` that the owner has put in its place."""
 
@@ -44,12 +53,28 @@ class Ruling(Struct, frozen=True):
     edited: Rewritten | None = None
 
 
-class _Pending(Struct):
-    """A question that waits. `key` is the chat of its turn; one of a group, `shared`, is answered in private too."""
+class SharedNotes(Protocol):
+    """What several gateways know: the notes of their ledger. Both raise `StoreError`."""
+
+    async def note(self, key: str) -> str | None: ...
+
+    async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
+
+
+class _Asked(Struct, frozen=True):
+    """A question. `key` is the chat of its turn; one of a group, `shared`, is answered in private too. `until` is how
+    long its gateway is known to live, in seconds since 1970."""
 
     key: str
     shared: bool
     choices: tuple[Approval, ...]
+    until: float = 0.0
+
+
+class _Pending(Struct):
+    """A question that waits here."""
+
+    asked: _Asked
     answer: "asyncio.Future[Decided]"
 
 
@@ -57,13 +82,15 @@ class Approvals(Struct):
     """The open questions of all chats.
 
     `channels` are those that show a question and bring back the answer, or chats in which somebody is there for
-    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good.
+    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good. By the notes that
+    are `shared` the gateways with one ledger find the questions of each other.
     """
 
     seconds: float = ANSWER_SECONDS
     channels: set[str] = field(default_factory=set)
     policy: Policy = field(default_factory=Policy)
     permissions: Permissions = field(default_factory=Permissions)
+    shared: SharedNotes | None = None
     _open: dict[str, _Pending] = field(default_factory=dict)
 
     def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
@@ -150,7 +177,8 @@ class Approvals(Struct):
         edit: tuple[Approval, ...] = ("edit",) if proposal.text else ()
         key, choices = secrets.token_hex(4), ("once", *always, "no", *edit)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Pending(turn.message.address.key, not turn.message.direct, choices, answer)
+        here = _Asked(turn.message.address.key, not turn.message.direct, choices)
+        pending = self._open[key] = _Pending(here, answer)
         asked = ApprovalAsked(
             key,
             call,
@@ -167,7 +195,7 @@ class Approvals(Struct):
         began = time.monotonic()
         turn.unanswered.add(call.id)
         try:
-            async with asyncio.timeout(self.seconds):
+            async with asyncio.timeout(self.seconds), self._answered_elsewhere(key, pending):
                 await turn.emit(asked)
                 decided = await answer
         except TimeoutError:
@@ -182,23 +210,74 @@ class Approvals(Struct):
             turn.waited[call.id] = turn.waited.get(call.id, 0.0) + time.monotonic() - began
             del self._open[key]
 
-    def answer(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
+    async def answer(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
         """Answer an open question of this chat and say so; `text` is the reason of a no, or what an edit wrote.
 
-        `anywhere`: it may be a question of a group of the same channel. Raises `UsageError` where that cannot be.
+        `anywhere`: it may be a question of a group of the same channel, and where gateways share a ledger one of
+        another gateway. Raises `UsageError` where that cannot be.
         """
-        question = self._open.get(key)
-        same = question is not None and session_key.partition(":")[0] == question.key.partition(":")[0]
-        here = question is not None and (question.key == session_key or (anywhere and question.shared and same))
-        if question is None or not here or question.answer.done():
-            over = "It was answered, its turn is over, or another process asks it, which its button reaches."
-            raise UsageError(f"No question {key!r} is open here. {over}")
+        pending = self._open.get(key)
+        asked = pending.asked if pending is not None else await self._asked_elsewhere(key) if anywhere else None
+        same = asked is not None and session_key.partition(":")[0] == asked.key.partition(":")[0]
+        here = asked is not None and (asked.key == session_key or (anywhere and asked.shared and same))
+        if asked is None or not here or (pending is not None and pending.answer.done()):
+            raise UsageError(f"No question {key!r} is open here. It was answered, or its turn is over.")
         meant = _MEANT.get(choice, choice)
-        chosen = next((one for one in question.choices if one == meant), None)
+        chosen = next((one for one in asked.choices if one == meant), None)
         if chosen is None:
-            raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(question.choices)}.")
+            raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(asked.choices)}.")
         if chosen == "edit" and not text.strip():
             raise UsageError(f"Write what is to be done instead: `/approve {key} edit <text>`.")
         reason = in_question(text, _REASON) if chosen == "no" else ""
-        question.answer.set_result(Decided(chosen, reason, text if chosen == "edit" else ""))
+        decided = Decided(chosen, reason, text if chosen == "edit" else "")
+        if pending is not None:
+            pending.answer.set_result(decided)
+        elif self.shared is not None:
+            await self.shared.set_notes({f"{_ANSWER}{key}": encode(decided).decode()})
         return f"Answered: {chosen}."
+
+    # Among many gateways
+
+    async def _asked_elsewhere(self, key: str) -> _Asked | None:
+        """A question that another gateway with this ledger asks now."""
+        kept = await self.shared.note(f"{_ASKED}{key}") if self.shared is not None else None
+        asked = decode(kept, type=_Asked) if kept else None
+        return asked if asked is not None and asked.until > time.time() else None
+
+    @asynccontextmanager
+    async def _answered_elsewhere(self, key: str, pending: _Pending) -> AsyncIterator[None]:
+        """Take the answer meanwhile that was typed to another gateway with this ledger."""
+        if self.shared is None:
+            yield
+            return
+        await self._renew(self.shared, key, pending)
+        looking = asyncio.create_task(self._look(self.shared, key, pending))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.wait({looking})
+            try:
+                await self.shared.set_notes({f"{_ASKED}{key}": None, f"{_ANSWER}{key}": None})
+            except StoreError as error:  # it is over by its time
+                logger.warning("that question {} is over is not kept: {}", key, error)
+
+    @staticmethod
+    async def _renew(shared: SharedNotes, key: str, pending: _Pending) -> None:
+        asked = replace(pending.asked, until=time.time() + 3 * _RENEW_SECONDS)
+        await shared.set_notes({f"{_ASKED}{key}": encode(asked).decode()})
+
+    async def _look(self, shared: SharedNotes, key: str, pending: _Pending) -> None:
+        renewed = time.monotonic()
+        while not pending.answer.done():
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                kept = await shared.note(f"{_ANSWER}{key}")
+                if time.monotonic() - renewed > _RENEW_SECONDS:
+                    renewed = time.monotonic()
+                    await self._renew(shared, key, pending)
+            except StoreError as error:
+                logger.warning("whether question {} was answered elsewhere is looked for again: {}", key, error)
+                continue
+            if kept and not pending.answer.done():
+                pending.answer.set_result(decode(kept, type=Decided))

@@ -511,7 +511,7 @@ class AgentLoop(ChatControl):
         return ended
 
     async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
-        return self.runner.approvals.answer(session_key, key, choice, text, anywhere=anywhere)
+        return await self.runner.approvals.answer(session_key, key, choice, text, anywhere=anywhere)
 
     @property
     def permissions(self) -> Permissions:

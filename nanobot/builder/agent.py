@@ -363,6 +363,7 @@ class Builder:
         concurrency = self.loaded.config.gateway.concurrency
         loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
         loop.runner.approvals.policy = self.policy()
+        loop.runner.approvals.shared = self._ledger if self._launch.role is not None else None
         self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
         if self.hooks is not None:

@@ -95,7 +95,7 @@ async def test_the_owner_is_asked_once_when_a_skill_is_read_with_its_text_before
             async for one in box.bot.bus.subscribe("terminal"):
                 if isinstance(one.event, ApprovalAsked):
                     asked.append(f"{one.event.title}\n{one.event.shown}")
-                    approvals.answer(TERMINAL.key, one.event.id, "always")
+                    await approvals.answer(TERMINAL.key, one.event.id, "always")
 
         answering = asyncio.create_task(answer())
         await asyncio.sleep(0)
@@ -122,7 +122,7 @@ async def learned(tmp_path: Path, choice: str, again: str) -> tuple[TurnFinished
             async for one in box.bot.bus.subscribe("terminal"):
                 if isinstance(one.event, ApprovalAsked):
                     asked.append(one.event)
-                    approvals.answer(TERMINAL.key, one.event.id, choice)
+                    await approvals.answer(TERMINAL.key, one.event.id, choice)
 
         answering = asyncio.create_task(answer())
         await asyncio.sleep(0)
@@ -236,7 +236,7 @@ async def answered(box: Home, asked: list[ApprovalAsked], *choices: str) -> "asy
             if isinstance(one.event, ApprovalAsked):
                 asked.append(one.event)
                 choice = choices[min(len(asked), len(choices)) - 1]
-                box.bot.loop.runner.approvals.answer(TERMINAL.key, one.event.id, choice)
+                await box.bot.loop.runner.approvals.answer(TERMINAL.key, one.event.id, choice)
 
     task = asyncio.create_task(answer())
     await asyncio.sleep(0)

@@ -64,6 +64,29 @@ async def test_a_question_of_one_worker_is_answered_in_a_chat_that_another_serve
     assert "The question to the owner is over." in "\n".join(telegram.visible(GROUP))
 
 
+async def test_words_in_reply_to_a_question_reach_the_worker_that_asks_also_from_another_one(ships: Fleet) -> None:
+    telegram, held = ships.telegram, asyncio.Event()
+    ada, ada_there = telegram.user("Ada", ADA), telegram.member("Ada", GROUP, user_id=ADA)
+    await asyncio.gather(ships.run("poller"), ships.run("worker"), ships.run("worker"))
+    ada.say("/start")
+    ada_there.say("/group@nano_test_bot on")
+    await shown(telegram, GROUP, "I answer in this group now")
+    ships.llm.after = Reply(FETCH)
+    ada_there.say("@nano_test_bot read http://10.255.255.255/", entities=MENTION)
+    await shown(telegram, ADA, "Confirm Web Fetch")
+    ships.llm.after = Reply(Wait(held), "Private.")
+    before = len(ships.llm.requests)
+    ada.say("what else?")  # the other worker has this chat
+    await ships.llm.asked(before + 1)
+    ships.llm.after = "Not read."
+    ada.say("it is the router", reply_to_message=telegram.message_json(asked(telegram)))
+    await shown(telegram, ADA, "Answered: no.")
+    await shown(telegram, GROUP, "Not read.")
+    held.set()
+    await shown(telegram, ADA, "→ No: it is the router")
+    assert "it is the router" in json.dumps(ships.llm.requests[-1].body)
+
+
 async def test_the_death_of_the_worker_that_asks_asks_again_and_who_may_answer_is_judged_at_the_press(
     ships: Fleet,
 ) -> None:

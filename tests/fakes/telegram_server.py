@@ -351,6 +351,10 @@ class TelegramServer(Served):
             "text": message.text,
             "entities": message.entities,
         }
+        if message.buttons:
+            pairs = zip(message.buttons, message.data, strict=False)
+            buttons = [{"text": text, "callback_data": data} for text, data in pairs]
+            body["reply_markup"] = {"inline_keyboard": [buttons]}
         if message.thread is not None:
             body |= {"message_thread_id": message.thread, "is_topic_message": True}
         return body

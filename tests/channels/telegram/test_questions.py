@@ -72,6 +72,28 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             assert site.paths == ["/"]
 
 
+async def test_A21_words_in_reply_to_a_question_are_the_reason_of_a_no_and_those_of_an_answer_are_that_answer(
+    tmp_path: Path,
+) -> None:
+    pages = {"/": Answer("the blue door", "text/plain")}
+    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
+        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
+        async with LlmServer(fetch, Reply("Then not."), fetch, after="It is blue.") as llm:
+            ada = telegram.user("Ada", OWNER)
+            async with running(asking(configured(tmp_path, telegram, llm))):
+                for said, answer in (("Ask the *porter* instead", "Then not."), ("Yes.", "It is blue.")):
+                    ada.say("which door?")
+                    await telegram.until(lambda: any(one.buttons for one in telegram.chats[OWNER]))
+                    asked = next(one for one in telegram.chats[OWNER] if one.buttons)
+                    ada.say(said, reply_to_message=telegram.message_json(asked))
+                    await shown(telegram, OWNER, answer)
+            refused, allowed = (one for one in telegram.visible(OWNER) if "Confirm Web Fetch" in one)
+            assert refused.endswith("→ No: Ask the *porter* instead")
+            assert allowed.endswith("→ Once")
+            assert site.paths == ["/"]
+            assert "Ask the *porter* instead" in json.dumps(llm.requests[1].body)
+
+
 async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers_in_private(tmp_path: Path) -> None:
     mention = [{"type": "mention", "offset": 0, "length": 14}]
     async with TelegramServer() as telegram:

@@ -146,6 +146,7 @@ class CallConsent(Struct):
     context: ToolContext
     _allowed: set[PrivateHost] = field(default_factory=set)
     _asked: set[PrivateHost] = field(default_factory=set)
+    _reason: str = ""
 
     async def open(self, url: str, refusal: AddressBlocked) -> PrivateHost:
         """The host as it may be read. Raises `refusal` where it stays closed, `FetchError` (denied) after a no.
@@ -166,7 +167,7 @@ class CallConsent(Struct):
         if not opened:
             raise FetchError(
                 "denied",
-                f"The owner does not want {host.name} to be read. {_LOCAL}; use another source.",
+                f"The owner does not want {host.name} to be read{self._reason}. {_LOCAL}; use another source.",
                 host=host.name,
             )
         return host
@@ -184,6 +185,7 @@ class CallConsent(Struct):
             elif found is not None:
                 shown[other] = found
         answer = await self.context.approve(_question(shown, closed))
+        self._reason = f": {answer.reason.rstrip('.')}" if answer.reason else ""
         self._asked |= set(shown.values())
         yes = self.kept.keep(answer, self.context.holder, shown.values())
         self._allowed |= set(shown.values()) if yes else set()

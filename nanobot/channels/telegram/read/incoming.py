@@ -28,6 +28,8 @@ Addressed = Literal["private", "mention", "reply", "command", "none"]
 Say = Callable[[Address, str, str], Awaitable[None]]
 
 _NOBODY = "-"
+#: Words that answer a question, and are no reason.
+_ANSWERS = frozenset({"once", "always", "yes", "no", "y", "n"})
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 _TO_SOMEBODY, _COMMAND_TO = (
     re.compile(r"(?P<kept>)\s*@(?P<name>\w+)[\s,:]*"),
@@ -177,6 +179,22 @@ def replied(message: Message) -> Message | None:
     if message.is_topic_message and target.message_id == message.message_thread_id:
         return None
     return target
+
+
+def answers_question(message: Message, text: str) -> str:
+    """`text` as the command that answers the question with buttons which it replies to; empty where it replies to none.
+
+    Words that say no more than an answer are that answer; any others are the reason of a no.
+    """
+    target = replied(message)
+    markup = target.reply_markup if target is not None else None
+    rows = markup.inline_keyboard if markup is not None else ()
+    data = [str(button.callback_data or "") for row in rows for button in row]
+    found = next((one.split() for one in data if re.match(r"/approve [0-9a-f]{8} ", one)), None)
+    if found is None or not text or text.startswith("/") or not squeeze(text):
+        return ""
+    said = squeeze(text).rstrip(".!").casefold()
+    return f"/approve {found[1]} {said}" if said in _ANSWERS else f"/approve {found[1]} no {text.strip()}"
 
 
 def words_of(message: Message) -> tuple[str, tuple[MessageEntity, ...]]:

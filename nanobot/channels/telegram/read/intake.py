@@ -25,6 +25,8 @@ from nanobot.channels.telegram.read.incoming import (
     IncomingMessage,
     Say,
     addressed,
+    answers,
+    answers_question,
     is_private,
     number_of,
     without_address,
@@ -163,6 +165,8 @@ class TelegramIntake:
         files = contents.attachments(message, outside=forwarded)
         own = "" if forwarded else without_address(contents.words(message), self._line.me)
         text = "\n".join(filter(None, (own, "" if forwarded else remark)))
+        asked = update.message is not None and not files and answers(message, self._line.me)
+        answer = answers_question(message, own) if asked else ""
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
         return IncomingMessage(
@@ -171,10 +175,10 @@ class TelegramIntake:
             private=is_private(message),
             message_ids=(number,),
             update_ids=(update.update_id,),
-            texts=(text,),
+            texts=(answer or text,),
             date=message.date,
             attachments=(*files, *contents.quoted_files(message, self._line.me)),
-            quotes=contents.quotes(message, self._line.me),
+            quotes=() if answer else contents.quotes(message, self._line.me),
             addressed=addressed(message, self._line.me),
             language=contents.text_of(user.language_code),
             album=contents.text_of(message.media_group_id),
