@@ -96,6 +96,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.tools.commands.execute", "nanobot.web.host_proxy"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
     ("nanobot.config.paths", "nanobot.config.changes.seeds"),  # only another version brings other files
+    ("nanobot.cli.gateway", "nanobot.cli.care.service"),  # set up once in years
     ("nanobot.cli.care.config", "nanobot.app"),
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),

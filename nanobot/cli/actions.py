@@ -142,8 +142,10 @@ def agent_options(parser: argparse.ArgumentParser) -> None:
     _print_options(parser)
 
 
-def no_options(_parser: argparse.ArgumentParser) -> None:
-    """It needs none."""
+def status_options(parser: argparse.ArgumentParser) -> None:
+    """How it is."""
+    about = "only whether the gateway takes messages in, for health checks (exit code 1: it does not)"
+    parser.add_argument("--healthy", action="store_true", help=about)
 
 
 def gateway_options(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +153,10 @@ def gateway_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="use this model instead of the configured one")
     roles, about = ("all", "poller", "worker"), "take messages in, answer them, or both (default); see gateway.ledger"
     parser.add_argument("--role", choices=roles, help=about)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--install", action="store_true", help="set it up as a service of yours, and start it")
+    which.add_argument("--uninstall", action="store_true", help="stop the service and take it away; your files stay")
+    parser.add_argument("--dry-run", action="store_true", help="with --install: only show what would be written")
 
 
 def replay_options(parser: argparse.ArgumentParser) -> None:

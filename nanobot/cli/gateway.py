@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 
 from nanobot import __version__
@@ -18,6 +19,7 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
+from nanobot.upkeep.service import keep_alive, notify
 from nanobot.utils.text import encodable, printable
 
 _ALONE = (
@@ -27,7 +29,11 @@ _ALONE = (
 
 
 def run_gateway(args: argparse.Namespace) -> int:
-    """Serve until a signal; the exit code."""
+    """Serve until a signal, or set it up as a service; the exit code."""
+    if args.install or args.uninstall:
+        from nanobot.cli.care.service import run_service
+
+        return run_service(args)
     setup = set_up(args, os.environ)
     if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
         raise UsageError(no_channel(setup.loaded, setup.paths))
@@ -60,13 +66,15 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
             _say(problem)
         _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
         async with app.library_kept(), app.config_followed(), app.backups_made():
-            return await _until_signal(manager)
+            return await _until_signal(manager, setup.env)
 
 
-async def _until_signal(manager: ChannelManager) -> int:
-    """The first signal stops in order, a second one at once."""
+async def _until_signal(manager: ChannelManager, env: Mapping[str, str]) -> int:
+    """The first signal stops in order, a second one at once. The service manager, where there is one, is told."""
     told: list[int] = []
     running = asyncio.create_task(manager.run())
+    alive = asyncio.create_task(keep_alive(env))
+    notify("READY=1", env)
     asked = asyncio.Event()
 
     def ask(number: int) -> None:
@@ -80,12 +88,15 @@ async def _until_signal(manager: ChannelManager) -> int:
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not running.done():
+            notify("STOPPING=1", env)
             _say("stopping: running turns get a moment, answers are delivered")
             await manager.stop()
         try:
             await running
         except asyncio.CancelledError:
             return INTERRUPTED
+        finally:
+            alive.cancel()
     return 0
 
 

@@ -54,7 +54,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "onboard": _Options("set up a model, Telegram and your time zone, each tried at once", actions.onboard_options),
     "help": _Options("show the commands, or a page of the documentation", actions.help_options),
     "completion": _Options("print what lets a shell complete commands and options", actions.completion_options),
-    "status": _Options("show version, configuration, model, tools and sessions", actions.no_options),
+    "status": _Options("show version, configuration, model, tools and sessions", actions.status_options),
     "doctor": _Options(
         "try everything that nanobot needs, and say what is wrong and what to do (exit code 1: warnings, 2: faults)",
         actions.doctor_options,

@@ -61,7 +61,7 @@ async def test_a_backup_moves_an_installation_to_another_machine_with_its_talks_
 async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
     async with LlmServer(after=Reply("noted")) as server:
         at = program(tmp_path, server)
-        await at.run("hello")
+        await at.run("hello there")
         await at.run("backup")
         (at.home / "workspace" / "note.md").write_text("written later", encoding="utf-8")
         before = files_of(at.home)
@@ -146,7 +146,7 @@ async def test_a_start_goes_on_with_a_restore_that_was_broken_off(tmp_path: Path
         (stage / "new" / "mark").write_text("new", encoding="utf-8")
         (stage / "phase").write_text("out", encoding="ascii")
         (at.home / "mark").write_text("old", encoding="utf-8")
-        ran = await at.run("hello")
+        ran = await at.run("hello there")
     assert (ran.code, ran.out) == (0, "noted\n"), ran.err
     assert (at.home / "mark").read_text(encoding="utf-8") == "new"
     assert (next(at.home.glob("before-restore-*")) / "mark").read_text(encoding="utf-8") == "old"
@@ -210,7 +210,7 @@ async def test_a_workspace_outside_the_home_goes_to_its_place_where_that_is_free
         place = tmp_path / "desk"
         defaults = {"model": "fake", "provider": "custom", "workspace": str(place)}
         at = program(tmp_path, server, agents={"defaults": defaults})
-        await at.run("hello")
+        await at.run("hello there")
         (place / "plan.md").write_text("by boat", encoding="utf-8")
         await at.run("backup")
         beside = await at.run("restore", "last", "--yes")

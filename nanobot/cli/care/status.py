@@ -12,9 +12,13 @@ from nanobot.bus.events import TERMINAL
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.options import FAILED
+from nanobot.config.loader import load
+from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
-from nanobot.doctor.gateway import told_in_status
+from nanobot.doctor.gateway import gateway, told_in_status
 from nanobot.security.sandbox import Reason, choose
+from nanobot.utils.text import printable
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0
@@ -23,11 +27,22 @@ _OLD_PROMISE = "What is worth keeping about the person goes to USER.md"
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print it; the exit code."""
+    """Print it; the exit code. `--healthy` asks for one thing alone, and builds nothing: whether messages arrive."""
+    if args.healthy:
+        return _healthy(args)
     setup = set_up(args, os.environ)
     text = asyncio.run(_text(setup))
     sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
     return 0
+
+
+def _healthy(args: argparse.Namespace) -> int:
+    """Whether the gateway of this home takes messages in: what it has written of itself says it."""
+    paths = Paths.resolve(os.environ, args.config)
+    config = load(paths.config, env=os.environ).config
+    found = gateway(health_file(config, paths), paths.home, telegram=True)
+    sys.stdout.write(printable(f"{found.words}\n"))
+    return 0 if found.state == "ok" else FAILED
 
 
 def _unread(workspace: Path) -> list[str]:

@@ -1,0 +1,167 @@
+"""`nanobot gateway --install` and `--uninstall`: a service of the user, of systemd or launchd."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nanobot.app import health_file, no_channel
+from nanobot.cli.agent_command import Setup, set_up
+from nanobot.doctor.gateway import gateway_at
+from nanobot.errors import NanobotError, UsageError
+from nanobot.providers.vendors import VENDORS
+from nanobot.upkeep.service import LABEL, UNIT, Service, environment_text, needed
+from nanobot.utils.host import shipped
+from nanobot.utils.processes import ProgramOutput, run_program
+from nanobot.utils.text import printable
+from nanobot.web.search.catalog import CATALOG
+
+#: Seconds for one command of the service manager, and until the bot is asked for messages.
+_COMMAND_SECONDS, _FIRST_POLL_SECONDS = 60.0, 60.0
+_NOT_HERE = (
+    "There is neither a systemd of your user nor launchd here, so nothing was set up. docs/running.md shows it with "
+    "Docker; `nanobot gateway --install --dry-run` prints a unit to adapt."
+)
+
+
+def run_service(args: argparse.Namespace) -> int:
+    """Set the service up or take it away; the exit code."""
+    setup = set_up(args, os.environ)
+    if args.uninstall:
+        return _uninstall(setup.env)
+    if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
+        raise UsageError(no_channel(setup.loaded, setup.paths))
+    command = [sys.executable, "-m", "nanobot", "gateway"]
+    command += ["--config", str(setup.paths.config)] if setup.paths.config_named else []
+    command += ["--workspace", str(setup.paths.workspace)] if args.workspace else []
+    command += ["--model", args.model] if args.model else []
+    service = Service(tuple(command), setup.paths.home, shipped("docs") / "running.md")
+    variables = needed(setup.env, _known(), _text(setup.paths.config))
+    if args.dry_run:
+        _print(service.unit() if sys.platform != "darwin" else service.agent(dict.fromkeys(variables, "…")).decode())
+        _print(f"# {service.environment} would hold: {', '.join(variables)}")
+        return 0
+    return _agent(setup, service, variables) if sys.platform == "darwin" else _unit(setup, service, variables)
+
+
+def _known() -> list[str]:
+    """The names of variables that hold keys and addresses of services."""
+    found = [name for vendor in VENDORS for name in (*vendor.keys, vendor.base_url_key)]
+    found += [name for entry in CATALOG.values() for name in (entry.key_env, entry.url_env)]
+    return [name for name in found if name]
+
+
+def _text(config: Path) -> str:
+    try:
+        return config.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
+    if not _there("systemctl", "--user", "show-environment"):
+        raise UsageError(_NOT_HERE)
+    target = _unit_file(setup.env)
+    _keep(service.environment, environment_text(variables).encode())
+    _keep(target, service.unit().encode())
+    _run("systemctl", "--user", "daemon-reload")
+    _run("systemctl", "--user", "enable", UNIT)
+    _run("systemctl", "--user", "restart", UNIT)
+    _told(service, target, variables)
+    if not _there("loginctl", "enable-linger"):
+        _print("It ends when you log out: `sudo loginctl enable-linger $USER` lets it go on.")
+    return _wait(setup, f"journalctl --user -u {UNIT}")
+
+
+def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
+    target = _agent_file(setup.env)
+    _keep(target, service.agent(variables))
+    domain = f"gui/{os.getuid()}"
+    _there("launchctl", "bootout", f"{domain}/{LABEL}")
+    _run("launchctl", "bootstrap", domain, str(target))
+    _told(service, target, variables)
+    return _wait(setup, f"tail {setup.paths.logs / 'gateway.out'}")
+
+
+def _told(service: Service, target: Path, variables: Mapping[str, str]) -> None:
+    _print(f"Written: {target}")
+    if variables:
+        where = service.environment if target.suffix == ".service" else target
+        _print(f"Variables that it needs are in {where}, which only you can read: {', '.join(variables)}")
+
+
+def _wait(setup: Setup, log: str) -> int:
+    """Until the service asks for messages, or has said why not."""
+    health, started = health_file(setup.loaded.config, setup.paths), time.time()
+    while time.time() - started < _FIRST_POLL_SECONDS:
+        found = gateway_at(health)
+        if found is not None and found.runs and found.bot and found.written >= started:
+            _print(f"It runs and answers as @{found.bot}. `nanobot status` says how it is, {log} what it says.")
+            return 0
+        time.sleep(0.5)
+    _print(f"It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}")
+    return 1
+
+
+def _uninstall(env: Mapping[str, str]) -> int:
+    unit, agent = _unit_file(env), _agent_file(env)
+    if not (unit.exists() or agent.exists()):
+        _print("No service is set up here.")
+        return 0
+    if unit.exists():
+        _there("systemctl", "--user", "disable", "--now", UNIT)
+        unit.unlink()
+        _there("systemctl", "--user", "daemon-reload")
+    if agent.exists():
+        _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
+        agent.unlink()
+    _print("The service is stopped and taken away. Conversations, configuration and keys stay where they are.")
+    return 0
+
+
+def _unit_file(env: Mapping[str, str]) -> Path:
+    config = env.get("XDG_CONFIG_HOME", "")
+    return (Path(config) if config.startswith("/") else Path.home() / ".config") / "systemd" / "user" / UNIT
+
+
+def _agent_file(env: Mapping[str, str]) -> Path:
+    del env
+    return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write a file that its owner alone may read, in one step."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    fresh.replace(path)
+
+
+def _there(*command: str) -> bool:
+    """Whether a command is there and does what is asked."""
+    return shutil.which(command[0]) is not None and _done(command).code == 0
+
+
+def _run(*command: str) -> None:
+    done = _done(command)
+    if done.code:
+        said = (done.error or done.out).decode(errors="replace").strip()
+        raise NanobotError(f"`{' '.join(command)}` failed: {said or f'exit code {done.code}'}")
+
+
+def _done(command: Sequence[str]) -> ProgramOutput:
+    try:
+        return asyncio.run(run_program(command, _COMMAND_SECONDS))
+    except TimeoutError as error:
+        raise NanobotError(f"`{' '.join(command)}` takes more than {_COMMAND_SECONDS:.0f} s.") from error
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{printable(text)}\n")
+    sys.stdout.flush()

@@ -1,0 +1,56 @@
+"""`systemctl --user` and `loginctl` as far as a service needs them: reads the unit, runs its command, ends it.
+
+As a program it is one of both, by the name that it is called with; `installed` puts them into a folder for PATH. What
+is started has only the variables of the unit and of its file, as under the real one.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+def installed(folder: Path, notify: Path) -> Path:
+    """The two programs in a new folder; whoever they start tells `notify`, a socket of datagrams, how it is."""
+    folder.mkdir()
+    for name in ("systemctl", "loginctl"):
+        program = folder / name
+        words = shlex.join([sys.executable, __file__, name, str(folder), str(notify)])
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+    return folder
+
+
+def directives(unit: Path) -> dict[str, str]:
+    """The last value of each directive of a unit."""
+    lines = (line.partition("=") for line in unit.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    return {name: value for name, sign, value in lines if sign}
+
+
+def _start(unit: Path, folder: Path, notify: str) -> None:
+    found = directives(unit)
+    lines = Path(found["EnvironmentFile"].removeprefix("-")).read_text(encoding="utf-8").splitlines()
+    env = dict(word.split("=", 1) for line in (found["Environment"], *lines) for word in shlex.split(line))
+    env |= {"NOTIFY_SOCKET": notify, "WATCHDOG_USEC": "400000", "XDG_RUNTIME_DIR": str(folder)}
+    log = (folder / "journal").open("ab")
+    words = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found["ExecStart"])]
+    process = subprocess.Popen(words, env=env, cwd=found["WorkingDirectory"], stdout=log, stderr=log, stdin=-3)
+    (folder / "pid").write_text(str(process.pid), encoding="ascii")
+
+
+def main(name: str, place: str, notify: str, *words: str) -> int:
+    folder = Path(place)
+    with (folder / "calls").open("a", encoding="utf-8") as calls:
+        calls.write(f"{name} {' '.join(words)}\n")
+    unit = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user" / words[-1]
+    if "restart" in words:
+        _start(unit, folder, notify)
+    elif "disable" in words:
+        os.kill(int((folder / "pid").read_text(encoding="ascii")), signal.SIGTERM)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

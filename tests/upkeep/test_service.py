@@ -1,0 +1,110 @@
+"""The gateway as a service: installed by the shipped program, run as its unit says, taken away again."""
+
+import asyncio
+import plistlib
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from nanobot.upkeep.service import Service, environment_text, needed
+from tests.channels.telegram.gateway import OWNER, configured
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.service_manager import directives, installed
+from tests.fakes.telegram_server import TOKEN, TelegramServer
+
+ANALYZE = shutil.which("systemd-analyze")
+
+
+async def heard(listening: socket.socket, count: int) -> list[str]:
+    """The next things that a service tells its manager."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(60):
+        return [(await loop.sock_recv(listening, 1_000)).decode() for _ in range(count)]
+
+
+async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_another_takes_it_away(
+    tmp_path: Path,
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.setblocking(False)
+        listening.bind(str(tmp_path / "notify"))
+        async with TelegramServer() as telegram, LlmServer(Reply("Good morning.")) as llm:
+            at = configured(tmp_path, telegram, llm, token="${BOT_TOKEN}")
+            tools = installed(tmp_path / "manager", tmp_path / "notify")
+            env = {
+                "PATH": f"{tools}:{at.env['PATH']}",
+                "BOT_TOKEN": TOKEN,
+                "ANTHROPIC_API_KEY": "",
+                "OTHER": "kept out",
+            }
+            done = await at.run("gateway", "--install", env=env)
+            assert done.code == 0, (at.home / "gateway.json").read_text(encoding="utf-8") + done.err
+            ada = telegram.user("Ada", OWNER)
+            ada.say("hi")
+            await telegram.until(lambda: any("Good morning." in line for line in telegram.visible(ada.chat)))
+            told = await heard(listening, 3)
+            unit = tmp_path / ".config" / "systemd" / "user" / "nanobot.service"
+            modes = [one.stat().st_mode & 0o777 for one in (unit, at.home / "environment")]
+            kept = (at.home / "environment").read_text(encoding="utf-8")
+            gone = await at.run("gateway", "--uninstall", env=env)
+            again = await at.run("gateway", "--uninstall", env=env)
+            last = await heard(listening, 1)
+            while last[-1] != "STOPPING=1":
+                last = await heard(listening, 1)
+    assert (done.code, "It runs and answers as @" in done.out) == (0, True), done.out + done.err
+    assert "Variables that it needs" in done.out
+    assert f"BOT_TOKEN={TOKEN}" in kept
+    assert "OTHER" not in kept
+    assert modes == [0o600, 0o600]
+    assert told == ["READY=1", "WATCHDOG=1", "WATCHDOG=1"] or told == ["WATCHDOG=1", "READY=1", "WATCHDOG=1"]
+    assert "loginctl enable-linger" in (tools / "calls").read_text(encoding="utf-8")
+    assert (gone.code, unit.exists(), "stopped and taken away" in gone.out) == (0, False, True)
+    assert (again.code, again.out) == (0, "No service is set up here.\n")
+
+
+async def test_without_a_service_manager_it_is_said_and_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        at = configured(tmp_path, telegram, None)
+        nobody = await at.run("gateway", "--install", env={"PATH": str(tmp_path)})
+        shown = await at.run("gateway", "--install", "--dry-run", env={"OPENAI_API_KEY": "sk-not-to-be-shown"})
+    assert (nobody.code, "neither a systemd of your user nor launchd" in nobody.err) == (2, True)
+    assert "Type=notify" in shown.out
+    assert "OPENAI_API_KEY" in shown.out
+    assert "sk-not-to-be-shown" not in shown.out
+    assert not (tmp_path / ".config").exists()
+    assert not (at.home / "environment").exists()
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed: no unit was verified")
+async def test_the_unit_is_one_that_systemd_takes_also_where_paths_hold_blanks_and_signs(tmp_path: Path) -> None:
+    for place in ("home", "a home with 50% $blanks"):
+        home = tmp_path / place
+        home.mkdir()
+        service = Service(("/bin/sh", "-c", 'echo "%h" $HOME', str(home)), home, home / "running.md")
+        unit = tmp_path / "nanobot.service"
+        unit.write_text(service.unit(), encoding="utf-8")
+        done = await asyncio.create_subprocess_exec(
+            *(str(ANALYZE), "verify", "--user", "--man=no", "--recursive-errors=no", str(unit)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+        said = (await done.communicate())[0].decode()
+        assert "nanobot.service" not in said, said  # what else it says is of other units of this machine
+        found = directives(unit)
+        assert (found["Restart"], found["RestartPreventExitStatus"], found["UMask"]) == ("always", "2", "0077")
+
+
+def test_the_agent_of_launchd_runs_at_login_and_again_and_holds_the_variables(tmp_path: Path) -> None:
+    made = plistlib.loads(Service(("python", "-m", "nanobot"), tmp_path, tmp_path).agent({"KEY": "k"}))
+    assert (made["RunAtLoad"], made["KeepAlive"], made["ProgramArguments"]) == (True, True, ["python", "-m", "nanobot"])
+    assert made["EnvironmentVariables"] == {"KEY": "k", "NANOBOT_HOME": str(tmp_path)}
+
+
+def test_a_service_gets_the_keys_that_are_known_or_named_and_no_others() -> None:
+    env = {"A_KEY": "1", "NAMED": "it's", "https_proxy": "http://p", "AWS_SECRET": "no", "EMPTY": ""}
+    found = needed(env, ["A_KEY", "EMPTY", "MISSING"], '{"token": "${env:NAMED:-x}"}')
+    assert found == {"A_KEY": "1", "NAMED": "it's", "https_proxy": "http://p"}
+    assert environment_text({"NAMED": "it's"}) == "NAMED='it'\"'\"'s'\n"
