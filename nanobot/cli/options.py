@@ -20,12 +20,14 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 _DESCRIPTION = "A personal AI agent that reads the web for you and says where it read what."
 _EPILOG = """\
 examples:
+  nanobot onboard                          set up a model, Telegram and the time zone
   nanobot                                  talk in the terminal
   nanobot "what changed in Python 3.14?"   one question, one answer with its sources
   git diff | nanobot "review this"         what comes in through the pipe is the context
   nanobot -m "..." --json                  one JSON object instead of text
   nanobot agent --continue                 go on where you stopped
   nanobot gateway                          answer on Telegram
+  nanobot help telegram                    read a page of the documentation
 
 exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 75 try again later, 124 time limit, 130 interrupted
 """

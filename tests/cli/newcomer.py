@@ -74,8 +74,8 @@ def said(seen: LlmRequest) -> Reply:
     if WRONG_KEY in seen.headers.values():
         error = {"type": "authentication_error", "message": "invalid x-api-key"}
         return Reply(status=401, body={"type": "error", "error": error})
-    asked = json.dumps(seen.body)
-    return Reply(Call("ping", {"word": "pong"})) if "Call the tool ping" in asked else Reply(ANSWER)
+    question = json.dumps(seen.body)
+    return Reply(Call("ping", {"word": "pong"})) if "Call the tool ping" in question else Reply(ANSWER)
 
 
 def newcomer(command: Sequence[str], env: Mapping[str, str]) -> PseudoTerminal:
@@ -93,9 +93,14 @@ def installed(wheel: Path, folder: Path) -> list[str]:
     return [sys.executable, "-P", "-c", code, str(site)]
 
 
+async def asked(terminal: PseudoTerminal, after: str) -> None:
+    """Wait for the question that comes after these words."""
+    await terminal.until(re.compile(re.escape(after) + r"(?s:.*)^(\[[^\]]*\] )?> *\Z", re.MULTILINE))
+
+
 async def answered(terminal: PseudoTerminal, after: str, keys: str) -> None:
     """Wait for the question that comes after these words, then type and press Enter."""
-    await terminal.until(re.compile(re.escape(after) + r"(?s:.*)^(\[[^\]]*\] )?> *\Z", re.MULTILINE))
+    await asked(terminal, after)
     terminal.press(f"{keys}\r")
 
 

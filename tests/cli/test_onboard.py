@@ -11,9 +11,10 @@ import pytest
 from nanobot.cli.onboard.talk import is_secret
 from nanobot.config.loader import load
 from nanobot.providers.vendors import vendor_of_key
+from nanobot.session.lock import home_lock
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, Ran
-from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, newcomer, three_minutes
+from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, asked, newcomer, three_minutes
 from tests.fakes.telegram_server import TOKEN
 
 NANOBOT = (sys.executable, "-m", "nanobot")
@@ -221,6 +222,25 @@ def test_the_service_of_a_key_is_known_by_its_form_alone(key: str, vendor: str) 
     assert is_secret(key)
 
 
-@pytest.mark.parametrize("text", ["1", "anthropic", "qwen3:8b", "http://192.168.1.5:8000/v1", "Europe/Berlin", "none"])
+async def test_U57_a_line_of_a_shell_and_the_message_of_botfather_are_read_and_a_running_gateway_is_named(
+    services: Services, tmp_path: Path
+) -> None:
+    with started(services, tmp_path) as terminal, home_lock(tmp_path / ".nanobot"):
+        await answered(terminal, "1 of 3", f'export ANTHROPIC_API_KEY="{KEY}"')
+        await asked(terminal, "2 of 3")
+        terminal.paste(f"Done! Use this token to access the HTTP API:\n{TOKEN}\nKeep your token secure.")
+        terminal.press("\r")
+        await answered(terminal, "3 of 3", "")
+        await terminal.until("A gateway is running already (process ")
+        assert await terminal.wait() == 0
+    assert TOKEN not in terminal.raw
+    assert KEY not in terminal.raw
+    assert written(tmp_path)["providers"] == {"anthropic": {"apiKey": KEY}}
+    assert load(tmp_path / ".nanobot" / "config.json", env={}).config.channels.telegram.token == TOKEN
+
+
+@pytest.mark.parametrize(
+    "text", ["1", "anthropic", "qwen3:8b", "http://192.168.1.5:8000/v1", "Europe/Berlin", "none", "gemini-2.5-flash"]
+)
 def test_what_is_no_key_is_shown_while_it_is_typed(text: str) -> None:
     assert not is_secret(text)

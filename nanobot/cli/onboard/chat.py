@@ -1,6 +1,7 @@
 """The second and the third question: a bot on Telegram, and the time zone."""
 
 import asyncio
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -14,6 +15,7 @@ from nanobot.utils.text import nearest
 _TELEGRAM = ("channels", "telegram")
 _ZONE = ("agents", "defaults", "timezone")
 _VARIABLE = "TELEGRAM_BOT_TOKEN"
+_TOKEN = re.compile(r"\b\d{5,}:[\w-]{20,}")
 _HOW = (
     "On your phone, write `/newbot` to @BotFather on Telegram: it asks for a name and gives you a token such as "
     "`123456789:AAE…`. Paste it here; it is not shown."
@@ -48,7 +50,8 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
                 talk.note("Not now, then. `nanobot onboard` asks again.")
             return
         else:
-            token = "".join(answer.split())
+            found = _TOKEN.search(answer)  # also in the whole message of @BotFather
+            token = found[0] if found else "".join(answer.split())
         if _bot_settled(settings, talk, bot_changes(token)):
             return
         there = False

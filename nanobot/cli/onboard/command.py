@@ -12,8 +12,9 @@ from nanobot.cli.agent_command import run_agent
 from nanobot.cli.gateway import run_gateway
 from nanobot.cli.habits import parse
 from nanobot.cli.onboard.chat import ask_bot, ask_zone, bot_in_words
-from nanobot.cli.onboard.model import ask_model, model_in_words
+from nanobot.cli.onboard.model import ask_model
 from nanobot.cli.onboard.options import apply, missing_options, told
+from nanobot.cli.onboard.plans import model_in_words
 from nanobot.cli.onboard.settings import Settings
 from nanobot.cli.onboard.talk import Talk
 from nanobot.cli.options import INTERRUPTED

@@ -2,74 +2,30 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.cli.onboard.settings import Change, Settings
+from nanobot.cli.onboard.plans import NO_MODEL, ModelPlan, found_models, model_in_words
+from nanobot.cli.onboard.settings import Settings
 from nanobot.cli.onboard.talk import Talk, is_secret
 from nanobot.errors import NanobotError
-from nanobot.providers.local import probe, usual_roots
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, unsupported, vendor_of, vendor_of_key
 from nanobot.utils.text import nearest, sendable
 
-_DEFAULTS = ("agents", "defaults")
 #: Seconds to reach a server that is named by its address.
 _REACH_SECONDS = 5.0
-_NONE = "none for now: nanobot searches the web and quotes what it finds, without a model"
 #: Errors after which the same answer cannot work.
 _WRONG = {"auth", "not_found", "bad_request"}
+#: A key as it stands in files of a shell.
+_NAMED_KEY = re.compile(r"(?:export\s+)?(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*([\"']?)(?P<key>\S+)\2")
 _TITLES = ", ".join(one.title for one in VENDORS[:5])
 _HOW = (
     f"A key comes from the pages of a service ({_TITLES} …) and costs by use; paste it here, nothing of it is shown. "
     "A server of your own is named by its address, such as `http://192.168.1.5:8000/v1`."
 )
-
-
-class ModelPlan(Struct, frozen=True):
-    """Whom to ask. `told` says it in a line; `models` are those that it is known to offer; `key` and `base` are
-    written where they are not empty. Without a `provider` the name of the model tells it."""
-
-    told: str
-    provider: str = ""
-    model: str = ""
-    key: str = ""
-    base: str = ""
-    models: tuple[str, ...] = ()
-
-    def changes(self, settings: Settings) -> list[Change]:
-        """What is to be written for it."""
-        kept = settings.loaded.config.agents.defaults
-        found: list[Change] = [((*_DEFAULTS, "provider"), self.provider or "auto")]
-        if self.model or kept.model:
-            found.append(((*_DEFAULTS, "model"), self.model))
-        if kept.model_preset not in {"", "default"}:
-            found.append(((*_DEFAULTS, "modelPreset"), "default"))  # else the preset would win
-        for name, value in (("apiKey", self.key), ("apiBase", self.base)):
-            if value:
-                found.append((("providers", self.provider, name), value))
-        return found
-
-
-NO_MODEL = ModelPlan(_NONE, "lookup")
-
-
-async def found_models(settings: Settings) -> tuple[ModelPlan, ...]:
-    """What could answer at once: keys in the environment, then servers on this machine."""
-    found = []
-    for vendor in VENDORS:
-        name = next((name for name in vendor.keys if settings.env.get(name, "").strip()), "")
-        if name and vendor.default_model:
-            found.append(ModelPlan(f"{vendor.title}, with the key {name} of the environment", vendor.name))
-    for server in await probe(usual_roots(settings.env)):
-        if server.best:
-            names = tuple(one.id for one in server.models)
-            count = f"{len(names)} models" if len(names) > 1 else names[0]
-            told = f"{BY_NAME[server.vendor].title} on this machine ({server.root}, {count})"
-            found.append(ModelPlan(told, server.vendor, server.best.id, models=names))
-    return tuple(found)
 
 
 def ask_model(settings: Settings, talk: Talk) -> None:
@@ -80,7 +36,7 @@ def ask_model(settings: Settings, talk: Talk) -> None:
         talk.note("No key is in the environment, and no local server answers (Ollama, LM Studio, llama.cpp, vLLM).")
     how = f"\n\n{_HOW}"
     while True:
-        options = [*([f"keep {kept}"] if kept else []), *(one.told for one in found), _NONE]
+        options = [*([f"keep {kept}"] if kept else []), *(one.told for one in found), NO_MODEL.told]
         listed = "\n".join(f"{place}. {told}" for place, told in enumerate(options, 1))
         talk.say(f"{listed}{how}")
         how = "\n\nChoose once more: a number, a key, an address; `?` says more."
@@ -95,19 +51,11 @@ def ask_model(settings: Settings, talk: Talk) -> None:
             return
 
 
-def model_in_words(settings: Settings) -> str:
-    """What the configuration says of the model, for a line; empty where it says nothing."""
-    kept = settings.loaded.config.agents.defaults
-    preset = "" if kept.model_preset in {"", "default"} else f"the preset {kept.model_preset}"
-    if kept.provider == "lookup":
-        return "no model (lookup)"
-    at = f"at {kept.provider}" if kept.provider != "auto" else ""
-    named = " ".join(filter(None, (kept.model or ("its usual model" if at else ""), at)))
-    return preset or named or ", ".join(settings.loaded.config.providers)
-
-
 def _read(answer: str, plans: Sequence[ModelPlan], talk: Talk) -> ModelPlan | None:
     """What an answer means; None where that was said already and is to be asked again."""
+    if named := _NAMED_KEY.fullmatch(answer):  # a line of a shell, with a key in it
+        vendor = next((one for one in VENDORS if named["name"] in one.keys), None)
+        return _with_key(vendor, named["key"], talk) if vendor else _of_key(named["key"], talk)
     if answer.isdecimal():
         if 1 <= int(answer) <= len(plans):
             return plans[int(answer) - 1]

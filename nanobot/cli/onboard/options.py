@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from nanobot.cli.onboard.chat import bot_changes, bot_in_words, usual_zone, zone_changes
-from nanobot.cli.onboard.model import NO_MODEL, ModelPlan, found_models, model_in_words
+from nanobot.cli.onboard.plans import NO_MODEL, ModelPlan, found_models, model_in_words
 from nanobot.cli.onboard.settings import Change, Settings
 from nanobot.doctor.findings import Finding
 from nanobot.errors import TemporaryError, UsageError

@@ -17,14 +17,14 @@ from nanobot.channels.terminal.render import render_line, render_markdown
 from nanobot.channels.terminal.screen import terminal_output
 
 #: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
-_SECRET = re.compile(r"(?i)(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|(?=\S*\d)[\w.:+=-]{20,}")
+_SECRET = re.compile(r"(?i)\b(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|^(?=\S*\d)[\w.:+=-]{20,}$")
 #: Names of models that are listed at once.
 _SHOWN = 20
 
 
 def is_secret(text: str) -> bool:
-    """Whether what is typed looks like a key: it is hidden then."""
-    return _SECRET.fullmatch("".join(text.split())) is not None and "/" not in text
+    """Whether what is typed looks like a key, or holds one: it is hidden then."""
+    return any(_SECRET.search(one) and "/" not in one for one in text.split())
 
 
 class Talk:
