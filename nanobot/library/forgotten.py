@@ -18,7 +18,7 @@ from nanobot.utils.ranking import terms
 
 #: The share of the words of a fact that a text has to hold to be taken for the same.
 _SHARE = 0.75
-_KEY = "forgotten:"
+_KEY, _BEGUN = "forgotten:", "forgetting:"
 
 #: (text, when it was said) → whether it is to be forgotten.
 Forgets = Callable[[str, datetime], bool]
@@ -43,6 +43,22 @@ class ForgottenFact(Struct, frozen=True, array_like=True):
         return bool(self.words) and len(self.words & words) >= math.ceil(_SHARE * len(self.words))
 
 
+class Forgetting(Struct, frozen=True):
+    """A `/forget` as it was begun, kept so that one that was cut off goes on: the id of its message, its `words`, the
+    `lines` that go with their files, what is to be forgotten, and what of conversations that took away.
+
+    When it is `done`, the words and lines are kept no longer.
+    """
+
+    request: str
+    words: str
+    facts: tuple[ForgottenFact, ...]
+    lines: tuple[tuple[str, str], ...] = ()
+    passages: int = 0
+    summaries: int = 0
+    done: bool = False
+
+
 class ForgottenFacts:
     """The forgotten facts of people, in the notes of the ledger. Raises `StoreError`."""
 
@@ -50,9 +66,20 @@ class ForgottenFacts:
         self._ledger = ledger
 
     async def add(self, owner: str, facts: Iterable[ForgottenFact]) -> None:
-        """Forget something of a person; the owner of the home is the empty one."""
-        text = msgspec.json.encode([*await self._of(owner), *facts]).decode()
+        """Forget something of a person, once; the owner of the home is the empty one."""
+        known = await self._of(owner)
+        text = msgspec.json.encode([*known, *(one for one in facts if one not in known)]).decode()
         await self._ledger.set_notes({f"{_KEY}{owner}": text})
+
+    async def begun(self, owner: str) -> Forgetting | None:
+        """The last `/forget` of a person; None where there was none, or it could not be done."""
+        text = await self._ledger.note(f"{_BEGUN}{owner}")
+        return msgspec.json.decode(text, type=Forgetting) if text else None
+
+    async def keep(self, owner: str, forgetting: Forgetting | None) -> None:
+        """Remember how far a `/forget` has come."""
+        text = msgspec.json.encode(forgetting).decode() if forgetting is not None else None
+        await self._ledger.set_notes({f"{_BEGUN}{owner}": text})
 
     async def forgets(self, owner: str) -> Forgets:
         """What is to be forgotten of this person."""

@@ -1,16 +1,17 @@
 """What is known of a person, line by line, for `/memory`; and taking it away everywhere, for `/forget`."""
 
 import asyncio
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.errors import UsageError
+from nanobot.errors import NanobotError, UsageError
 from nanobot.files.edits import text_of
 from nanobot.files.spaces import FileSpaces, FileUser
-from nanobot.library.forgotten import ForgottenFact, ForgottenFacts
+from nanobot.library.forgotten import Forgetting, ForgottenFact, ForgottenFacts
 from nanobot.library.index import LibraryIndex
 from nanobot.library.lines import MemoryLine, lines_of, without
 from nanobot.library.memory import MemoryFiles
@@ -22,8 +23,10 @@ from nanobot.utils.passages import sentences
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
 
-#: Lines that are shown at once, characters of one, and seconds that conversations are taken in before.
-_SHOWN, _WIDTH, _CATCH_UP_SECONDS = 60, 300, 20.0
+#: Lines of a page, characters of one, and seconds that conversations are taken in before.
+_SHOWN, _WIDTH, _CATCH_UP_SECONDS = 40, 300, 20.0
+#: A page of the list, of which the first has the newest lines.
+_PAGE = re.compile(r"page (\d{1,4})")
 #: Passages of conversations that a few words may take away without an `all` before them.
 _MOST_HIDDEN = 40
 _HOW = "`/memory <words>` shows those with these words; `/forget <number>` or `/forget <words>` takes away."
@@ -59,23 +62,46 @@ class KnownFacts:
         self._talk = Conversations(store, index, gone)
 
     async def shown(self, person: FileUser, words: str) -> str:
-        """The list for a person, or those lines that hold these words, as Markdown."""
+        """A page of the list for a person, or those lines that hold these words, as Markdown."""
         known = await asyncio.to_thread(self._lines, _owner(person))
-        found = [one for one in known if _has(one, words)]
+        paged = _PAGE.fullmatch(words.casefold().strip())
+        page = max(1, int(paged[1])) if paged else 1
+        found = known if paged else [one for one in known if _has(one, words)]
         if not found:
             about = f" with the words {words!r}" if words else ""
             return f"Nothing is noted of you{about}. What is to be known in every conversation is noted when you ask."
-        left = f"\n\n{len(found) - _SHOWN} lines before these are not shown." if len(found) > _SHOWN else ""
-        lines = "\n".join(one.shown for one in found[-_SHOWN:])
-        return f"**What is noted of you**\n\n{lines}{left}\n\nThe files can be edited by hand. {_HOW}"
+        end = len(found) - (page - 1) * _SHOWN
+        if end <= 0:
+            return f"There are {-(-len(found) // _SHOWN)} pages. `/memory page 1` has the newest lines."
+        begin = max(0, end - _SHOWN)
+        lines = "\n".join(one.shown for one in found[begin:end])
+        if begin:
+            more = f"`/memory page {page + 1}` shows those" if paged or not words else "Name more words for those"
+            lines += f"\n\nThere are {begin} lines before these. {more}."
+        return f"**What is noted of you**\n\n{lines}\n\nThe files can be edited by hand. {_HOW}"
 
-    async def forget(self, person: FileUser, chat: str, words: str) -> str:
+    async def forget(self, person: FileUser, chat: str, words: str, request: str = "") -> str:
         """Take lines away, and what of conversations and summaries says the same; say what was done.
 
         `words` are the number of a line, words that all stand in one, or `all` and words. `/undo` in this chat brings
-        the lines back. Raises `UsageError`, and `NanobotError` where a file cannot be changed.
+        the lines back. One that was cut off goes on first; the message with the id `request` is done once, and told
+        again. Raises `UsageError`, and `NanobotError` where a file cannot be changed.
         """
-        owner, now = _owner(person), datetime.now(UTC)
+        owner = _owner(person)
+        begun, told = await self._gone.begun(owner), ""
+        again = begun is not None and bool(request) and begun.request == request
+        if begun is not None and again and begun.done:
+            return _told(begun)
+        if begun is not None and not begun.done:
+            told = f"A /forget that was cut off went on:\n\n{_told(await self._finish(person, chat, begun))}"
+            if again or begun.words == words:
+                return told
+        done = await self._finish(person, chat, await self._planned(owner, words, request))
+        return "\n\n".join(filter(None, (told, _told(done))))
+
+    async def _planned(self, owner: str, words: str, request: str) -> Forgetting:
+        """What such words are to take away. Raises `UsageError`."""
+        now = datetime.now(UTC)
         known = await asyncio.to_thread(self._lines, owner)
         lines, texts = _meant(known, words)
         gone = [ForgottenFact.of(text, now) for text in texts]
@@ -83,13 +109,30 @@ class KnownFacts:
         said = await asyncio.to_thread(self._index.rows, "talk", owner, lambda part: _is_gone(part.text, gone))
         if len(said) > _MOST_HIDDEN and not _every(words):
             raise UsageError(f"That stands in {len(said)} passages. Name more of it, or `/forget all {words.strip()}`.")
-        if lines:
-            await asyncio.to_thread(self._drop, person, chat, lines)
+        return Forgetting(request, words, tuple(gone), tuple((one.file, one.line.text) for one in lines), len(said))
+
+    async def _finish(self, person: FileUser, chat: str, begun: Forgetting) -> Forgetting:
+        """Do all of it, or the rest; each step may have been done before."""
+        owner, gone = _owner(person), list(begun.facts)
+        await self._gone.keep(owner, begun)
+        try:
+            await asyncio.to_thread(self._drop, person, chat, begun.lines)
+        except NanobotError:
+            await self._gone.keep(owner, None)  # it is told, and never tried again by itself
+            raise
         await self._gone.add(owner, gone)
+        await self._talk.catch_up(_CATCH_UP_SECONDS)
+        said = await asyncio.to_thread(self._index.rows, "talk", owner, lambda part: _is_gone(part.text, gone))
         await asyncio.to_thread(self._index.remove, said)
         await asyncio.to_thread(self._files.refresh, owner)
-        summaries = [await self._clean(one, person, gone) for one in await self._store.changed(EVER)]
-        return _told(lines, len(said), sum(summaries))
+        done = replace(begun, passages=max(begun.passages, len(said)))
+        for one in await self._store.changed(EVER):
+            if await self._clean(one, person, gone):
+                done = replace(done, summaries=done.summaries + 1)
+                await self._gone.keep(owner, done)
+        kept = replace(done, done=True, words="", lines=tuple((file, "") for file, _ in done.lines))
+        await self._gone.keep(owner, kept)
+        return done
 
     def _lines(self, owner: str) -> list[KnownLine]:
         found: list[KnownLine] = []
@@ -99,18 +142,25 @@ class KnownFacts:
             found += [KnownLine(number, name, one, outside) for number, one in enumerate(own, len(found) + 1)]
         return found
 
-    def _drop(self, person: FileUser, chat: str, lines: Iterable[KnownLine]) -> None:
+    def _drop(self, person: FileUser, chat: str, lines: Iterable[tuple[str, str]]) -> None:
         store = self._spaces.own(person)
         gone: dict[str, set[str]] = {}
-        for one in lines:
-            gone.setdefault(one.file, set()).add(one.line.text)
+        for file, said in lines:
+            gone.setdefault(file, set()).add(said)
         for name, texts in gone.items():
+            if not any(
+                one == name and texts & {line.text for line in lines_of(text)} for one, text in self._now(person)
+            ):
+                continue  # another process, or an earlier try, has taken them away
 
             def made(before: bytes | None, name: str = name, texts: set[str] = texts) -> bytes:
                 text = text_of(before or b"", name)
                 return without(text, [one.place for one in lines_of(text) if one.text in texts]).encode()
 
             store.change(store.roots.place(name, write=True, follow=False), made, session=chat)
+
+    def _now(self, person: FileUser) -> Iterator[tuple[str, str]]:
+        return ((name, text) for name, text, _ in self._files.texts(_owner(person)))
 
     async def _clean(self, session: SessionInfo, person: FileUser, gone: list[ForgottenFact]) -> bool:
         """Take what is forgotten out of the title of a session of this person, and out of the summary with which it
@@ -192,15 +242,15 @@ def _cleaned(summary: str, gone: list[ForgottenFact]) -> str:
     return "\n".join(rows)
 
 
-def _told(lines: list[KnownLine], hidden: int, summaries: int) -> str:
+def _told(done: Forgetting) -> str:
     """What `/forget` has done, and what it cannot do."""
-    if not (lines or hidden or summaries):
+    if not (done.lines or done.passages or done.summaries):
         return "Nothing was found of that. Should it be said in conversations before now, recall will not find it."
-    said = [f"Forgotten: {shorten(one.line.text, _WIDTH)} ({one.file})" for one in lines]
-    if hidden:
-        said.append(f"Passages of conversations that recall finds no more: {hidden}")
-    if summaries:
-        said.append(f"Summaries without it now: {summaries}")
+    said = [f"Forgotten: {shorten(text, _WIDTH) or 'a line'} ({file})" for file, text in done.lines]
+    if done.passages:
+        said.append(f"Passages of conversations that recall finds no more: {done.passages}")
+    if done.summaries:
+        said.append(f"Summaries without it now: {done.summaries}")
     listed = "\n".join(f"- {one}" for one in said)
     note = "The running conversation still shows what was said in it: `/new` begins one that does not."
     return f"{listed}\n\n{note} Transcripts are kept as they are. `/undo` brings back a line of a file."

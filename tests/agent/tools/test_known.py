@@ -1,12 +1,16 @@
 """What is known of a person is shown line by line, and taken away everywhere."""
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.messages import Text, UserMessage
+from nanobot.session.ledger import Ledger
 from tests.agent.tools.library import OWNER, TERMINAL, Speaking, speaking
 from tests.agent.tools.test_remember import BO, BO_CHAT, CY_CHAT, GROUP, GUEST, GUEST_CHAT, UNGRANTED, note, remember
 
@@ -129,3 +133,74 @@ async def test_a_later_summary_holds_nothing_that_was_forgotten_before(tmp_path:
         summing = next(text for text in asked if "You sum up" in text)
         assert "Something else, number 1." in summing
         assert not re.search("marmot", summing)
+
+
+@pytest.mark.parametrize("words", ["2", "PIN marmot"])
+async def test_what_was_cut_off_while_it_was_forgotten_goes_on_when_its_message_comes_again(
+    tmp_path: Path, words: str
+) -> None:
+    """Ended as soon as each of its steps was done, and the same message delivered again, as after a kill."""
+    for step in ("nothing", "begun", "file", "forgotten", "all"):
+        home = tmp_path / step
+        home.mkdir()
+        async with speaking(home) as room:
+            await room.say("Tea.", remember("Drinks tea at five."))
+            await room.say("My PIN word is marmot.", remember("The PIN word is marmot."), "Noted: marmot.")
+            await room.say("Cats.", remember("Has three cats."))
+            message = InboundMessage(TERMINAL, OWNER, f"/forget {words}", direct=True, id="m7")
+            notes = Ledger(room.bot.sessions.database)
+            first = asyncio.create_task(room.bot.loop.process(message))
+            async with asyncio.timeout(60):
+                while not (first.done() or step == "nothing"):
+                    reached = {
+                        "begun": bool(await notes.notes("forgetting:")),
+                        "file": "marmot" not in note(room),
+                        "forgotten": bool(await notes.notes("forgotten:")),
+                    }
+                    if reached.get(step):
+                        break
+            first.cancel()
+            await asyncio.wait({first})
+            for _ in range(2):
+                again = (await room.bot.loop.process(message)).text
+                assert "Forgotten: " in again, (step, again)
+                assert "Nothing was found" not in again
+            assert "marmot" not in note(room)
+            assert "Drinks tea" in note(room), "the number means the line that it meant before"
+            assert "three cats" in note(room)
+            assert "marmot" not in await room.find("recall", "PIN word")
+            kept = "".join((await notes.notes("forgetting:")).values())
+            assert "marmot" not in kept, "what is forgotten stands nowhere"
+
+
+async def test_a_memory_of_three_hundred_lines_is_shown_in_pages(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        folder = room.workspace / "memory"
+        folder.mkdir(exist_ok=True)
+        lines = "".join(f"- 2026-01-02: Fact {number} of them. (noted on telegram)\n" for number in range(300))
+        (folder / "MEMORY.md").write_text(f"# Memory\n\n{lines}")
+        seen: list[str] = []
+        for page in range(1, 9):
+            shown = await command(room, f"/memory page {page}" if page > 1 else "/memory")
+            assert len(shown) < 4_000, "one message of Telegram"
+            seen += re.findall(r"Fact (\d+) of", shown)
+            assert (f"`/memory page {page + 1}`" in shown) is (page < 8)
+        assert sorted(map(int, seen)) == list(range(300))
+        assert "There are 8 pages." in await command(room, "/memory page 9")
+
+
+async def test_a_fact_is_noted_once_and_one_that_contradicts_it_names_the_line_that_it_may_replace(
+    tmp_path: Path,
+) -> None:
+    async with speaking(tmp_path) as room:
+        await room.say("Serviced.", remember("The boiler was serviced by Kowalski."))
+        await room.say("Serviced.", remember("the boiler was serviced by KOWALSKI"))
+        assert "says that already" in room.result
+        assert note(room).count("boiler") == 1
+        await room.say("Not quite.", remember("The boiler was serviced by Nowak."))
+        assert "also says: The boiler was serviced by Kowalski." in room.result
+        await room.say("So.", remember("The boiler was serviced by Nowak in May.", replaces="boiler Kowalski"))
+        assert "Kowalski" not in note(room)
+        await room.say("Auf Deutsch.", remember("Der Kessel wurde von Nowak gewartet."))
+        assert "also says" not in room.result, "another language is another line, which both are found"
+        assert "Kessel" in await room.find("recall", "wer hat den Kessel gewartet")

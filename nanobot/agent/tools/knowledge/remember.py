@@ -36,6 +36,8 @@ from nanobot.web.urls import extract_urls
 _RECEIPT = 120
 #: The share of the words of a fact that has to stand in what the person said or a call has found.
 _BACKED = 0.6
+#: The share of the words of two facts that makes them facts about the same.
+_ALIKE = 0.5
 #: What says nothing about the world: the model called in a wrong way, or a person ended the call.
 _NO_FAILURE = frozenset({"", "invalid_input", "cancelled"})
 
@@ -94,6 +96,8 @@ class RememberTool(FileTool[RememberArguments]):
         done = await to_its_end(change)
         said = f"remembered: {shorten(fact, _RECEIPT)}"
         text = f"Noted in {done.shown}; it counts from the next message on. /undo takes it back."
+        if near := await asyncio.to_thread(self._near, fact, store) if not args.replaces else "":
+            text += f" {MEMORY} also says: {near}. Where only one of them is true, call again with replaces."
         return ToolResult(text, said, receipt=said, diff=done.diff, changed=done.counted)
 
     def _place(self, args: RememberArguments, store: FileStore) -> ResolvedPath:
@@ -121,6 +125,17 @@ class RememberTool(FileTool[RememberArguments]):
             if same(lines_of(text), fact):
                 return name
         return ""
+
+    def _near(self, fact: str, store: FileStore) -> str:
+        """A line of memory about nearly the same, which may contradict it; empty where none does."""
+        try:
+            lines = lines_of(text_of(store.read(store.roots.place(MEMORY)), MEMORY))
+        except (MissingFile, PathError, OSError):
+            return ""
+        words = set(terms(fact))
+        alike = [(len(words & set(one.words)) / len(words | set(one.words)), one.text) for one in lines]
+        best = max((one for one in alike if terms(one[1]) != terms(fact)), default=(0.0, ""))
+        return shorten(best[1], _RECEIPT) if best[0] >= _ALIKE else ""
 
 
 class _Done(Struct, frozen=True):
