@@ -17,7 +17,8 @@ POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
 #: The name of a line that the crash suite has for the summary of a run.
 CRASHES = "crash suite"
 #: Beginning of a file's path → what one worker does alone. No two tests of many gateways run at the same time, and what
-#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package.
+#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package, the
+#: SDKs of the vendors.
 GROUPS = {
     "tests/cluster/": "cluster",
     "tests/contract/test_budget_": "cluster",
@@ -28,6 +29,7 @@ GROUPS = {
     "tests/test_architecture": "rules",
     "tests/test_checklist": "rules",
     "tests/test_docs": "rules",
+    "tests/providers/test_sdk_": "sdk",
 }
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
