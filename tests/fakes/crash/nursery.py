@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import importlib
 import itertools
 import json
 import os
@@ -21,15 +22,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Self
 
-from nanobot.agent.citations import answer
-from nanobot.agent.tools.mcp import servers as mcp_servers
-from nanobot.channels.telegram import channel
-from nanobot.cli import gateway
 from nanobot.cli.main import main as run_nanobot
-from nanobot.providers.lookup import provider as lookup_provider
 from tests.cli.harness import Program, judge_warnings
 from tests.fakes.crash.points import Counts, Plan, arm, read
 
@@ -37,8 +33,28 @@ BOUND = 120.0
 ROOT = Path(__file__).parents[3]
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
-#: What a gateway imports on its way.
-_NEEDED: tuple[ModuleType, ...] = (gateway, channel, mcp_servers, answer, lookup_provider)
+#: What a gateway imports on its way; the process that forks has done it for all lives.
+_NEEDED = (
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "nanobot.agent.citations.answer",
+    "nanobot.agent.scheduler",
+    "nanobot.agent.tools.docs",
+    "nanobot.agent.tools.files.change",
+    "nanobot.agent.tools.files.find",
+    "nanobot.agent.tools.files.read",
+    "nanobot.agent.tools.knowledge.remember",
+    "nanobot.agent.tools.mcp.servers",
+    "nanobot.agent.tools.web.fetch",
+    "nanobot.agent.tools.web.search",
+    "nanobot.channels.telegram.channel",
+    "nanobot.cli.gateway",
+    "nanobot.library.upkeep",
+    "nanobot.providers.lookup.provider",
+    "nanobot.providers.openai_compat",
+    "nanobot.schedule.appointments",
+    "nanobot.schedule.heartbeat",
+)
 
 
 @dataclass(slots=True)
@@ -174,6 +190,8 @@ class Nursery:
 
 
 def _serve() -> None:
+    for name in _NEEDED:
+        importlib.import_module(name)
     gc.freeze()
     children: dict[int, int] = {}
     woken, wake = os.pipe()
