@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.fakes.postgres import TestServer
@@ -35,6 +36,10 @@ _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
 #: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
 WARNINGS = "error,ignore:Deprecated since version v22.2"
+
+#: No example is judged by the clock: a slow machine makes a test slow and nothing else.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -295,13 +295,17 @@ class TelegramServer(Served):
     async def until(self, condition: Callable[[], bool], timeout: float = 120.0) -> None:
         """Wait until `condition` holds; checked whenever something changed here, and ten times a second.
 
-        A condition may look at something else: a page of a web site, a file.
+        A condition may look at something else: a page of a web site, a file. Raises `TimeoutError` with what was seen.
         """
-        async with asyncio.timeout(timeout):
-            while not condition():
-                self._changed.clear()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), 0.1)
+        end = time.monotonic() + timeout
+        while not condition():
+            if (left := end - time.monotonic()) <= 0:
+                seen = {chat: self.visible(chat)[-8:] for chat in self.chats}
+                methods = [call.method for call in self.calls[-20:]]
+                raise TimeoutError(f"not within {timeout:.0f} s; in the chats {seen}; the last calls {methods}")
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(0.1, left))
 
     def sent(self, method: str) -> list[Call]:
         return [call for call in self.calls if call.method == method.lower()]

@@ -223,22 +223,27 @@ async def listen(
 ) -> asyncio.Server:
     """Listen at a path, for this user alone; what an earlier gateway left there goes. Raises `OSError`."""
     waiting = path.with_name(f"{path.name}.new")  # whoever sees the socket at its path can connect
-    server = await asyncio.start_unix_server(serve, sock=await asyncio.to_thread(_bound, waiting), limit=MOST_BYTES)
-    await asyncio.to_thread(waiting.replace, path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        await asyncio.to_thread(_bind, made, waiting)
+        server = await asyncio.start_unix_server(serve, sock=made, limit=MOST_BYTES, start_serving=False)
+    except BaseException:  # a start that is ended meanwhile leaves nothing open either
+        made.close()
+        raise
+    try:
+        await server.start_serving()
+        await asyncio.to_thread(waiting.replace, path)
+    except BaseException:
+        server.close()
+        raise
     return server
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind(made: socket.socket, path: Path) -> None:
     path.unlink(missing_ok=True)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _short(path) as name:
-            made.bind(name)
-        path.chmod(0o600)
-    except OSError:
-        made.close()
-        raise
-    return made
+    with _short(path) as name:
+        made.bind(name)
+    path.chmod(0o600)
 
 
 async def connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:

@@ -171,7 +171,7 @@ async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path
             same_token = await start(other, env=runtime)
             assert await same_token.ended() == 1
             assert f"process {gateway.process.pid}" in same_token.text
-            assert "Traceback" not in same_home.text + same_token.text
+            assert "Traceback" not in same_home.text + same_token.text, same_home.text + same_token.text
             assert telegram.conflicts == 0
             ada.say("still there?")
             await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
