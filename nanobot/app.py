@@ -169,6 +169,7 @@ class Nanobot:
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
             self._live.follows.append(channel.take)
+            self._live.say = say
             made.append(channel)
             reports[channel.name] = channel.reports
         if self._shared.plugins is not None:

@@ -26,6 +26,7 @@ _OF_DEFAULTS = ("model", "provider", "modelPreset", "fallbackModels", "contextWi
 _MODELS = {"modelPresets", "providers", *(f"agents.defaults.{key}" for key in _OF_DEFAULTS)}
 _TOOLS = ("tools.web", "agents.subagents")
 
+_JUST_NOW = 10_000_000_000  # nanoseconds
 Stamp = tuple[int, int, int] | None
 
 
@@ -40,8 +41,12 @@ class LiveConfig:
         self._services = services
         self._loop = loop
         self.follows: list[Callable[[Config], None]] = []
+        #: Shows a line to who runs the program, where that is not the owner's own terminal.
+        self.say: Callable[[str], object] = str
         self._path = builder.loaded.path
         self._stamp = _stamp(self._path)
+        if self._stamp is not None and time.time_ns() - self._stamp[0] < _JUST_NOW:
+            self._stamp = None  # it may have been written after it was read
         self._looking = asyncio.Lock()
         self._broken = False
         self._waiting: tuple[str, ...] = ()
@@ -115,7 +120,7 @@ class LiveConfig:
         await self._say_what_waits(changed(config, loaded.config))
 
     async def _say_what_waits(self, waiting: tuple[str, ...]) -> None:
-        if waiting and waiting != self._waiting:
+        if not set(waiting) <= set(self._waiting):
             named = ", ".join(waiting)
             count = "counts" if len(waiting) == 1 else "count"
             await self._tell(f"{self._path}: the change of {named} {count} after a restart of nanobot.")
@@ -124,6 +129,7 @@ class LiveConfig:
     async def _tell(self, text: str) -> None:
         """Tell the owner once of this state of the file."""
         logger.warning("{}", text)
+        self.say(text)
         digest = hashlib.sha256(f"{text}{self._stamp}".encode()).hexdigest()[:16]
         self._builder.alarms.say(Alarm(f"config-{digest}", text))
 

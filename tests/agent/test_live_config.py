@@ -118,7 +118,7 @@ async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_
             (found,) = [one for one in telegram.visible(OWNER) if words in one]
             return found
 
-        async with running(home):
+        async with running(home) as gateway:
             ada.say("good morning")
             await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
             path.write_text(json.dumps(good, indent=1).replace('"fake"', '"fake", "maxTokens": "many"'), "utf-8")
@@ -136,3 +136,4 @@ async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_
             ada.say("/usage")
             await telegram.until(lambda: "of 3.00 USD" in telegram.visible(OWNER)[-1])
             assert broken in telegram.visible(OWNER)
+            assert gateway.text.count("agents.defaults.maxTokens: got") == 1

@@ -42,6 +42,7 @@ def call(*words: str) -> int:
         ("providers.openai.extraBody.top_k 4", "4", 4),
         ('agents.defaults.fallbackModels [{"model":"m"},"n"]', None, [{"model": "m"}, "n"]),
         ("channels.telegram.proxy null", "null", None),
+        ('agents.presets.deep {"model":"m","effort":"high"}', None, {"model": "m", "effort": "high"}),
     ],
 )
 def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in_force(
@@ -55,7 +56,8 @@ def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in
     if shown is not None:
         assert capsys.readouterr().out == f"{shown}\n"
     found: object = json.loads(file.read_text(encoding="utf-8"))
-    for part in ["prices", "gpt-4.1", "input"] if key.startswith("prices") else key.split("."):
+    place = {"prices.gpt-4.1.input": "prices/gpt-4.1/input", "agents.presets.deep": "modelPresets/deep"}
+    for part in place.get(key, key.replace(".", "/")).split("/"):
         assert isinstance(found, dict)
         found = found[{"max_tokens": "maxTokens"}.get(part, part)]
     assert found == written

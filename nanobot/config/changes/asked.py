@@ -101,7 +101,8 @@ def _slot_at(path: KeyPath) -> ValueType:
     slot = ValueType(Config)
     for name in path:
         if slot.section is not None:
-            slot = keys_of(slot.section)[name].slot
+            key = keys_of(slot.section).get(find_key(slot.section, name))
+            slot = key.slot if key is not None else ValueType(str)  # an unknown key is a warning, as in the file
         elif slot.base is dict and slot.inner is not None:
             slot = replace(slot.inner, kind=slot.kind) if slot.kind.private else slot.inner
     return slot

@@ -31,6 +31,7 @@ TAKEN: Mapping[str, bool] = {
     "agents.subagents": True,
     "modelPresets": True,
     "providers": True,
+    "channels.terminal": False,
     "channels.telegram.enabled": False,
     "channels.telegram.token": False,
     "channels.telegram.allowFrom": True,
