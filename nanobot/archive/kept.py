@@ -16,7 +16,7 @@ from nanobot.archive.exchanges import seen_by
 from nanobot.archive.page import page_of
 from nanobot.archive.text import lines_of, markdown_of
 from nanobot.bus.events import Address, InboundMessage
-from nanobot.config.paths import Paths
+from nanobot.config.paths import Paths, replace_file
 from nanobot.errors import UsageError
 from nanobot.files.spaces import INBOX
 from nanobot.files.versions import OUTPUT_FOLDER
@@ -153,19 +153,10 @@ def form_of(word: str) -> ExportForm:
 
 def write_private(path: Path, text: str) -> Path:
     """Write a file whole, readable by its owner alone. Raises `UsageError` where that cannot be done."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(
-            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8"
-        ) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        replace_file(path, text)
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
         raise UsageError(f"{path} cannot be written: {error.strerror}. Nothing was exported.") from error
     return path
 

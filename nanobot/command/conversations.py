@@ -96,7 +96,7 @@ async def _rewind(ctx: CommandContext) -> None:
     if not number:
         zone = ctx.control.midnight().tzinfo
         choices = (*(_choice(one, zone) for one in found), _LEAVE)
-        number = await ctx.control.offer(ctx.message, "Go back to before which question?", choices)
+        number = await ctx.control.offer(ctx.message, "Go back to before which question?", choices, picker=True)
     chosen = found[number - 1] if 0 < number <= len(found) else None
     changes = await _changes(ctx, chosen) if chosen is not None else ()
     if chosen is not None and (changes or what == "files"):

@@ -33,7 +33,6 @@ _FILES: Mapping[str, str] = {
     "SOUL.md": "SOUL.md",
     "AGENTS.md": "AGENTS.md",
     "USER.md": "USER.md",
-    "HEARTBEAT.md": "HEARTBEAT.md",
     "IDENTITY.md": "memory/identity.md",
     "TOOLS.md": "memory/tools.md",
     "MEMORY.md": "memory/MEMORY.md",
@@ -111,7 +110,7 @@ def take_keys(home: ForeignHome, given: Mapping[str, str]) -> None:
     """Note the keys among variables of which we know the place."""
     for name, value in given.items():
         if value and name in _KEYS:
-            home.secrets.setdefault(_KEYS[name], value)
+            home.take(f"the variable {name}", _KEYS[name], value, secret=True)
         elif value and NAMES.search(name):
             home.leave(f"the variable {name}", _UNKNOWN)
 
@@ -125,21 +124,17 @@ def take_servers(home: ForeignHome, servers: object) -> None:
         if not (plain.get("command") or plain.get("url")):
             home.leave(f"the MCP server {name}", "It names neither a program nor an address.")
             continue
-        home.config[place] = plain
+        home.take(f"the MCP server {name}", place, plain)
         for key in ("env", "headers"):
-            if given.get(key):
-                home.secrets[(*place, key)] = given[key]
+            home.take(f"the {key} of {name}", (*place, key), given.get(key), secret=True)
 
 
 def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
     model = defaults.get("model") or as_object(config.get("agent")).get("model")
-    chosen = text_of(model) or text_of(as_object(model).get("primary"))
-    if chosen:
-        home.config[("agents", "defaults", "model")] = chosen
-    if fallbacks := as_object(model).get("fallbacks"):
-        home.config[("agents", "defaults", "fallbackModels")] = fallbacks
-    if zone := text_of(defaults.get("userTimezone")):
-        home.config[("agents", "defaults", "timezone")] = zone
+    ours = ("agents", "defaults")
+    home.take("agents.defaults.model", (*ours, "model"), text_of(model) or text_of(as_object(model).get("primary")))
+    home.take("agents.defaults.model.fallbacks", (*ours, "fallbackModels"), as_object(model).get("fallbacks"))
+    home.take("agents.defaults.userTimezone", (*ours, "timezone"), text_of(defaults.get("userTimezone")))
     variables_there = {
         **as_object(as_object(config.get("env")).get("vars")),
         **as_object(config.get("env")),
@@ -148,9 +143,9 @@ def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
     texts = {name: value for name, value in variables_there.items() if isinstance(value, str)}
     for name, one in as_object(as_object(config.get("models")).get("providers")).items():
         provider = as_object(one)
-        if base := text_of(provider.get("baseUrl")):
-            home.config[("providers", name, "apiBase")] = base
-        _take_secret(home, ("providers", name, "apiKey"), provider.get("apiKey"), texts)
+        there = f"models.providers.{name}"
+        home.take(f"{there}.baseUrl", ("providers", name, "apiBase"), text_of(provider.get("baseUrl")))
+        _take_secret(home, f"{there}.apiKey", ("providers", name, "apiKey"), provider.get("apiKey"), texts)
     _take_channels(home, as_object(config.get("channels")), texts)
     take_servers(home, as_object(config.get("mcp")).get("servers") or config.get("mcpServers"))
     take_keys(home, texts)
@@ -159,7 +154,7 @@ def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
             given = as_object(profile)
             name, key = text_of(given.get("provider")), text_of(given.get("key"))
             if name and key:
-                home.secrets.setdefault(("providers", name, "apiKey"), key)
+                home.take(f"the key of {name}", ("providers", name, "apiKey"), key, secret=True)
             elif name:
                 home.leave(f"the login at {name}", "Logins cannot be moved; nanobot takes keys.")
 
@@ -170,14 +165,16 @@ def _take_channels(home: ForeignHome, channels: Json, texts: Mapping[str, str]) 
             home.leave(f"the channel {name}", "nanobot talks on Telegram and in the terminal.")
             continue
         given = {**as_object(as_object(as_object(one).get("accounts")).get("default")), **as_object(one)}
-        _take_secret(home, ("channels", "telegram", "token"), given.get("botToken"), texts)
+        place = ("channels", "telegram")
+        _take_secret(home, "channels.telegram.botToken", (*place, "token"), given.get("botToken"), texts)
         allowed = given.get("allowFrom")
         numbers = [str(who) for who in allowed if str(who).isdecimal()] if isinstance(allowed, list) else []
-        if numbers:
-            home.config[("channels", "telegram", "allowFrom")] = numbers
+        home.take("channels.telegram.allowFrom", (*place, "allowFrom"), numbers)
 
 
-def _take_secret(home: ForeignHome, place: tuple[str, ...], value: object, texts: Mapping[str, str]) -> None:
+def _take_secret(
+    home: ForeignHome, source: str, place: tuple[str, ...], value: object, texts: Mapping[str, str]
+) -> None:
     """Note a secret that stands there, or that a variable of the other program holds."""
     reference = as_object(value)
     name = text_of(reference.get("id")) if reference.get("source") == "env" else ""
@@ -186,9 +183,9 @@ def _take_secret(home: ForeignHome, place: tuple[str, ...], value: object, texts
         name = text[2:-1]
     found = texts.get(name, "") if name else text
     if found:
-        home.secrets[place] = found
+        home.take(source, place, found, secret=True)
     elif value:
-        home.leave(".".join(place), "Its value is kept elsewhere, and cannot be read from here.")
+        home.leave(source, "Its value is kept elsewhere, and cannot be read from here.")
 
 
 def _take_family_session(home: ForeignHome, path: Path, owners: list[object]) -> None:

@@ -64,18 +64,16 @@ def _take_config(home: ForeignHome, config: Json) -> None:
     model = config.get("model")
     chosen = as_object(model)
     name = text_of(model) or text_of(chosen.get("default")) or text_of(chosen.get("model"))
-    if name:
-        home.config[("agents", "defaults", "model")] = name
+    ours = ("agents", "defaults")
+    home.take("model", (*ours, "model"), name)
     provider, base = text_of(chosen.get("provider")), text_of(chosen.get("base_url"))
     if base:
-        home.config[("providers", "custom", "apiBase")] = base
-        home.config[("agents", "defaults", "provider")] = "custom"
-        if key := text_of(chosen.get("api_key")):
-            home.secrets[("providers", "custom", "apiKey")] = key
-    elif provider and provider != "auto" and "/" not in name:
-        home.config[("agents", "defaults", "provider")] = provider
-    if zone := text_of(config.get("timezone")):
-        home.config[("agents", "defaults", "timezone")] = zone
+        home.take("model.base_url", ("providers", "custom", "apiBase"), base)
+        home.take("model.provider", (*ours, "provider"), "custom")
+        home.take("model.api_key", ("providers", "custom", "apiKey"), text_of(chosen.get("api_key")), secret=True)
+    elif provider != "auto" and "/" not in name:
+        home.take("model.provider", (*ours, "provider"), provider)
+    home.take("timezone", (*ours, "timezone"), text_of(config.get("timezone")))
     take_servers(home, config.get("mcp_servers"))
     for key in sorted(config.keys() - {"model", "timezone", "mcp_servers"}):
         home.leave(f"{key} in config.yaml", "There is no such setting here, or none of this form.")

@@ -48,18 +48,26 @@ class ForeignJob(Struct, frozen=True):
 class ForeignHome(Struct):
     """All of a home that there is a place for here, and what is `left` with the reason.
 
-    `config` and `secrets` are values by our own keys; `files` are Markdown files by where they belong in the workspace.
+    `config` and `secrets` are values by our own keys, and `sources` what they are called there, where that is something
+    else; `files` are Markdown files by where they belong in the workspace.
     """
 
     program: Program
     folder: Path
     config: dict[tuple[str, ...], object] = field(default_factory=dict)
     secrets: dict[tuple[str, ...], object] = field(default_factory=dict)
+    sources: dict[tuple[str, ...], str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     sessions: list[ForeignSession] = field(default_factory=list)
     jobs: list[ForeignJob] = field(default_factory=list)
     skills: list[Path] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, source: str, place: tuple[str, ...], value: object, *, secret: bool = False) -> None:
+        """Note a value of the configuration, under what it is called there; the first of a place counts."""
+        if value not in (None, "", [], {}) and place not in self.config and place not in self.secrets:
+            (self.secrets if secret else self.config)[place] = value
+            self.sources[place] = source
 
     def leave(self, what: str, why: str) -> None:
         """Note something that is not taken."""
@@ -70,6 +78,8 @@ class ForeignHome(Struct):
         for name, target in names.items():
             if is_file(workspace / name):
                 self.files.setdefault(target, workspace / name)
+        if is_file(workspace / "HEARTBEAT.md"):  # beside ours, whose lines are tasks that begin by themselves
+            self.files[f"HEARTBEAT.from-{self.program}.md"] = workspace / "HEARTBEAT.md"
         for path in inside(workspace / "memory"):
             if path.suffix == ".md" and is_file(path) and f"memory/{path.name}" not in self.files:
                 self.files[f"memory/{path.name}"] = path

@@ -90,9 +90,10 @@ def _config_items(
     for path, value in (home.secrets if secret else home.config).items():
         key = ".".join(path)
         shown = "***" if secret else shorten(printable(json.dumps(value, ensure_ascii=False)), _VALUE)
+        said = f"{home.sources.get(path, key)} = {shown}"
         if target.config.has(path):
             if target.config.value(path) != value:
-                left.append((f"{key} = {shown}", "It is set to something else here, which stays."))
+                left.append((said, f"{key} is set to something else here, which stays."))
                 continue
             there = True
         else:
@@ -101,7 +102,7 @@ def _config_items(
         async def act(path: tuple[str, ...] = path, value: object = value) -> None:
             await asyncio.to_thread(target.config.set, path, value)
 
-        found.append(ImportItem("secrets" if secret else "config", f"{key} = {shown}", key, act, there))
+        found.append(ImportItem("secrets" if secret else "config", said, key, act, there))
     return found
 
 

@@ -35,8 +35,8 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
             terminal.press(ESC)
             await terminal.until("press Esc again")
             terminal.press(ESC)
-            await terminal.until("1 to 4 or ↑↓ and Enter answers")
-            terminal.press(DOWN + DOWN)
+            await terminal.until("4 of 4 · ↑↓ and Enter choose")
+            terminal.press(DOWN)
             await terminal.until("❯ 2 ")
             terminal.press("\r")
             await terminal.until("2 changes of files were made")
@@ -69,7 +69,7 @@ async def test_U65_a_picker_that_ctrl_c_leaves_leaves_nothing_running(tmp_path: 
         terminal.press("good day\r")
         await terminal.until("Hello.")
         terminal.press("/rewind\r")
-        await terminal.until("1 to 2 or ↑↓ and Enter answers")
+        await terminal.until("2 of 2 · ↑↓ and Enter choose")
         terminal.press(CTRL_C)
         await terminal.until("Everything is left as it is.")
         await terminal.until(lambda: "Ctrl-C stops" not in terminal.text() and "stopping" not in terminal.text())
@@ -110,3 +110,54 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
     assert "good day" in sent
     assert "plan it" not in sent
     assert "how many" not in sent
+
+
+async def test_U67_a_session_is_found_in_a_picker_by_typing_and_escape_leaves_it(tmp_path: Path) -> None:
+    async with LlmServer(after="Fine.") as server:
+        nanobot = program(tmp_path, server)
+        for question in ("how deep is the sea?", "why is the sky blue?", "what eats a hedgehog?"):
+            await nanobot.run(question)
+            await nanobot.run("--continue", "-m", "and why?")
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("/resume\r")
+            await terminal.until("3 of 3 · ↑↓ and Enter choose")
+            await terminal.until("❯ 1 what eats a hedgehog?")
+            terminal.press(ESC)
+            await terminal.until("You stay where you are.")
+            terminal.press("/resume\r")
+            await terminal.until("3 of 3 · ↑↓ and Enter choose")
+            terminal.press("terminal SKY")
+            await terminal.until("1 of 3 · ↑↓ and Enter choose")
+            terminal.press("x")
+            await terminal.until("Nothing here holds: terminal SKYx")
+            terminal.press("\r\x7f")
+            await terminal.until("❯ 2 why is the sky blue?")
+            terminal.press("\r")
+            await terminal.until("Back in session")
+            await terminal.until("You: and why?")
+            terminal.press("go on\r")
+            await terminal.until(lambda: "Ctrl-C stops" not in terminal.text() and "go on" in terminal.text())
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+        sent = json.dumps(server.requests[-1].body)
+    assert "sky blue" in sent
+    assert "hedgehog" not in sent
+    assert "SKY" not in sent, "what was typed to find it is no message"
+
+
+async def test_U67_without_a_screen_a_picker_is_answered_by_number_or_narrowed_down_by_a_word(tmp_path: Path) -> None:
+    async with LlmServer(after="Fine.") as server:
+        nanobot = program(tmp_path, server)
+        for question in ("how deep is the sea?", "why is the sky blue?"):
+            await nanobot.run(question)
+            await nanobot.run("--continue", "-m", "and why?")
+        async with terminal_of(nanobot, "--plain") as terminal:
+            terminal.press("/resume\r")
+            await terminal.until("2 of 2 · ")
+            terminal.press("sea\r")
+            await terminal.until("1 of 2 · ")
+            terminal.press("2\r")
+            await terminal.until("Back in session")
+            terminal.press(CTRL_D)
+            assert await terminal.wait() == 0
+    assert "how deep is the sea?" in terminal.text().partition("Back in session")[2]

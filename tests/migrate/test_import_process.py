@@ -40,9 +40,9 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     again = await at.run("import", "hermes", "--yes")
     assert print_of(other) == before, "the other home is only read"
     for line in (
-        'agents.defaults.model = "anthropic/claude-x" → agents.defaults.model',
-        "providers.anthropic.apiKey = *** → providers.anthropic.apiKey",
-        "channels.telegram.token = ***",
+        'model = "anthropic/claude-x" → agents.defaults.model',
+        "the variable ANTHROPIC_API_KEY = *** → providers.anthropic.apiKey",
+        "the variable TELEGRAM_BOT_TOKEN = *** → channels.telegram.token",
         "SOUL.md → SOUL.md",
         "“tides in Brest” (2 messages) → session ",
         "Look up the tides → a task, paused",
@@ -92,7 +92,9 @@ async def test_U15_secrets_are_taken_on_a_yes_of_their_own_and_what_is_set_here_
     assert (work / "SOUL.md").read_text(encoding="utf-8") == "My own words.\n"
     assert "of the other program" in (work / "SOUL.from-openclaw.md").read_text(encoding="utf-8")
     assert (work / "memory" / "2026-01-01.md").read_text(encoding="utf-8") == "A day with fog.\n"
-    assert "It is set to something else here, which stays." in taken.out
+    assert "agents.defaults.model is set to something else here, which stays." in taken.out
+    assert (work / "HEARTBEAT.from-openclaw.md").exists(), "beside, for its lines are tasks that begin by themselves"
+    assert not (work / "HEARTBEAT.md").exists()
     assert "the channel discord: nanobot talks on Telegram and in the terminal." in taken.out
     assert "“Where is the net?” (2 messages)" in taken.out
     assert "schedule past: Its time is over." in taken.out

@@ -272,7 +272,7 @@ def _answered(line: HintLine, asked: ApprovalAsked, closed: ApprovalClosed) -> s
 
 def _closed(asked: QuestionAsked | None, closed: QuestionClosed) -> list[Piece]:
     """What stays of a question of the model: its words, and the answer where it is no line that was written."""
-    if asked is None or (asked.picker and closed.how != "choice"):
+    if asked is None or asked.picker:  # what a command does with a choice, it says itself
         return []
     answer = {"choice": f"Answered: {_one_line(closed.choice)}", "words": "", "nothing": "Not answered."}[closed.how]
     said = [line for text in asked.question.splitlines() if (line := _one_line(text))]

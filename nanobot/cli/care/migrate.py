@@ -64,7 +64,10 @@ async def _import(
         if args.dry_run:
             return 0
         wanted = await _wanted(plan, only, args)
-        return await _take(plan.chosen(wanted))
+        code = await _take(plan.chosen(wanted))
+        if "config" in wanted and "secrets" not in wanted and plan.chosen(frozenset({"secrets"})):
+            _say("Without the secrets some of it may not work: `nanobot config check` says what is still missing.")
+        return code
     finally:
         await ledger.aclose()
 

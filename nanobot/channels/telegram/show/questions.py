@@ -26,6 +26,7 @@ _PAGE = 8
 _PAUSE, _TRIES = 3.0, 3
 _LABELS = {"once": "Once", "always": "Always", "no": "No"}
 NO_ANSWER = "No answer within 10 minutes, so it was not done."
+NOTHING_CHOSEN = "Nothing was chosen."
 TURN_ENDED = "The turn ended before there was an answer, so it was not done."
 WAITS = "Something waits for the owner, who is asked in private; if nothing came there, open a chat with me."
 WAITED = "The question to the owner is over."
@@ -116,13 +117,14 @@ class OpenQuestion:
         self.over = asyncio.Event()
         self._changed = asyncio.Event()
 
-    def close(self, choice: str = "", reason: str = "", ended: str = NO_ANSWER) -> None:
+    def close(self, choice: str = "", reason: str = "", ended: str = "") -> None:
         """It was answered, or without a choice it is over. Only the first call counts."""
         if not self.over.is_set():
             said = f"→ {_LABELS.get(choice, clean(choice))}"
             refused = choice == "no" and isinstance(self.asked, ApprovalAsked)
             why = f": {shorten(clean(reason), 200)}" if reason else f". {_REASON}" if refused else ""
-            self.outcome = f"{said}{why}" if choice else ended
+            left = NOTHING_CHOSEN if isinstance(self.asked, QuestionAsked) and self.asked.picker else NO_ANSWER
+            self.outcome = f"{said}{why}" if choice else ended or left
             self.over.set()
             self._changed.set()
 

@@ -1,0 +1,53 @@
+"""Sessions in a chat, from the update to what the person sees: chosen by buttons, sent as a file, deleted."""
+
+from pathlib import Path
+
+from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.telegram_server import TelegramServer
+
+
+async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_those_of_the_terminal(
+    tmp_path: Path,
+) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        for number in range(10):
+            await home.run(f"question {number}")
+            await home.run("--continue", "-m", f"again {number}")
+
+        def last() -> str:
+            return telegram.visible(OWNER)[-1]
+
+        async with running(home):
+            ada.say("/resume")
+            await telegram.until(lambda: "Page 1 of 2. Tap one." in last())
+            assert "1. question 9 · today " in last()
+            assert "question 1 ·" not in last()
+            ada.press("▶")
+            await telegram.until(lambda: "Page 2 of 2. Tap one." in last())
+            ada.press(next(one for one in _labels(telegram) if one.startswith("9. question 1 ")))
+            await telegram.until(lambda: "You: again 1" in last())
+            assert "question 1 · today " in last()
+            ada.say("/export html")
+            await telegram.until(lambda: bool(telegram.sent("sendDocument")))
+            await telegram.until(lambda: any("is on its way" in one for one in telegram.visible(OWNER)))
+            assert any(".html" in one for one in telegram.visible(OWNER)), "as a file"
+            ada.say("/delete")
+            await telegram.until(lambda: "Delete this session for good?" in last())
+            ada.press("Delete it")
+            await telegram.until(lambda: "Deleted: 4 messages." in last())
+            ada.say("/resume")
+            await telegram.until(lambda: "Tap one." in last())
+            ada.press("Leave")
+            await telegram.until(lambda: last() == "bot: You stay where you are.")
+            assert any(one.endswith("Nothing was chosen.") for one in telegram.visible(OWNER))
+        listed = await home.run("sessions")
+        assert "question 1 ·" not in listed.out
+        assert "question 2 ·" in listed.out
+
+
+def _labels(telegram: TelegramServer) -> list[str]:
+    """The labels of the buttons that the owner sees now."""
+    return [label for message in telegram.chats[OWNER] for label in message.buttons]
