@@ -89,7 +89,7 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
     "not_found": (
         "does not know this model or address",
         "Check the model's name, or choose one with /model.",
-        "Check agents.defaults.model and providers.{name}.apiBase; /model NAME tries another one.",
+        "Check agents.defaults.model and providers.{vendor}.apiBase; /model NAME tries another one.",
     ),
     "bad_request": (
         "did not accept the request",
@@ -99,7 +99,7 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
     "network": (
         "cannot be reached",
         "Check the network connection and the address, then ask again.",
-        "Check the network of this machine, its proxy, and providers.{name}.apiBase{where}.",
+        "Check the network of this machine, its proxy, and providers.{vendor}.apiBase{where}.",
     ),
     "timeout": (
         "did not answer in time",
@@ -114,7 +114,7 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
     "protocol": (
         "sent something that is no answer",
         "Check the address of the model server, then ask again.",
-        "Check providers.{name}.apiBase{where}: no model server speaks there.",
+        "Check providers.{vendor}.apiBase{where}: no model server speaks there.",
     ),
 }
 #: Stands above what reminders, watches and tasks have said in a chat.
@@ -149,6 +149,7 @@ def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
     advice = _FAILURES[error.kind][2].format(
         key=error.key_hint or f"providers.{name}.apiKey",
         name=name,
+        vendor=info.name,
         other=_OTHER,
         where=f" ({info.base_url})" if info.base_url else "",
     )

@@ -195,14 +195,14 @@ def _telegram(patient: Patient) -> list[Check]:
     if not config.enabled:
         return []
 
-    async def token() -> Finding:
-        return await try_token(settings_of(config, patient.env))
-
-    async def updates() -> Finding:
+    async def bot() -> list[Finding]:
         settings = settings_of(config, patient.env)
-        return await try_updates(settings, ours=token_lock(settings.token).held)
+        token = await try_token(settings)
+        if token.state != "ok":
+            return [token]
+        return [token, await try_updates(settings, ours=token_lock(settings.token).held)]
 
-    return [("Telegram token", token), ("Telegram updates", updates), ("Voice", partial(_voice, patient))]
+    return [("Telegram token", bot), ("Voice", partial(_voice, patient))]
 
 
 async def _voice(patient: Patient) -> Finding:

@@ -89,7 +89,7 @@ def said_once(found: Sequence[Finding]) -> list[Finding]:
     if len(lost) < 2 or any(one.network == "reached" for one in found):
         return list(found)
     names = ", ".join(one.name for one in lost)
-    words = f"nothing outside this machine answers ({lost[0].words}); not tried: {names}"
+    words = f"nothing outside this machine answers ({lost[0].words}); so it is with: {names}"
     fix = "Check the connection of this machine, its DNS and its proxy, then run it again."
     return [Finding("Network", "bad", words, fix), *(one for one in found if one not in lost)]
 

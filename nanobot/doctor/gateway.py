@@ -171,6 +171,6 @@ def supervisor(file: Path) -> Finding:
     if b"INVOCATION_ID=" in environ:
         return Finding(name, "ok", f"systemd starts it again; {watched}")
     if Path("/.dockerenv").exists() or b"container=" in environ:
-        return Finding(name, "ok", f"it runs in a container, whose policy starts it again; {watched}")
+        return Finding(name, "ok", f"it runs in a container, whose restart policy is to start it again; {watched}")
     fix = "Run it as a service: docs/durability.md tells how a supervisor is set up."
     return Finding(name, "warn", f"nothing is seen that starts it again when it ends; {watched}", fix)

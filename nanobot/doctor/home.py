@@ -1,6 +1,7 @@
 """Checks of what nanobot keeps: who can read it, the database, the library, the schedule. Nothing is changed."""
 
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ from nanobot.session.layout import APPLICATION_ID, VERSION
 _SECONDS = 6.0
 #: Bytes of changes that wait beside a database until it is said.
 _LONG_LOG = 64_000_000
+#: Bytes of room without which SQLite cannot even read a database that others use.
+_ROOM = 1_000_000
 #: How late a job may be, and how often it may fail in a row, until it is said.
 _LATE, _FAILED = timedelta(minutes=5), 3
 _REPAIR = "`nanobot doctor --fix` does it."
@@ -66,6 +69,8 @@ def database(path: Path) -> Finding:
             fix = f"Put {path.name} back beside it, or move {log.name} away to begin anew."
             return Finding(name, "bad", f"{path} is missing, and {log.name} holds its last changes", fix)
         return Finding(name, "off", f"{path} is made at the first start")
+    if shutil.disk_usage(path.parent).free < _ROOM:
+        return Finding(name, "warn", "not looked at, because the disk is full", "Free some room, then run it again.")
     waiting = log.stat().st_size if log.exists() else 0
     size = f"{path.stat().st_size / 1e6:,.1f} MB" + (f", {waiting / 1e6:,.1f} MB wait beside it" if waiting else "")
     fix = f"Stop nanobot, move {path.name} away and put a backup in its place."

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from nanobot.config.proxy import Proxies, UnusableProxy, through
-from nanobot.doctor.findings import Finding, one_line
+from nanobot.doctor.findings import Finding, State, one_line
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED, no_cookies
 
@@ -133,12 +133,15 @@ async def clock(urls: Sequence[str], proxies: Proxies) -> Finding:
         if (wrong := await _skew(url, proxies)) is None:
             continue
         words = f"{abs(wrong):.0f} s {'behind' if wrong > 0 else 'ahead of'} that of {urlsplit(url).hostname}"
+        state: State = "bad" if abs(wrong) > _MUCH else "warn" if abs(wrong) > _SOME else "ok"
+        if state == "ok":
+            words = f"it agrees with that of {urlsplit(url).hostname}"
+        elif state == "bad":
+            words += ": certificates and logins may be refused, reminders are wrong"
         fix = "Set the clock: `timedatectl set-ntp true`, or your system's settings of date and time."
-        if abs(wrong) > _MUCH:
-            return Finding("Clock", "bad", f"{words}: certificates and logins may be refused, reminders are wrong", fix)
-        if abs(wrong) > _SOME:
-            return Finding("Clock", "warn", words, fix)
-        return Finding("Clock", "ok", f"it agrees with that of {urlsplit(url).hostname}")
+        return Finding(
+            "Clock", state, words, "" if state == "ok" else fix, network="" if is_private(url) else "reached"
+        )
     return Finding("Clock", "off", "no server answered to compare it with")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from nanobot.config.proxy import Proxies
 from nanobot.doctor import network
+from nanobot.doctor.findings import Finding, bounded
 from nanobot.session.layout import open_file
-from tests.channels.telegram.gateway import configured, running
+from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.http_server import HttpServer, Request, Responder
@@ -123,6 +124,10 @@ async def test_U1_a_running_gateway_is_told_with_the_age_of_its_poll_and_not_dis
             assert f"process {gateway.process.pid}, Telegram @nano_test_bot, polling, last poll" in found["Gateway"][1]
             assert found["Telegram updates"][0] == "ok"
             assert telegram.conflicts == 0
+            telegram.user("Ada", OWNER).say("/doctor")
+            await telegram.until(lambda: any("bot: Doctor: " in line for line in telegram.visible(OWNER)))
+            told = next(line for line in telegram.visible(OWNER) if "bot: Doctor: " in line)
+            assert "Telegram updates" in told.partition("Well: ")[2]
             (tmp_path / "other").mkdir()
             other = quiet(tmp_path / "other")
             assert (
@@ -131,6 +136,23 @@ async def test_U1_a_running_gateway_is_told_with_the_age_of_its_poll_and_not_dis
             )
             assert await gateway.stop() == 0, gateway.text
     assert len(found) >= 18
+
+
+async def test_a_check_that_never_ends_or_breaks_is_a_finding() -> None:
+    async def never() -> Finding:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def breaks() -> Finding:
+        raise ZeroDivisionError("by a key of sk-canary-0123456789abcdef")
+
+    (slow,) = await bounded("Slow", never(), 0.01)
+    assert (slow.name, slow.state) == ("Slow", "warn")
+    assert "no answer within" in slow.words
+    (broken,) = await bounded("Broken", breaks(), 5)
+    assert broken.state == "bad"
+    assert "ZeroDivisionError" in broken.words
+    assert "canary" not in broken.words
 
 
 async def test_sqlite_is_only_read_while_it_is_looked_at(tmp_path: Path) -> None:

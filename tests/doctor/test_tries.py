@@ -32,7 +32,9 @@ class Services:
             tmp_path,
             self.llm,
             tools={"web": {"search": search}},
-            channels={"telegram": {"enabled": True, "token": token, "apiBase": self.telegram.url}},
+            channels={
+                "telegram": {"enabled": True, "token": token, "apiBase": self.telegram.url, "allowFrom": ["4242"]}
+            },
         )
 
 
@@ -107,3 +109,18 @@ async def test_U10_a_second_program_that_polls_and_a_webhook_are_found(services:
     found = await findings(home)
     assert found["Telegram updates"][0] == "warn"
     assert "https://elsewhere.example/hook" in found["Telegram updates"][1]
+
+
+async def test_U58_at_the_end_one_real_question_goes_through_model_search_and_telegram(
+    services: Services, tmp_path: Path
+) -> None:
+    home = services.home(tmp_path)
+    services.llm.add(PING, Reply(Call("web_search", {"query": "newest Python"})), "Python 3.14 is the newest [1].")
+    ran = await home.run("doctor", "--send")
+    assert "✓ Question: Python 3.14 is the newest [1]" in ran.out, ran.out + ran.err
+    assert "✓ Telegram message: the answer was sent to you" in ran.out
+    assert len(services.search.asked("brave")) == 2
+    (told,) = services.telegram.visible(4242)
+    assert told.endswith("Python 3.14 is the newest [1].")
+    assert (await home.run("doctor", "--quick")).out.count("Question") == 0
+    assert len(services.telegram.visible(4242)) == 1

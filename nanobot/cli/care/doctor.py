@@ -5,12 +5,16 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Awaitable
 from pathlib import Path
+
+from loguru import logger
 
 from nanobot.app import Launch, Nanobot, patient_of
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import settings_of
+from nanobot.config.paths import prepare_home
 from nanobot.doctor.checkup import Patient, examine
 from nanobot.doctor.findings import Finding, exit_code, one_line
 from nanobot.doctor.probes import send_to
@@ -18,9 +22,12 @@ from nanobot.doctor.repair import repair
 from nanobot.doctor.report import as_json, as_text, bundle
 from nanobot.errors import NanobotError, UsageError
 from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
+from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
 
+#: Seconds that threads get to end at the end.
+_LEAVE_SECONDS = 0.5
 #: Seconds for the question at the end.
 _QUESTION_SECONDS = 90.0
 _QUESTION = "Search the web: which version of Python is the newest stable one? Answer in one sentence with its source."
@@ -32,11 +39,26 @@ def run_doctor(args: argparse.Namespace) -> int:
     file = Path(args.bundle) if args.bundle else None
     if file is not None and file.exists():
         raise UsageError(f"{file} exists already. Name a file that does not, so that nothing is overwritten.")
-    return asyncio.run(_look(args, file))
+    return asyncio.run(_ended(_look(args, file)))
+
+
+async def _ended(look: Awaitable[int]) -> int:
+    """The exit code of `look`. What still waits for a name server that does not answer is not waited for."""
+    code = await look
+    sys.stdout.flush()
+    ending = asyncio.create_task(asyncio.get_running_loop().shutdown_default_executor())
+    done, _ = await asyncio.wait({ending}, timeout=_LEAVE_SECONDS)
+    if not done:
+        os._exit(code)  # a thread that asks for a name can take half a minute, and nothing can end it
+    return code
 
 
 async def _look(args: argparse.Namespace, file: Path | None) -> int:
     patient = await patient_of(os.environ, args.config or "", args.workspace or "")
+    logs, secrets = patient.paths.logs, patient.loaded.secrets
+    configure_logging(logs / "nanobot.log" if logs.is_dir() else None, secrets, verbose=args.debug)
+    if not (logs.is_dir() or args.debug):
+        logger.remove()  # what is worth a line is a finding
     if args.fix:
         for line in await asyncio.to_thread(repair, patient.paths):
             sys.stderr.write(printable(f"fixed: {line}\n"))
@@ -87,6 +109,8 @@ async def _answered(patient: Patient) -> tuple[Finding, str]:
     launch = Launch(ephemeral=True, env=patient.env)
     message = InboundMessage(TERMINAL, Sender("local", role="owner"), _QUESTION)
     try:
+        prepare_home(patient.paths)
+        configure_logging(patient.paths.logs / "nanobot.log", patient.loaded.secrets)
         async with (
             asyncio.timeout(_QUESTION_SECONDS),
             await Nanobot.from_config(patient.loaded, paths=patient.paths, launch=launch) as app,
@@ -100,7 +124,7 @@ async def _answered(patient: Patient) -> tuple[Finding, str]:
     if ended.outcome == "failed" or not ended.text.strip():
         return Finding(name, "bad", one_line(ended.error or ended.text), "The findings above say what to do."), ""
     sources = [one for one in ended.sources if one.url]
-    took = f"{time.monotonic() - began:.0f} s, {ended.usage.text}, {len(sources)} sources"
+    took = f"{time.monotonic() - began:.0f} s, {ended.usage.text}, {len(sources)} source{'s' * (len(sources) != 1)}"
     words = f"{one_line(ended.text)} ({took})"
     if not sources:
         return Finding(
@@ -112,14 +136,12 @@ async def _answered(patient: Patient) -> tuple[Finding, str]:
 async def _sent(patient: Patient, answer: str) -> Finding:
     """The answer as a message to the owner."""
     settings = settings_of(patient.loaded.config.channels.telegram, patient.env)
-    if not patient.paths.database.is_file():
-        owner = ""
-    else:
-        ledger = Ledger(SqliteDatabase(patient.paths.database))
-        try:
-            owner = await Access(ledger, settings.channel, settings.allow_from).owner()
-        finally:
-            await ledger.aclose()
+    file = patient.paths.database
+    ledger = Ledger(SqliteDatabase(file) if file.is_file() else MemoryDatabase())
+    try:
+        owner = await Access(ledger, settings.channel, settings.allow_from).owner()
+    finally:
+        await ledger.aclose()
     if not owner:
         fix = "Start `nanobot gateway` and open the link that it prints."
         return Finding("Telegram message", "warn", "the bot has no owner yet to whom it could be sent", fix)
