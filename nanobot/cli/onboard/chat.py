@@ -38,7 +38,7 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
         usual = f"Enter takes {_VARIABLE} of the environment, `no`: not now." if there else "Enter: not now."
         talk.say(f"{_HOW} {usual}")
     while True:
-        answer = talk.ask()
+        answer = talk.ask(hide="keys")
         if there and not answer:
             token = f"${{{_VARIABLE}}}"
         elif answer.casefold() in _OFF and kept:

@@ -59,16 +59,17 @@ def run_onboard(args: argparse.Namespace) -> int:
         return _talked(settings, talk, args, list(missing), known=known)
     except KeyboardInterrupt:
         kept = f"What you have answered is in {settings.paths.config}." if settings.changed else "Nothing was changed."
-        talk.say(f"\nLeft. {kept} `nanobot onboard` goes on.")
+        talk.say(f"Left. {kept} `nanobot onboard` goes on.")
         return INTERRUPTED
 
 
 def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: list[str], *, known: bool) -> int:
     """The questions that no option has answered, and what comes of them; `known`: it was set up before."""
-    for place, name in enumerate(asked, 1):
-        title, ask = _QUESTIONS[name]
-        talk.say(f"**{place} of {len(asked)} · {title}**")
-        ask(settings, talk)
+    with talk.unseen():
+        for place, name in enumerate(asked, 1):
+            title, ask = _QUESTIONS[name]
+            talk.say(f"**{place} of {len(asked)} · {title}**")
+            ask(settings, talk)
     if known and not settings.changed:
         talk.say("Nothing was changed. `nanobot` talks here, `nanobot gateway` answers on Telegram.")
         return 0

@@ -40,7 +40,7 @@ def ask_model(settings: Settings, talk: Talk) -> None:
         listed = "\n".join(f"{place}. {told}" for place, told in enumerate(options, 1))
         talk.say(f"{listed}{how}")
         how = "\n\nChoose once more: a number, a key, an address; `?` says more."
-        answer = talk.ask("1", [one.name for one in VENDORS])
+        answer = talk.ask("1", [one.name for one in VENDORS], hide="keys")
         if kept and answer in {"1", "keep"}:
             return
         if answer == "?":
@@ -82,7 +82,7 @@ def _of_vendor(vendor: Vendor, talk: Talk) -> ModelPlan | None:
         talk.say("Write the address of the server, such as `http://192.168.1.5:8000/v1`.")
         return None
     talk.say(f"Paste the key of {vendor.title}; nothing of it is shown. Enter goes back.")
-    key = "".join(talk.ask(secret=True).split())
+    key = "".join(talk.ask(hide="all").split())
     return _with_key(vendor, key, talk) if key else None
 
 
@@ -123,7 +123,7 @@ def _of_address(answer: str, talk: Talk) -> ModelPlan | None:
         talk.say(f"Nothing answers at {host}, port {port}: {why}. Is it started, and does it listen for others?")
         return None
     talk.say("Does the server want a key? Paste it; Enter: no.")
-    return ModelPlan(f"your server at {base}", "custom", key="".join(talk.ask(secret=True).split()), base=base)
+    return ModelPlan(f"your server at {base}", "custom", key="".join(talk.ask(hide="all").split()), base=base)
 
 
 async def _unreachable(host: str, port: int) -> str:

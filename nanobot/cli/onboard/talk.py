@@ -3,7 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+import termios
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from getpass import getpass
+from typing import Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -18,6 +22,8 @@ from nanobot.channels.terminal.screen import terminal_output
 
 #: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
 _SECRET = re.compile(r"(?i)\b(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|^(?=\S*\d)[\w.:+=-]{20,}$")
+#: What is not shown: nothing, what looks like a key, or all.
+Hide = Literal["nothing", "keys", "all"]
 #: Names of models that are listed at once.
 _SHOWN = 20
 
@@ -34,6 +40,20 @@ class Talk:
         self._out = sys.stdout
         self._look = look_of(self._out, os.environ)
 
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """Show nothing of what is typed between two questions: a key that is pasted too early is for the next one."""
+        number = sys.stdin.fileno()
+        before = termios.tcgetattr(number)
+        if self._look.ansi:
+            now = [*before]
+            now[3] &= ~termios.ECHO
+            termios.tcsetattr(number, termios.TCSANOW, now)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(number, termios.TCSANOW, before)
+
     def say(self, text: str) -> None:
         """Show Markdown."""
         self._out.write(render_markdown(text, self._look))
@@ -44,21 +64,26 @@ class Talk:
         self._out.write(render_line(text, "dim", self._look))
         self._out.flush()
 
-    def ask(self, usual: str = "", words: Sequence[str] = (), *, secret: bool = False) -> str:
+    def ask(self, usual: str = "", words: Sequence[str] = (), *, hide: Hide = "nothing") -> str:
         """The answer without blanks around it; `usual` where only Enter is pressed, which is shown before the prompt.
 
-        `words` are offered by Tab. With `secret` nothing is shown of what is typed, else only what looks like a key.
+        `words` are offered by Tab. `hide` says what is not shown while it is typed.
         """
         prompt = f"[{usual}] > " if usual else "> "
         try:
-            answer = self._typed(prompt, words, secret=secret).strip()
-        except EOFError:
+            answer = self._typed(prompt, words, hide).strip()
+        except (EOFError, KeyboardInterrupt):
+            self._out.write("" if self._look.ansi else "\n")
             raise KeyboardInterrupt from None
         return answer or usual
 
-    def _typed(self, prompt: str, words: Sequence[str], *, secret: bool) -> str:
+    def _typed(self, prompt: str, words: Sequence[str], hide: Hide) -> str:
         if not self._look.ansi:  # a terminal that cannot move its cursor, and screen readers
-            return input(prompt)
+            return input(prompt) if hide == "nothing" else getpass(f"(not shown) {prompt}")
+
+        def hidden() -> bool:
+            return hide == "all" or (hide == "keys" and is_secret(get_app().current_buffer.text))
+
         session: PromptSession[str] = PromptSession(
             prompt,
             input=create_input(),
@@ -66,7 +91,9 @@ class Talk:
             history=DummyHistory(),
             completer=WordCompleter(list(words), ignore_case=True, match_middle=True) if words else None,
             complete_while_typing=False,
-            is_password=Condition(lambda: secret or is_secret(get_app().current_buffer.text)),
+            is_password=Condition(
+                lambda: hide == "all" or (hide == "keys" and is_secret(get_app().current_buffer.text))
+            ),
             enable_open_in_editor=False,
             enable_suspend=True,
         )
