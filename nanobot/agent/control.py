@@ -150,9 +150,9 @@ class Chat(Struct):
     `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
     in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
-    process was looked for, and `chosen` is its name. `addresses` are those that were named in its session.
-    `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md of its last prompt with what tells
-    whether they have changed; `announced`: there was one.
+    process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
+    those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
+    of its last prompt with what tells whether they have changed; `announced`: there was one.
     """
 
     key: str
@@ -165,6 +165,7 @@ class Chat(Struct):
     steered: set[str] = field(default_factory=set)
     recalled: bool = False
     chosen: str = ""
+    outdated: bool = False
     window: int = 0
     addresses: KnownAddresses = field(default_factory=KnownAddresses)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -182,6 +183,8 @@ class ChatControl:
         self.registry = ToolRegistry()
         self.questions = Questions()
         self._provider = services.provider  # of chats for which no other was chosen
+        #: Looks whether the configuration has changed: before each turn, and before a model is chosen.
+        self.look_first: Callable[[], Awaitable[None]] = _nothing_to_look_at
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
         self._started = time.monotonic()
@@ -214,14 +217,17 @@ class ChatControl:
         return self._services.model_facts(info) if self._services.model_facts is not None else ""
 
     async def models(self, session_key: str) -> tuple[ModelOffer, ...]:
+        await self.look_first()
         ask = self._services.offered_models
         return await ask(self.provider(session_key)) if ask is not None else ()
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         if self._services.switch_model is None:
             raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")
+        await self.look_first()
         chat = self._chat(session_key)
-        fresh = await self._services.switch_model(name)
+        usual = not name and not self._services.model_fixed
+        fresh = self._provider if usual else await self._services.switch_model(name)
         if chat.provider is not self._provider:
             self._retired.append(chat.provider)
         chat.provider, chat.window, chat.recalled, chat.chosen = fresh, 0, True, name
@@ -229,20 +235,26 @@ class ChatControl:
             await self._services.chats.keep_model(session_key, name)
         return fresh.info
 
-    async def use(self, provider: LLMProvider) -> None:
+    def use(self, provider: LLMProvider) -> None:
         """Answer with another model from the next turns on, where none was chosen for a chat; those chosen by a name
-        are made anew. What was used is closed at the end, for turns may be using it."""
+        are made anew then. What was used is closed at the end, for turns may be using it."""
         before, self._provider = self._provider, provider
         if before is not self._services.provider:
             self._retired.append(before)
         for chat in self._chats.values():
             if chat.provider is before:
                 chat.provider, chat.window = provider, 0
-            elif chat.chosen and self._services.switch_model is not None:
-                with suppress(NanobotError):  # it is not to be had any more: the one at hand says so
-                    fresh = await self._services.switch_model(chat.chosen)
-                    self._retired.append(chat.provider)
-                    chat.provider, chat.window = fresh, 0
+            else:
+                chat.outdated = bool(chat.chosen)
+
+    async def _renew_chosen(self, chat: Chat) -> None:
+        """Make the model anew that was chosen for a chat, where what it is made from has changed since."""
+        if chat.outdated and self._services.switch_model is not None:
+            chat.outdated = False
+            with suppress(NanobotError):  # it is not to be had any more: the one at hand says so
+                fresh = await self._services.switch_model(chat.chosen)
+                self._retired.append(chat.provider)
+                chat.provider, chat.window = fresh, 0
 
     @property
     def busy(self) -> bool:
@@ -500,6 +512,10 @@ class ChatControl:
             *(f"- {fact}" for fact in facts),
             *(["", search] if search else []),
         ]
+
+
+async def _nothing_to_look_at() -> None:
+    """The configuration is what it was at the start."""
 
 
 def _context_of(messages: tuple[Message, ...]) -> int:

@@ -7,7 +7,7 @@ its state.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -79,8 +79,6 @@ class AgentLoop(ChatControl):
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
         self.command_seconds = COMMAND_SECONDS
-        #: Done before each turn begins.
-        self.before_turn: Callable[[], Awaitable[None]] | None = None
         self._limits = limits or TurnLimits()
         self._settings = settings or ModelSettings()
         self._quiet = quiet
@@ -296,8 +294,8 @@ class AgentLoop(ChatControl):
             await entry.settle(message, None, None)
             entry.finish(TurnFinished("completed", "", answered=(message.id,)))
             return
-        if self.before_turn is not None:
-            await self.before_turn()
+        await self.look_first()
+        await self._renew_chosen(chat)
         turn = self._new_turn(chat, entry)
         turn.session = session
         chat.turn, chat.taken = turn, [entry]

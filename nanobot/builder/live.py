@@ -48,13 +48,13 @@ class LiveConfig:
         if self._stamp is not None and time.time_ns() - self._stamp[0] < _JUST_NOW:
             self._stamp = None  # it may have been written after it was read
         self._looking = asyncio.Lock()
-        self._broken = False
+        self._problem = self._told = ""
         self._waiting: tuple[str, ...] = ()
         self._spent: list[tuple[float, Callable[[], Awaitable[None]]]] = []
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
-        self._loop.before_turn = self.look
+        self._loop.look_first = self.look
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
@@ -76,20 +76,25 @@ class LiveConfig:
             stamp = await asyncio.to_thread(_stamp, self._path)
             if stamp != self._stamp:
                 self._stamp = stamp
-                await self._read()
+                self._problem = await self._read()
+                if self._told and not self._problem:
+                    self._told = ""
+                    self._tell(f"{self._path} is in order again, and what it says is in force.")
+            elif self._problem and self._problem != self._told:  # still so: it is not just being written
+                self._told = self._problem
+                kept = "What it said before stays in force until that is put right."
+                self._tell(f"The configuration cannot be used: {self._problem.rstrip('.')}. {kept}")
 
-    async def _read(self) -> None:
+    async def _read(self) -> str:
+        """Take over what the file says; why that cannot be, empty where it could."""
         try:
-            loaded = await asyncio.to_thread(load, self._path, env=self._builder.env)
+            loaded = await asyncio.to_thread(load, self._path, env=self._builder.env, must_exist=True)
             await self._take(await self._builder.with_keys(loaded))
         except NanobotError as error:
-            self._broken = True
-            kept = "What it said before stays in force until that is put right"
-            await self._tell(f"The configuration cannot be used: {str(error).rstrip('.')}. {kept}.")
-            return
-        if self._broken:
-            self._broken = False
-            await self._tell(f"{self._path} is in order again, and what it says is in force.")
+            return str(error)
+        for problem in loaded.problems:
+            logger.warning("{}", problem)
+        return ""
 
     async def _take(self, loaded: Loaded) -> None:
         """Take over what may be. Raises `NanobotError` where a start with it would fail; nothing is taken then."""
@@ -112,21 +117,21 @@ class LiveConfig:
             self._builder.renew_budget()
             logger.info("taken from {}: {}", self._path, ", ".join(differs))
         if provider is not None:
-            await self._loop.use(provider)
+            self._loop.use(provider)
         if self._services.chats is not None:
             self._services.chats.configure(*chat_defaults(config))
         for follow in self.follows:
             follow(config)
-        await self._say_what_waits(changed(config, loaded.config))
+        self._say_what_waits(changed(config, loaded.config))
 
-    async def _say_what_waits(self, waiting: tuple[str, ...]) -> None:
+    def _say_what_waits(self, waiting: tuple[str, ...]) -> None:
         if not set(waiting) <= set(self._waiting):
             named = ", ".join(waiting)
             count = "counts" if len(waiting) == 1 else "count"
-            await self._tell(f"{self._path}: the change of {named} {count} after a restart of nanobot.")
+            self._tell(f"{self._path}: the change of {named} {count} after a restart of nanobot.")
         self._waiting = waiting
 
-    async def _tell(self, text: str) -> None:
+    def _tell(self, text: str) -> None:
         """Tell the owner once of this state of the file."""
         logger.warning("{}", text)
         self.say(text)

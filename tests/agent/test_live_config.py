@@ -77,7 +77,7 @@ async def test_a_change_holds_from_the_next_turn_on_and_never_in_the_middle_of_o
             agents={"defaults": {"model": "other", "provider": "custom", "maxTokens": 77}},
             tools={"policy": {"rules": [rule]}, "web": {"enable": False}},
         )
-        await box.app.loop.before_turn() if box.app.loop.before_turn else None
+        await box.app.loop.look_first()
         gate.set()
         assert (await asking).text == "first"
         assert (await box.ask("write again")).text == "second"
@@ -101,9 +101,25 @@ async def test_S06_an_edited_file_holds_from_the_next_turn_on(tmp_path: Path) ->
             await box.ask("two")
             box.path.write_text("{ broken", encoding="utf-8")
             await box.ask("three")
+            box.path.unlink()
             box.write(tools=searching("brave", apis))
             await box.ask("four")
         assert (len(apis.asked("brave")), len(apis.asked("kagi"))) == (2, 2)
+
+
+async def test_a_model_that_was_chosen_for_a_chat_follows_its_preset(tmp_path: Path) -> None:
+    def preset(model: str) -> dict[str, object]:
+        return {"quick": {"model": model, "provider": "custom", "fallback": ["spare"], "maxTokens": 9}}
+
+    async with LlmServer(after="Done.") as llm, agent(tmp_path, llm, modelPresets=preset("small")) as box:
+        await box.ask("/model quick")
+        await box.ask("one")
+        box.write(modelPresets=preset("smaller"))
+        await box.ask("two")
+        box.write(agents={"defaults": {"model": "big", "provider": "custom"}}, modelPresets=preset("smaller"))
+        await box.ask("/model default")
+        await box.ask("three")
+        assert [one.body["model"] for one in llm.requests] == ["small", "smaller", "big"]
 
 
 async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_path: Path) -> None:
