@@ -193,6 +193,12 @@ def in_use(holder: str) -> str:
     )
 
 
+def no_commands(reason: str) -> str:
+    """What a person is told who types a command where none is offered."""
+    why = f" ({reason})" if reason else ""
+    return f'No commands run here{why}. tools.profile "full" and tools.exec switch them on; /tools shows what is off.'
+
+
 def waits_for(holder: str) -> str:
     """What a person is told whose message waits for such a session."""
     return f"This conversation is in use elsewhere ({holder}). I answer as soon as that has ended."

@@ -1,6 +1,7 @@
 """Runs one turn: ask the model, run the calls it asks for, and again, until it answers or a limit ends it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -19,7 +20,7 @@ from nanobot.agent.history import parse_arguments
 from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
-from nanobot.agent.tools.offers import SPAWN, with_addresses
+from nanobot.agent.tools.offers import EXEC, SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import KeepResult, SubagentLimits, Turn
 from nanobot.bus.events import Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
@@ -111,6 +112,8 @@ class AgentRunner:
             async with asyncio.timeout(left):
                 if turn.message.cause == "compaction":
                     return await self._sum_up(conversation)
+                if turn.message.command:
+                    return await self._run_typed(conversation)
                 await conversation.begin()
                 if turn.messages:
                     await self._go_on(conversation)
@@ -133,6 +136,18 @@ class AgentRunner:
         made = await conversation.sum_up(turn.message.content.strip() or "everything that still counts")
         turn.messages.extend(turn.asides())
         return turn.finished("completed", made.summary.text if made else explanations.NOTHING_TO_SUM_UP)
+
+    async def _run_typed(self, conversation: Conversation) -> TurnFinished:
+        """The turn of a command that the person typed: it is judged as one of a model, which is not asked."""
+        turn = conversation.turn
+        if self.tools.get(EXEC) is None:
+            return turn.finished("failed", "", explanations.no_commands(self.tools.skipped.get(EXEC, "")))
+        arguments = json.dumps({"command": turn.message.content}, ensure_ascii=False)
+        answer = AssistantMessage((ToolCall(f"typed-{turn.id}", EXEC, arguments),), "tools")
+        await turn.add(*turn.prompt.opening)
+        await turn.add(answer)
+        await self._execute_tools(conversation, answer)
+        return turn.finished("completed", "")
 
     def offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """The tools of a turn; where nobody can answer, none that asks, and no helpers where a guest speaks."""
@@ -279,7 +294,7 @@ class AgentRunner:
             if cut or problem:
                 reason = problem or "the answer broke off before the call was complete"
                 result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
-            elif turn.message.aside and not _is_public(tool):
+            elif turn.message.aside and not (turn.message.command or _is_public(tool)):
                 result = error_result("denied", explanations.ASIDE)
             elif tool is None:
                 result = await self.tools.execute(name, arguments, Verdict("deny", ""))

@@ -85,7 +85,8 @@ class InboundMessage(Struct, frozen=True):
     than that of its address, such as `schedule:3`; what happens in its turn is shown there and not at its address.
     `aside`: a question beside the conversation, of which that keeps nothing. `note` is what the person is told with
     the answer.
-    A helper in the background has an `errand`.
+    A helper in the background has an `errand`. `command`: the content is a command for this machine that the person
+    typed; it is judged and run, and no model is asked.
     """
 
     address: Address
@@ -101,6 +102,7 @@ class InboundMessage(Struct, frozen=True):
     aside: bool = False
     note: str = ""
     errand: Errand | None = None
+    command: bool = False
 
     @property
     def key(self) -> str:

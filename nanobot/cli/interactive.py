@@ -18,7 +18,7 @@ from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer, render_line
-from nanobot.channels.terminal.screen import Notify, PlainLines, Screen, terminal_output
+from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
@@ -65,7 +65,7 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
     `locate` is that of a `FileReader`.
     """
     _greet(begin, look)
-    surface = _surface(agent, paths.history if begin.kept else None, look, begin.config.notify)
+    surface = _surface(agent, begin, paths, look)
     files = FileReader(paths.media, locate)
     channel = TerminalChannel(
         agent,
@@ -89,12 +89,12 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
     return channel.exit_code
 
 
-def _surface(agent: TerminalAgent, history: Path | None, look: TextLook, notify: Notify) -> Surface:
+def _surface(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> Surface:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not look.ansi:
         return PlainLines(sys.stdin.fileno(), sys.stdout, editor=editor)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
-    lines = PrivateHistory(history) if history else InMemoryHistory()
+    lines = PrivateHistory(paths.history) if begin.kept else InMemoryHistory()
     return Screen(
         create_input(),
         output,
@@ -102,7 +102,8 @@ def _surface(agent: TerminalAgent, history: Path | None, look: TextLook, notify:
         history=lines,
         color=look.color,
         editor=editor,
-        notify=notify,
+        notify=begin.config.notify,
+        roots=(paths.workspace,),
     )
 
 

@@ -39,6 +39,7 @@ async def ask_gateway(args: argparse.Namespace, setup: Setup, question: UserProm
     finally:
         carrying.cancel()
         await asyncio.wait({carrying})
+        link.close()
 
 
 async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:

@@ -13,6 +13,7 @@ import pytest
 from nanobot.providers.scripted import Call, Pause, Say
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, program
+from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.website import Answer, Website, private_address
 
@@ -29,6 +30,9 @@ LONG = (
     + "".join(f"line_{n} = {n}  # CODE-{n:02d}\n" for n in range(30))
     + "```\n\nThe end of it."
 )
+#: Rules for commands that are typed.
+ALLOWED = {"tool": "exec", "decision": "allow"}
+FORBIDDEN = {"tool": "exec", "match": "*forbidden*", "decision": "deny"}
 IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
 
 
@@ -518,3 +522,76 @@ async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path
             await terminal.until("☑ created plan.md (+400 −0)")
             assert "… 388 more lines" in terminal.text()
             assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()
+
+
+async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_let_the_model_read_it(
+    tmp_path: Path,
+) -> None:
+    async with LlmServer("I have seen it.") as server:
+        nanobot = program(tmp_path, server, tools={"profile": "full", "policy": {"rules": [ALLOWED, FORBIDDEN]}})
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("!echo heron-$((40+2))\r")
+            await terminal.until("heron-42")
+            terminal.press("!echo forbidden\r")
+            await terminal.until(re.compile("✗ run echo forbidden"))
+            assert server.requests == []
+            terminal.press("!!echo egret-$((40+3))\r")
+            await terminal.until("egret-43")
+            terminal.press("what was that?\r")
+            await terminal.until("I have seen it.")
+        told = json.dumps(server.requests[0].body["messages"])
+        assert "egret-43" in told
+        assert "heron" not in told
+
+
+async def test_a_command_that_is_typed_where_none_run_says_how_they_are_switched_on(tmp_path: Path) -> None:
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server, tools={"profile": "web"})
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("!ls\r")
+            await terminal.until("No commands run here")
+        assert server.requests == []
+
+
+async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " and the egret" >> "$1"\n', encoding="utf-8")
+    editor.chmod(0o700)
+    async with LlmServer("Both.") as server:
+        nanobot = program(tmp_path, server)
+        async with terminal_of(nanobot, env={"EDITOR": str(editor)}) as terminal:
+            terminal.press("the heron")
+            await terminal.until("❯ the heron")
+            terminal.press("\x07")
+            await terminal.until("❯ the heron and the egret")
+            terminal.press("\r")
+            await terminal.until("Both.")
+        assert "the heron and the egret" in json.dumps(server.requests[0].body)
+
+
+async def test_ctrl_v_brings_the_picture_in_the_clipboard_along(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "picture.png").write_bytes(png(3, 2))
+    (tools / "xclip").write_text(f'#!/bin/sh\ncat "{tools}/picture.png"\n', encoding="utf-8")
+    (tools / "xclip").chmod(0o700)
+    async with LlmServer("A small one.") as server:
+        nanobot = program(tmp_path, server)
+        async with terminal_of(nanobot, env={"DISPLAY": ":9", "PATH": f"{tools}:{nanobot.env['PATH']}"}) as terminal:
+            terminal.press("\x16")
+            await terminal.until(lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
+            terminal.press("what is this?\r")
+            await terminal.until("A small one.")
+    kept = [path.read_bytes() for path in (nanobot.home / "media" / "typed").iterdir()]
+    assert kept
+    assert set(kept) == {png(3, 2)}
+
+
+async def test_a_notification_of_the_terminal_takes_the_place_of_the_bell(tmp_path: Path) -> None:
+    async with LlmServer(Reply("Long thought."), Reply("Again.")) as server:
+        nanobot = program(tmp_path, server, channels={"terminal": {"notify": "osc9", "notifyAfter": 0}})
+        async with terminal_of(nanobot) as terminal:
+            terminal.press("go\r")
+            await terminal.until("Long thought.")
+            await terminal.until(lambda: "\x1b]9;nanobot: The answer is there.\x07" in terminal.raw)
+            assert "9;nanobot" not in terminal.text()

@@ -201,6 +201,7 @@ class Offer(Struct, frozen=True):
 #: The name of the tool whose last call is the list of a session.
 TODO = "todo"
 #: The name of the tool that lets a helper do something.
+EXEC = "exec"
 SPAWN = "spawn"
 OFFERS: Mapping[str, Offer] = {
     "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks", proposes="text"),

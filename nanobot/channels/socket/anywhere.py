@@ -74,8 +74,11 @@ class AgentAnywhere:
         link: GatewayLink | None = self._first
         while True:
             if link is not None:
-                async with self._carrying(link) as serving:
-                    await asyncio.wait({serving})
+                try:
+                    async with self._carrying(link) as serving:
+                        await asyncio.wait({serving})
+                finally:
+                    link.close()
                 link = await self._after_the_end()
             else:
                 async with self._alone(self._session) as own:

@@ -150,5 +150,12 @@ class GatewayLink:
 
 def _say(message: InboundMessage, number: int = 0) -> wire.SayLine:
     return wire.SayLine(
-        message.id, message.content, message.media, message.context, revisable=message.revisable, number=number
+        message.id,
+        message.content,
+        message.media,
+        message.context,
+        revisable=message.revisable,
+        aside=message.aside,
+        command=message.command,
+        number=number,
     )

@@ -20,8 +20,8 @@ from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
 
-#: Terminals at the same time.
-MOST_TERMINALS = 32
+#: Terminals at the same time, and seconds that those which are there get when the gateway ends.
+MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
 #: From a file to the path by which the tools reach it, empty where none does. Raises `NanobotError` and `OSError`.
 Locate = Callable[[Path], Awaitable[str]]
 
@@ -39,7 +39,7 @@ class GatewaySocket:
         paths: Paths,
         locate: Locate,
         attended: set[str],
-        reports: Callable[[], Awaitable[None]] | None = None,
+        reports: Callable[[], Awaitable[None]],
     ) -> None:
         self._agent = agent
         self._path = paths.socket
@@ -49,6 +49,7 @@ class GatewaySocket:
         self._reports = reports
         self._printing: asyncio.Task[None] | None = None
         self._joined: dict[str, JoinedTerminal] = {}
+        self._serving: set[asyncio.Task[None]] = set()
         self._mirror = SessionMirror(agent.loop, self._joined)
 
     @property
@@ -66,15 +67,21 @@ class GatewaySocket:
         events = self._agent.bus.subscribe(TERMINAL.channel)
         self._agent.bus.watch(self._mirror.see)
         try:
-            async with server:
-                async for message in events:
-                    self._tell(message)
+            async for message in events:
+                self._tell(message)
         finally:
             self._agent.bus.unwatch(self._mirror.see)
+            server.close()
             self._path.unlink(missing_ok=True)
-            for one in self._joined.values():
-                one.send(wire.LeavingLine())
-                one.writer.close()
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        """Tell every terminal that the gateway ends, and wait a moment until what runs there is stopped."""
+        for one in self._joined.values():
+            one.send(wire.LeavingLine())
+            one.writer.close()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=LEAVE_SECONDS)
 
     def _tell(self, message: OutboundMessage) -> None:
         """An event of one terminal, or one for whoever sits at a terminal."""
@@ -85,6 +92,15 @@ class GatewaySocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first line to its end."""
+        task = asyncio.ensure_future(self._conversation(reader, writer))
+        self._serving.add(task)
+        try:
+            await task
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if not wire.same_user(writer.get_extra_info("socket")):
                 logger.warning("a process of another user wanted to join as a terminal and was left")
@@ -101,8 +117,6 @@ class GatewaySocket:
                 writer.write(wire.encoded(wire.RefusedLine(str(error), isinstance(error, UsageError))))
         except (TimeoutError, OSError) as error:
             logger.info("a terminal was left: {}", str(error) or "it said nothing")
-        finally:
-            writer.close()
 
     @asynccontextmanager
     async def _place(self, hello: wire.HelloLine, writer: asyncio.StreamWriter) -> AsyncIterator[JoinedTerminal]:
@@ -123,7 +137,7 @@ class GatewaySocket:
             await self._welcome(terminal, hello)
             if not hello.asks:
                 self._attended.add(terminal.key)
-                if self._reports is not None and self._printing is None:
+                if self._printing is None:
                     self._printing = asyncio.ensure_future(self._reports())
             yield terminal
         finally:
@@ -154,6 +168,8 @@ class GatewaySocket:
             work.cancel()
         with suppress(NanobotError):
             await self._agent.loop.leave(terminal.key)
+            if not terminal.session:
+                return  # it was never served
             await self._point(await self._agent.sessions.current(terminal.key))
 
     async def _point(self, session: SessionInfo) -> None:

@@ -120,6 +120,8 @@ def said(terminal: JoinedTerminal, line: wire.SayLine) -> InboundMessage:
         line.context,
         direct=True,
         revisable=line.revisable,
+        aside=line.aside,
+        command=line.command,
     )
 
 

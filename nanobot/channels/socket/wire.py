@@ -58,13 +58,18 @@ class HelloLine(SocketLine, frozen=True):
 
 
 class SayLine(SocketLine, frozen=True):
-    """A message of the person. One with a `number` is answered with the end of the turn that read it."""
+    """A message of the person. One with a `number` is answered with the end of the turn that read it.
+
+    `aside` and `command` are those of `InboundMessage`.
+    """
 
     id: str
     content: str
     media: tuple[Media, ...] = ()
     context: str = ""
     revisable: bool = False
+    aside: bool = False
+    command: bool = False
     number: int = 0
 
 

@@ -27,6 +27,7 @@ from nanobot.bus.events import (
     QuestionClosed,
     Sender,
     StepStarted,
+    ToolFinished,
     TurnFinished,
     TurnStarted,
 )
@@ -75,6 +76,7 @@ class TerminalChannel:
         self._long_turn = long_turn
         self._lately = ShownLately()
         self._unread: dict[str, tuple[str, str]] = {}  # by id, as it was shown and as it was sent
+        self._commands: set[str] = set()  # the ids of those that were typed and run or wait
         self._over = asyncio.Event()
         self._over.set()
         self._echo = echo
@@ -146,6 +148,10 @@ class TerminalChannel:
         if isinstance(event, CommandReply | TurnFinished):
             self._stale.set()
         self._print(self._transcript.apply(event))
+        if isinstance(event, ToolFinished) and self._commands:
+            self.unfold()
+        if isinstance(event, TurnFinished):
+            self._commands.difference_update(event.answered)
         self._to_answer(event)
         self._note_activity()
         self._text_due.set()
@@ -516,6 +522,9 @@ class TerminalChannel:
                 self._tell(Notice(str(error), "warning"))
 
     async def _send(self, text: str, key: str = "") -> None:
+        if text.startswith("!") and text.strip("! \n"):
+            await self._command(text, key)
+            return
         found = await self._files.read(text)
         for problem in found.problems:
             await self._agent.bus.publish_outbound(OutboundMessage(TERMINAL, Notice(problem, level="warning")))
@@ -523,6 +532,13 @@ class TerminalChannel:
         await self._agent.bus.publish_inbound(
             InboundMessage(TERMINAL, _PERSON, text, found.media, key or uuid.uuid4().hex, found.context, direct=True)
         )
+
+    async def _command(self, text: str, key: str) -> None:
+        """Hand over a command for this machine: `!` keeps it out of the conversation, `!!` lets the model read it."""
+        kept = text.startswith("!!")
+        self._commands.add(key)
+        typed = InboundMessage(TERMINAL, _PERSON, text.lstrip("!").strip(), id=key, direct=True)
+        await self._agent.bus.publish_inbound(replace(typed, command=True, aside=not kept))
 
     async def _look_on(self) -> None:
         """Ask what is true of the conversation when something may have changed it."""

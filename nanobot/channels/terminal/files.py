@@ -8,6 +8,7 @@ import shlex
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from nanobot.channels.documents import Documents
 from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Media
-from nanobot.utils.text import strip_unsafe
+from nanobot.utils.text import printable, strip_unsafe
 from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
@@ -58,6 +59,25 @@ def named(path: Path) -> str:
     """How a message names a file."""
     text = str(path)
     return f'@"{text}"' if re.search(r"\s", text) else f"@{text}"
+
+
+def dropped_file(text: str) -> str:
+    """How a message names the file whose path was pasted and nothing else, as terminals do with one that is dropped on
+    them; empty for any other text."""
+    line = text.strip()
+    if line.startswith("file://"):
+        line = unquote(line.removeprefix("file://"))
+    elif len(line) > 1 and line[0] == line[-1] and line[0] in "'\"":
+        line = line[1:-1]
+    else:
+        line = re.sub(r"\\(.)", r"\1", line)
+    if "\n" in line or not line.startswith(("/", "~/")) or printable(line) != line:
+        return ""
+    try:
+        path = Path(line).expanduser()
+        return f"{named(path)} " if path.is_file() else ""
+    except (OSError, ValueError, RuntimeError):
+        return ""
 
 
 def branch_of(folder: Path) -> str:

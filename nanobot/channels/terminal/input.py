@@ -1,21 +1,19 @@
 """The line being typed: what its keys do, what it completes, long pastes, and the lines typed before."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter, WordCompleter
-from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
+from nanobot.channels.terminal.files import dropped_file
 from nanobot.channels.terminal.questions import KEYS
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
@@ -142,12 +140,17 @@ def _leaving(keys: KeyBindings, channel: TerminalChannel) -> None:
 
 
 def _editing(keys: KeyBindings, pastes: "Pastes") -> None:
-    keys.add(Keys.BracketedPaste)(lambda event: event.current_buffer.insert_text(pastes.take(event.data)))
+    @keys.add(Keys.BracketedPaste)
+    def _paste(event: KeyPressEvent) -> None:
+        """A path that is pasted, or a file that is dropped here, comes along as a file."""
+        event.current_buffer.insert_text(dropped_file(event.data) or pastes.take(event.data))
+
     keys.add("tab", filter=has_completions)(lambda event: event.current_buffer.complete_next())
 
     @keys.add("tab", filter=~has_completions)
     def _complete(event: KeyPressEvent) -> None:
-        if event.current_buffer.text.startswith("/"):
+        buffer = event.current_buffer
+        if buffer.text.startswith("/") or "@" in buffer.document.get_word_before_cursor(WORD=True):
             event.current_buffer.start_completion(select_first=True)
         else:
             event.current_buffer.insert_text("    ")
@@ -177,23 +180,6 @@ class Pastes:
         for mark, pasted in self._texts.items():
             text = text.replace(mark, pasted)
         return text
-
-
-class SlashCompleter(Completer):
-    """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
-
-    def __init__(self, commands: Sequence[CommandSummary]) -> None:
-        words = {f"/{one.name}": one.summary for one in commands}
-        self._commands = WordCompleter([*words], meta_dict=words, ignore_case=True, sentence=True)
-        self._files = PathCompleter(expanduser=True)
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        text = document.text_before_cursor
-        word = text.rpartition(" ")[2].rpartition("\n")[2]
-        if word.startswith("@"):
-            yield from self._files.get_completions(Document(word[1:]), complete_event)
-        elif text.startswith("/") and len(document.text.split()) == 1:
-            yield from self._commands.get_completions(document, complete_event)
 
 
 class PrivateHistory(FileHistory):

@@ -11,6 +11,7 @@ import codecs
 import io
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, TextIO
 
 from prompt_toolkit.application import Application, in_terminal
@@ -31,8 +32,9 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
+from nanobot.channels.terminal.completion import FileNames, PromptCompleter
 from nanobot.channels.terminal.files import edited
-from nanobot.channels.terminal.input import Pastes, SlashCompleter, bindings
+from nanobot.channels.terminal.input import Pastes, bindings
 from nanobot.channels.terminal.live import (
     Live,
     clip,
@@ -90,6 +92,7 @@ class Screen:
         color: bool = True,
         editor: str = "",
         notify: Notify = "bell",
+        roots: Sequence[Path] = (),
     ) -> None:
         self._notify = notify
         self._output = output
@@ -101,7 +104,7 @@ class Screen:
         self._exit: int | None = None
         self._title = ""
         self.buffer = Buffer(
-            completer=SlashCompleter(commands),
+            completer=PromptCompleter(commands, FileNames(Path.cwd(), roots)),
             complete_while_typing=True,
             history=history,
             multiline=True,

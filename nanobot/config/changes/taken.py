@@ -31,7 +31,7 @@ TAKEN: Mapping[str, bool] = {
     "agents.subagents": True,
     "modelPresets": True,
     "providers": True,
-    "channels.terminal": False,
+    "channels.terminal": False,  # a terminal asks at its start
     "channels.telegram.enabled": False,
     "channels.telegram.token": False,
     "channels.telegram.allowFrom": True,
