@@ -9,7 +9,7 @@ from typing import Protocol
 from nanobot.bus.events import InboundMessage
 from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
-from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, local, one_line
+from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
 from nanobot.utils.text import shorten
 
 #: Sessions that a list names, that a picker offers, and characters of a name.
@@ -35,10 +35,10 @@ _Handler = Callable[[CommandContext, Archive], Awaitable[None]]
 async def _sessions(ctx: CommandContext, _: Archive) -> None:
     words = ctx.args.strip()
     everything = words.casefold() == "all"
-    found = await entries_of(ctx.control.store, _holder(ctx), everything=everything)
     if words and not everything:
-        await ctx.reply(await _search(ctx, words, found))
+        await ctx.reply(await _search(ctx, words))
         return
+    found = await entries_of(ctx.control.store, _holder(ctx), everything=everything)
     if not found:
         await ctx.reply(_NONE)
         return
@@ -48,10 +48,10 @@ async def _sessions(ctx: CommandContext, _: Archive) -> None:
     await ctx.reply("\n".join(["**Sessions**, newest first", "", *lines, "", f"{closing} single questions too."]))
 
 
-async def _search(ctx: CommandContext, words: str, known: tuple[SessionEntry, ...]) -> str:
-    everything = await entries_of(ctx.control.store, _holder(ctx), everything=True)
-    seen = {one.info.id: one for one in (*everything, *known)}
+async def _search(ctx: CommandContext, words: str) -> str:
+    holder = _holder(ctx)
     found = await ctx.control.find_sessions(ctx.message, words)
+    seen = await among(ctx.control.store, holder, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:
         lines.append(_line(ctx, seen[one.info.id]))
@@ -82,8 +82,7 @@ async def _resume(ctx: CommandContext, _: Archive) -> None:
 async def _name(ctx: CommandContext, _: Archive) -> None:
     ctx.change_what_all_share()
     first, rest = [*ctx.args.strip().split(maxsplit=1), "", ""][:2]
-    known = {one.info.id for one in await entries_of(ctx.control.store, _holder(ctx), everything=True)}
-    named = first in known and bool(rest.strip())
+    named = bool(rest) and first in await among(ctx.control.store, _holder(ctx), [first])
     session = first if named else (await ctx.control.store.current(ctx.key)).id
     title = shorten(one_line(rest if named else ctx.args), _NAME)
     if not title:

@@ -30,7 +30,10 @@ _OWN_WORK = frozenset({"helper", "schedule", "watch"})
 _LISTED = """
 SELECT id, key, title, messages, created_at, updated_at, once,
   CAST(coalesce((SELECT sum(cost) FROM spending WHERE session_id = session.id), 0) AS float)
-FROM session WHERE messages > 0 AND :key IN ('', key) AND (:everything = 1 OR once = 0)
+FROM session WHERE messages > 0 AND :key IN ('', key)
+  AND (:everything = 1 OR (once = 0 AND substr(key, 1, 7) <> 'helper:' AND substr(key, 1, 9) <> 'schedule:'
+       AND substr(key, 1, 6) <> 'watch:'))
+  AND (:wanted = '' OR substr(id, 1, :length) = :wanted OR lower(title) = lower(:wanted))
 ORDER BY updated_at DESC, rowid DESC LIMIT :most
 """
 _SAID = """
@@ -99,16 +102,17 @@ class _Listed(Struct, frozen=True, array_like=True):
 
 
 async def entries_of(
-    store: SessionStore, holder: SessionHolder, *, everything: bool = False, limit: int = _MOST
+    store: SessionStore, holder: SessionHolder, *, everything: bool = False, wanted: str = "", limit: int = _MOST
 ) -> tuple[SessionEntry, ...]:
     """The conversations that somebody may see, the newest first; with `everything` also those of single questions and
-    of what nanobot did by itself for the owner."""
+    of what nanobot did by itself for the owner; those whose id begins so, or which have this name, where it is
+    `wanted`."""
 
     async def work(db: Transaction) -> tuple[SessionEntry, ...]:
         found: list[SessionEntry] = []
-        for one in await db.fetch(_Listed, _LISTED, key=holder.key, everything=int(everything), most=_MOST):
-            if one.key.partition(":")[0] in _OWN_WORK and (not everything or holder.person or holder.key):
-                continue
+        values: dict[str, str | int] = {"key": holder.key, "everything": int(everything), "most": _MOST}
+        values |= {"wanted": wanted, "length": len(wanted)}
+        for one in await db.fetch(_Listed, _LISTED, **values):
             entry = await _entry(db, one)
             if may_see(holder, entry):
                 found.append(entry)
@@ -124,16 +128,21 @@ async def entry_of(store: SessionStore, holder: SessionHolder, wanted: str) -> S
 
     Raises `UsageError` where there is none, or more than one.
     """
-    known = await entries_of(store, holder, everything=True)
+    known = await entries_of(store, holder, everything=True, wanted=wanted) if wanted else ()
     exact = [one for one in known if one.info.id == wanted]
-    named = [one for one in known if wanted and one.info.title.casefold() == wanted.casefold()]
-    found = exact or [one for one in known if wanted and one.info.id.startswith(wanted)] or named
+    found = exact or [one for one in known if one.info.id.startswith(wanted)] or [*known]
     if not found:
         raise UsageError(f"There is no session {wanted!r} here. `/sessions` lists those that there are.")
     if len(found) > 1:
         some = ", ".join(one.info.id for one in found[:5])
         raise UsageError(f"{wanted!r} fits {len(found)} sessions: {some}. Give more of the id.")
     return found[0]
+
+
+async def among(store: SessionStore, holder: SessionHolder, ids: Iterable[str]) -> dict[str, SessionEntry]:
+    """Those of some sessions that somebody may see, by id, in the same order."""
+    found = [one for name in ids for one in await entries_of(store, holder, everything=True, wanted=name)]
+    return {one.info.id: one for one in found}
 
 
 def may_see(holder: SessionHolder, entry: SessionEntry) -> bool:

@@ -32,8 +32,10 @@ _DELETES = (
     "DELETE FROM going WHERE session_id = :session",
 )
 _MOVE = """
-INSERT INTO spending SELECT :husk, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
-  requests, unpriced FROM spending WHERE session_id = :session
+INSERT INTO spending (session_id, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
+                      requests, unpriced)
+SELECT :husk, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost, requests, unpriced
+FROM spending WHERE session_id = :session
 ON CONFLICT (session_id, quarter, model, person, cause) DO UPDATE SET
   input = spending.input + excluded.input, output = spending.output + excluded.output,
   cached = spending.cached + excluded.cached, cache_write = spending.cache_write + excluded.cache_write,

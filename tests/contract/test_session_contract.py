@@ -1,5 +1,6 @@
 """What every session store promises."""
 
+import sqlite3
 from datetime import timedelta, timezone
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, Text, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from nanobot.session.ledger import Ledger
+from nanobot.session.listing import SessionHolder, entries_of, entry_of
+from nanobot.session.removal import helper_name, remove_session, unmentioned
 from nanobot.session.store import SessionStore
 from tests.contract.conftest import HandClock
 
@@ -196,3 +199,37 @@ async def test_U35_what_was_spent_is_told_apart_by_model_chat_person_and_cause(
     clock.forward(minutes=20)
     assert await store.spending("cause", clock.at) == ()
     assert await store.spent(begin, clock.at) == large + small + last
+
+
+async def test_U67_a_deleted_session_is_gone_with_its_helpers_and_what_it_cost_is_still_counted(
+    store: SessionStore, clock: HandClock
+) -> None:
+    call = ToolCall("1", "spawn", '{"task": "look after it"}')
+    ask = (UserMessage((Text("look"),)), AssistantMessage((call,), "tools", "model-x", Usage(cost=0.5, requests=1)))
+    session, other = await store.start("terminal:me"), await store.start("terminal:me", once=True)
+    helper = await store.current(f"helper:{helper_name('t1', call, 'look after it')}")
+    await store.append(session.id, ask, turn="t1")
+    await store.append(helper.id, (UserMessage((Text("a part of it"),)),), turn="h1")
+    await store.append(other.id, (UserMessage((Text("another one"),)),))
+    await store.hold(session.id)
+    with pytest.raises(StoreError, match="A turn runs in this session"):
+        await remove_session(store, session.id, clock())
+    await store.drop(session.id)
+    (listed,) = await entries_of(store, SessionHolder(""))
+    assert (listed.info.id, listed.cost, listed.first) == (session.id, 0.5, "look")
+    assert (await entry_of(store, SessionHolder(""), other.id[:9])).once
+    gone = await remove_session(store, session.id, clock())
+    assert gone.sessions == (session.id, helper.id)
+    assert "look after it" in gone.text
+    assert await unmentioned(store, ["another one", "look after it"]) == ("look after it",)
+    for name in gone.sessions:
+        with pytest.raises(StoreError, match="There is no session"):
+            await store.history(name)
+    assert (await store.spent()).cost == 0.5
+    assert (await store.spent(key="terminal:me")).cost == 0.5
+    assert await entries_of(store, SessionHolder("")) == ()
+    assert [one.info.id for one in await entries_of(store, SessionHolder(""), everything=True)] == [other.id]
+    with pytest.raises((StoreError, sqlite3.IntegrityError), match="append-only"):
+        await store.database.run(lambda db: db.change("DELETE FROM record"))
+    await remove_session(store, other.id, clock())
+    assert (await store.current("terminal:me")).messages == 0

@@ -22,7 +22,7 @@ from nanobot.library.index import LibraryIndex
 from nanobot.library.session_search import Seeker, SessionSearch
 from nanobot.library.talk import Conversations
 from nanobot.session.ledger import Ledger
-from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, local, one_line
+from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import printable, shorten
@@ -108,7 +108,7 @@ async def _search(home: _Home, args: argparse.Namespace) -> str:
     talk = Conversations(home.store, home.index(), ForgottenFacts(home.ledger))
     seeker = Seeker("owner", "terminal:local", TERMINAL.key)
     found = await SessionSearch(home.store, home.index(), talk).find(words, seeker)
-    seen = {one.info.id: one for one in await entries_of(home.store, _OWNER, everything=True)}
+    seen = await among(home.store, _OWNER, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in found.sessions:
         if one.info.id in seen:
