@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 from nanobot.cli.options import COMMAND_NAMES, build_parser, wants_more
-from nanobot.command.pages import page_of
 from nanobot.command.words import WORDS, Word
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
@@ -65,6 +64,8 @@ def _phrase(words: Sequence[str]) -> Word | None:
 
 def _is_topic(words: Sequence[str]) -> bool:
     """Whether what follows `help` names a page; one word does, right or wrong, unless it begins a sentence."""
+    from nanobot.command.pages import page_of
+
     if page_of(" ".join(words)) is not None:
         return True
     return len(words) == 1 and words[0].isascii() and words[0].casefold() not in _PEOPLE

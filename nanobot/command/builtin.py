@@ -1,11 +1,10 @@
 """The commands that every surface has: what they do and what they reply."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
-from nanobot.command.pages import page_of, short_form, topics
+from nanobot.command.pages import page_of, short_form, topics, unwrapped
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
@@ -266,8 +265,7 @@ def _help_about(words: str, router: CommandRouter, offered: Sequence[Command]) -
     except OSError:
         page = ""
     told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
-    told = re.sub(r"(?<=[^\n])\n(?![\n|]|- )", " ", told)  # the surface breaks lines at a width of its own
-    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{told or command.summary}"
+    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{unwrapped(told) or command.summary}"
 
 
 def _keys() -> str:

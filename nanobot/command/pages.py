@@ -52,6 +52,13 @@ def page_of(words: str) -> Path | None:
     return known.get(name) or known.get(name.removesuffix(".md").removeprefix("docs/"))
 
 
+def unwrapped(text: str) -> str:
+    """Markdown whose paragraphs are one line each: the surface breaks lines at a width of its own."""
+    parts = re.split(r"(?ms)(^ *```.*?^ *```$)", text)
+    parts[::2] = [re.sub(r"(?<=[^\n])\n *(?![\n|#> ]|[-*] |\d+\. |\Z)", " ", part) for part in parts[::2]]
+    return "".join(parts)
+
+
 def no_topic(words: str) -> str:
     """What is said where there is no such topic: the nearest one, or all pages."""
     known = topics()

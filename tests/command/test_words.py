@@ -5,6 +5,7 @@ import pytest
 from nanobot.cli.habits import meant
 from nanobot.cli.options import COMMAND_NAMES
 from nanobot.command.builtin import builtin_router
+from nanobot.command.pages import unwrapped
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 
@@ -74,6 +75,12 @@ def test_a_sentence_that_begins_with_a_word_of_habit_is_a_message(lines: list[st
 )
 def test_what_is_meant_is_done(line: str, arguments: list[str]) -> None:
     assert taken(line) == arguments
+
+
+def test_a_page_is_shown_in_paragraphs_that_the_terminal_may_wrap() -> None:
+    text = "# A\n\nOne\ntwo.\n\n- a\n  b\n- c\n\n1. d\n2. e\n\n| x |\n|---|\n| y |\n\n```\nf\ng\n```\nh\n"
+    shown = "# A\n\nOne two.\n\n- a b\n- c\n\n1. d\n2. e\n\n| x |\n|---|\n| y |\n\n```\nf\ng\n```\nh\n"
+    assert unwrapped(text) == shown
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.options import COMMAND_NAMES, build_parser
-from nanobot.command.pages import no_topic, page_of
+from nanobot.command.pages import no_topic, page_of, unwrapped
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
 
@@ -36,7 +36,7 @@ def _show(text: str) -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(printable(text))
         return
-    shown = render_markdown(text, look_of(sys.stdout, os.environ))
+    shown = render_markdown(unwrapped(text), look_of(sys.stdout, os.environ))
     try:
         words = shlex.split(os.environ.get("PAGER", "less"))
     except ValueError:

@@ -91,9 +91,7 @@ class Talk:
             history=DummyHistory(),
             completer=WordCompleter(list(words), ignore_case=True, match_middle=True) if words else None,
             complete_while_typing=False,
-            is_password=Condition(
-                lambda: hide == "all" or (hide == "keys" and is_secret(get_app().current_buffer.text))
-            ),
+            is_password=Condition(hidden),
             enable_open_in_editor=False,
             enable_suspend=True,
         )
