@@ -111,6 +111,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.commands.mcp", "nanobot.agent.external_tools"),  # only trying a server needs it
     ("nanobot.command.builtin", "nanobot.command.skills"),  # as are skills
     ("nanobot.command.builtin", "nanobot.schedule.appointments"),  # few conversations schedule anything
+    ("nanobot.doctor.checkup", "nanobot.cluster.ledger"),  # only gateways that share a database have its driver
     ("nanobot.schedule.due", "cronsim"),
     ("nanobot.cli.agent_command", "nanobot.cli.replay"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),

@@ -163,6 +163,15 @@ class Postgres:
                 await self._pool.open()
         return self._pool
 
+    async def version(self) -> str:
+        """The version of the server, which is asked on a connection of its own. Raises `StoreError`."""
+        try:
+            async with await self.connect() as db:
+                row = await (await db.execute("SHOW server_version")).fetchone()
+        except (psycopg.Error, TimeoutError, OSError) as error:
+            raise self.trouble(error) from error
+        return str(row[0]) if row else ""
+
     async def connect(self, options: str = "") -> Connection:
         """A connection of its own, which the caller closes. Raises `psycopg.Error`."""
         return await Connection.connect(self._conninfo(options), autocommit=True)

@@ -18,6 +18,7 @@ from nanobot.config.proxy import Proxies
 from nanobot.doctor import gateway, home, machine, network
 from nanobot.doctor.findings import Check, Finding, findings_of, one_line, said_once
 from nanobot.doctor.probes import try_context, try_model, try_search, try_token, try_updates
+from nanobot.errors import StoreError
 from nanobot.money.prices import Prices
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.vendors import VENDORS, vendor_of
@@ -92,14 +93,35 @@ def _kept(patient: Patient) -> list[Check]:
     running = gateway.gateway_at(patient.health_file)
     kept = running is not None and running.runs
     where = patient.health_file
+    shared = bool(patient.loaded.config.gateway.ledger)
+    alone: list[Check] = [
+        ("Database", _in_thread(partial(home.database, paths.database))),
+        ("Schedule", _in_thread(partial(home.schedule, paths.database, kept=kept))),
+    ]
     return [
         ("Permissions", _in_thread(partial(home.permissions, paths))),
-        ("Database", _in_thread(partial(home.database, paths.database))),
         ("Gateway", _in_thread(partial(gateway.gateway, where, paths.home, telegram=telegram))),
         ("Watchdog", _in_thread(partial(gateway.supervisor, where))),
-        ("Schedule", _in_thread(partial(home.schedule, paths.database, kept=kept))),
+        *([("Database", partial(_postgresql, patient))] if shared else alone),
         ("Library", _in_thread(partial(home.library, paths, folders))),
     ]
+
+
+async def _postgresql(patient: Patient) -> Finding:
+    """Whether the database answers that gateways share."""
+    try:
+        from nanobot.cluster.ledger import PostgresLedger
+    except ImportError:
+        fix = 'pip install "nanobot[cluster]"'
+        return Finding("Database", "bad", "gateway.ledger needs a driver of PostgreSQL", fix)
+    channel = settings_of(patient.loaded.config.channels.telegram, patient.env).channel
+    try:
+        database = PostgresLedger(patient.loaded.config.gateway.ledger, channel).database
+        version = await database.version()
+    except StoreError as error:
+        fix = "Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back."
+        return Finding("Database", "bad", one_line(str(error)), fix)
+    return Finding("Database", "ok", f"PostgreSQL {version} answers at {database.place}")
 
 
 def _folder(text: str, env: Mapping[str, str]) -> Path:

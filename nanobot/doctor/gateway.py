@@ -172,5 +172,5 @@ def supervisor(file: Path) -> Finding:
         return Finding(name, "ok", f"systemd starts it again; {watched}")
     if Path("/.dockerenv").exists() or b"container=" in environ:
         return Finding(name, "ok", f"it runs in a container, whose restart policy is to start it again; {watched}")
-    fix = "Run it as a service: docs/durability.md tells how a supervisor is set up."
+    fix = "`nanobot gateway --install` makes it a service, which is started again when it ends."
     return Finding(name, "warn", f"nothing is seen that starts it again when it ends; {watched}", fix)

@@ -10,7 +10,7 @@ from pathlib import Path
 from nanobot.config.keys import masked
 from nanobot.config.schema import Config
 from nanobot.doctor.checkup import Patient
-from nanobot.doctor.findings import Finding, exit_code
+from nanobot.doctor.findings import MARKS, Finding, exit_code
 from nanobot.utils.logs import scrub
 
 #: Values of the configuration that are words of ours and tell of nobody.
@@ -44,8 +44,8 @@ def as_markdown(found: Sequence[Finding]) -> str:
     ill = [one.markdown for one in found if one.state in {"bad", "warn"}]
     well = ", ".join(one.name for one in found if one.state == "ok")
     off = ", ".join(one.name for one in found if one.state == "off")
-    lines = [f"**Doctor**: {verdict(found)}", "", *ill, *([""] if ill else []), f"Well: {well or 'nothing'}."]
-    return "\n".join([*lines, *([f"Not used or not tried: {off}."] if off else [])])
+    lines = [f"**Doctor**: {verdict(found)}", "", *ill, f"- {MARKS['ok']} Well: {well or 'nothing'}."]
+    return "\n".join([*lines, *([f"- Not used or not tried: {off}."] if off else [])])
 
 
 def as_json(found: Sequence[Finding]) -> str:

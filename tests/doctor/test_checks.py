@@ -17,6 +17,7 @@ from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
+from tests.fakes.postgres import TestServer
 from tests.fakes.telegram_server import TelegramServer
 
 #: A port on which nothing listens.
@@ -87,6 +88,23 @@ async def test_a_damaged_database_open_files_and_late_jobs_are_found_and_left_as
     assert ran.code == 2
     assert "is damaged" in read(ran)["Database"][1]
     assert path.read_bytes() == damaged
+
+
+async def test_the_postgresql_of_many_gateways_is_asked(tmp_path: Path, postgres: "TestServer") -> None:
+    telegram = {"token": "123456:FAKE-token_for-tests-0123456789abcdef"}
+    home = program(tmp_path, tools={"web": {"enable": False}}, agents={"defaults": {"provider": "lookup"}})
+    file = home.home / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8")) | {"channels": {"telegram": telegram}}
+    for address, state, words in (
+        (postgres.fresh(), "ok", "PostgreSQL "),
+        ("postgresql://ada:canary-password@127.0.0.1:9/bots", "bad", "cannot be reached"),
+    ):
+        file.write_text(json.dumps({**config, "gateway": {"ledger": address}}), encoding="utf-8")
+        ran = await home.run("doctor", "--json")
+        found = read(ran)["Database"]
+        assert found[0] == state, found
+        assert words in found[1]
+        assert "canary-password" not in ran.out
 
 
 async def test_U65_a_clock_that_is_wrong_is_seen_by_the_date_of_a_server() -> None:
