@@ -13,9 +13,13 @@ _WHICH = "Which model is this chat to use?"
 
 
 async def choose_model(ctx: CommandContext) -> None:
-    """Use the model that is named behind the command; without a name show the one in use and offer the others."""
+    """Use the model that is named behind the command; of a part of a name offer those that hold it. Without a name show
+    the one in use and offer the others."""
     if ctx.args:
-        await _switch(ctx, ctx.args)
+        try:
+            await _switch(ctx, ctx.args)
+        except UsageError as error:
+            await _switch_to_part(ctx, error)
         return
     offers = await ctx.control.models(ctx.key)
     number = await _chosen(ctx, offers[:_OFFERED]) if offers else None
@@ -25,6 +29,19 @@ async def choose_model(ctx: CommandContext) -> None:
         await ctx.reply(f"{_current(ctx)} It stays.")
     else:
         await _switch(ctx, offers[number - 1].name)
+
+
+async def _switch_to_part(ctx: CommandContext, error: UsageError) -> None:
+    """Offer the models whose names hold what was written; `error` says why it is the name of none."""
+    part = ctx.args.casefold()
+    offers = [one for one in await ctx.control.models(ctx.key) if part in one.name.casefold()]
+    number = await _chosen(ctx, offers[:_OFFERED]) if offers else None
+    if number is None:
+        raise error
+    if number:
+        await _switch(ctx, offers[number - 1].name)
+    else:
+        await ctx.reply(f"{_current(ctx)} It stays.")
 
 
 async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | None:

@@ -44,13 +44,14 @@ _SETUP = Word(
 _CHECK = Word("doctor", ("doctor",))
 _KEYS = Word(
     says="There is no login. `nanobot onboard` takes the key of a model's service and the token of a Telegram bot, and "
-    "tries both; by hand they go into providers.<name>.apiKey and channels.telegram.token of the file that `nanobot "
-    "config path` names."
+    "tries both. By hand, `nanobot config set providers.openai.apiKey` asks for one without showing it, and so does "
+    "`nanobot config set channels.telegram.token`."
 )
 _CONFIG = Word(
     arguments=("config", "--help"),
-    says="The configuration is a file: `nanobot config path` says where, `nanobot config show` prints what is in "
-    "force, `nanobot config check` says what is wrong in it.",
+    says="The configuration is a file: `nanobot config edit` opens it, `nanobot config set KEY VALUE` changes one key, "
+    "`nanobot config show` prints what is in force, `nanobot config check` says what is wrong in it. A running nanobot "
+    "takes most changes with its next turn.",
 )
 _UPDATE = Word(
     says="nanobot does not update itself. Bring your checkout up to date and install it as you did at first, with "
@@ -107,7 +108,10 @@ _PAGES = Word(
     says="nanobot has no page in the browser and opens no port. `nanobot` talks in the terminal, `nanobot gateway` on "
     "Telegram."
 )
-_SOUL = Word(says="Who the agent is stands in SOUL.md of the workspace: edit it, and the next message knows it.")
+_SOUL = Word(
+    says="Who the agent is stands in SOUL.md of the workspace: `nanobot soul` opens it, and the next message knows "
+    "what you changed."
+)
 _APPOINT = Word(
     says="`nanobot schedule add WHEN WHAT` adds a reminder, `nanobot schedule do WHEN TASK` a task; pause, resume, run "
     "and remove take the number that `nanobot schedule list` shows."

@@ -145,7 +145,7 @@ class Control:
         return "It does not see pictures."
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
-        if name == "zz":
+        if name in ("zz", "-24"):
             raise UsageError(f"There is no model {name!r}.")
         self.asked.append(f"model {name}")
         return ProviderInfo("vendor", name or "gpt-x")
@@ -400,6 +400,9 @@ async def test_a_model_is_chosen_from_the_presets_and_from_what_the_service_offe
     ]
     control.choice = 0
     assert (await said("/model", control=control))[0].endswith("It stays.")
+    control.choice, control.asked = 1, []
+    assert (await said("/model -24", control=control))[0].startswith("This chat now uses **gpt-24**")
+    assert control.asked[0] == "offer picker gpt-24"
 
 
 def test_a_name_is_taken_once() -> None:
