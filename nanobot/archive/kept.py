@@ -18,7 +18,7 @@ from nanobot.archive.text import lines_of, markdown_of
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.config.paths import Paths, replace_file
 from nanobot.errors import UsageError
-from nanobot.files.spaces import INBOX
+from nanobot.files.inbox import INBOX
 from nanobot.files.versions import OUTPUT_FOLDER
 from nanobot.library.index import LibraryIndex
 from nanobot.library.memory import folder_of_owner

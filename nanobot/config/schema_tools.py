@@ -159,6 +159,11 @@ class FilesConfig(Section, frozen=True):
     max_read_bytes: Annotated[int, Meta(ge=10_000, le=20_000_000), "Bytes of the largest file that is read."] = (
         20_000_000
     )
+    max_snapshot_bytes: Annotated[
+        int,
+        Meta(ge=10_000_000, le=100_000_000_000),
+        "Bytes of files that are kept before a command so that `/undo` can bring them back; the small ones first.",
+    ] = 500_000_000
 
 
 def check_variable(value: str) -> str:

@@ -24,7 +24,7 @@ from nanobot.files.versions import OUTPUT_FOLDER, Versions, digest_of
 from nanobot.security.paths import Roots
 from nanobot.utils.text import shorten
 
-#: Bytes of one file of which the content is kept, and of all together.
+#: Bytes of one file of which the content is kept, and of all together where nobody says.
 MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
 #: Seconds that one command waits for files to be copied; the next one goes on where it ended.
 MAX_SECONDS = 5.0
@@ -116,10 +116,13 @@ class Step(Struct, frozen=True):
 
 
 class Snapshots:
-    """Takes them of the writable `roots`. Its methods wait for the disk."""
+    """Takes them of the writable `roots`, of at most so many bytes. Its methods wait for the disk."""
 
-    def __init__(self, roots: Roots, database: FilesDatabase, versions: Versions, origins: Origins) -> None:
+    def __init__(
+        self, roots: Roots, database: FilesDatabase, versions: Versions, origins: Origins, most: int = MAX_ALL
+    ) -> None:
         self._roots = roots
+        self._most = most
         self._database = database
         self._versions = versions
         self._origins = origins
@@ -231,7 +234,7 @@ class Snapshots:
             return None
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if shutil.disk_usage(target.parent).free < now.st_size + MAX_ALL:
+            if shutil.disk_usage(target.parent).free < now.st_size + self._most:
                 return None
             with os.fdopen(os.dup(descriptor), "rb") as source, target.open("xb") as file:
                 shutil.copyfileobj(source, file, _PIECE)
@@ -263,10 +266,10 @@ class Snapshots:
         known = self._known()
         plain = [(path, one) for path, one in files.items() if stat.S_ISREG(one.st_mode)]
         lost: list[str] = []
-        if sum(map(_size, plain)) > MAX_ONE:  # else none of them is too much
+        if sum(map(_size, plain)) > min(MAX_ONE, self._most):  # else none of them is too much
             plain.sort(key=_size)
             sized = zip(plain, accumulate(map(_size, plain)), strict=True)
-            lost = [path for (path, one), whole in sized if whole > MAX_ALL or one.st_size > MAX_ONE]
+            lost = [path for (path, one), whole in sized if whole > self._most or one.st_size > MAX_ONE]
         left_out = frozenset(lost)
         fresh = [one for one in plain if not _is_kept(known.get(one[0]), one[1]) and one[0] not in left_out]
         tops = tuple(f"{one.path}/" for one in self._roots.roots if one.writable)

@@ -2,32 +2,23 @@
 
 import contextlib
 import hashlib
-import os
-import shutil
 import threading
-import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
+from nanobot.files.inbox import INBOX, inbox_name, prune_inbox, put
+from nanobot.files.snapshots import MAX_ALL
 from nanobot.files.store import FileStore
 from nanobot.messages import Role
-from nanobot.security.paths import ResolvedPath, Root, Roots, is_control
-from nanobot.utils.text import squeeze
+from nanobot.security.paths import Root, Roots
 
-#: Where what people send is put, in the folder of each.
-INBOX = "inbox"
-#: What is said of the origin of such files.
-_SENT = ("file that was sent",)
 #: Bytes of a file elsewhere on the machine that is copied because somebody names it.
 _COPIED = 100_000_000
-#: Signs of a name that stay besides letters and digits, and bytes that it may have.
-_NAME_SIGNS, _NAME_BYTES = frozenset(" ._-+()"), 120
 _NOBODY = "Files belong to the owner and to those whom the owner grants them."
 _READ_ALONG = "Files are read and changed where nobody else reads along, and this is a group. Ask in a direct chat."
 
@@ -48,7 +39,8 @@ class FileSpaces:
     """The files of everybody. `home` is nanobot's own, which nobody sees; versions and trash are kept there.
 
     The first of `roots` is the workspace; all of them are the owner's. `forbidden` is what else nobody sees, `person`
-    the folder of who runs nanobot, with their keys in it. `outside` is a folder whose files are of others.
+    the folder of who runs nanobot, with their keys in it. `outside` is a folder whose files are of others. Before a
+    command at most `snapshot_bytes` of files are kept.
     """
 
     def __init__(
@@ -58,7 +50,10 @@ class FileSpaces:
         forbidden: tuple[Path, ...],
         person: Path,
         outside: Path | None = None,
+        *,
+        snapshot_bytes: int = MAX_ALL,
     ) -> None:
+        self._snapshot_bytes = snapshot_bytes
         self._roots = roots
         self._outside = outside
         self._home = home
@@ -101,7 +96,7 @@ class FileSpaces:
             for wanted in (plain, f"{stem}-{digest[:8]}{ending}"):
                 file.seek(0)
                 place = store.roots.place(f"{INBOX}/{wanted}", write=True, follow=False)
-                if _put(store, place, file, digest):
+                if put(store, place, file, digest):
                     return place.shown
         raise PathError(f"There are other files in {INBOX} that are called {plain}.")
 
@@ -128,9 +123,12 @@ class FileSpaces:
         return self._store("").steering.doubted(paths)
 
     def prune(self) -> None:
-        """Let go of old versions and trash."""
+        """Let go of old versions and trash, and of what was sent long ago, or of too much of it."""
         self._store("").end_lost()
         self._store("").prune()
+        workspace = self._roots[0].path
+        for folder in (workspace, *(one for one in (workspace / PEOPLE).glob("*") if not one.is_symlink())):
+            prune_inbox(folder)
 
     def close(self) -> None:
         for store in self._stores.values():
@@ -140,7 +138,7 @@ class FileSpaces:
         with self._lock:
             if key not in self._stores:
                 roots = self._of_user(key) if key else self._of_owner()
-                self._stores[key] = FileStore(roots, self._home / "files", self._outside)
+                self._stores[key] = FileStore(roots, self._home / "files", self._outside, self._snapshot_bytes)
             return self._stores[key]
 
     def _of_owner(self) -> Roots:
@@ -153,42 +151,3 @@ class FileSpaces:
         except OSError as error:
             raise PathError(f"The folder of this person cannot be made: {error.strerror or error}.") from None
         return Roots((Root(folder, writable=True),), self._forbidden, self._person)
-
-
-def inbox_name(name: str) -> str:
-    """A name of a file from that of a sender: no path, no option of a program, no sign of a shell, and none that
-    steers the agent."""
-    last = squeeze(unicodedata.normalize("NFC", name)).replace("\\", "/").rpartition("/")[2]
-    plain = "".join(sign if sign.isalnum() or sign in _NAME_SIGNS else "_" for sign in last).strip(" -").rstrip(" .")
-    stem, ending = Path(plain or "file").stem, Path(plain or "file").suffix
-    ending = ending if len(ending.encode()) <= _NAME_BYTES // 4 else ""
-    stem = stem.encode()[: _NAME_BYTES - len(ending.encode())].decode("utf-8", "ignore").rstrip(" .")
-    found = f"{stem}{ending}" or "file"
-    return f"sent-{found}" if is_control((found,)) else found
-
-
-def _put(store: FileStore, place: ResolvedPath, file: BinaryIO, digest: str) -> bool:
-    """Copy `file` to where nothing is yet; whether it is there now, as a file that came from outside."""
-    with store.roots.parent(place, create=True) as (folder, name):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(name, flags, 0o600, dir_fd=folder)
-        except FileExistsError:
-            return _holds(store, place, digest)
-        try:
-            with os.fdopen(descriptor, "wb") as target:
-                store.origins.mark((place.path,), _SENT)  # before a byte of it is there
-                shutil.copyfileobj(file, target, 1_000_000)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder)
-            raise
-    return True
-
-
-def _holds(store: FileStore, place: ResolvedPath, digest: str) -> bool:
-    try:
-        with os.fdopen(store.roots.open(place), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == digest
-    except (PathError, OSError):  # a folder or a link has the name
-        return False

@@ -16,7 +16,7 @@ from nanobot.errors import MissingFile, PathError
 from nanobot.files.database import FilesDatabase, as_json
 from nanobot.files.edits import Change, compare
 from nanobot.files.origins import Origins, mark
-from nanobot.files.snapshots import Snapshots
+from nanobot.files.snapshots import MAX_ALL, Snapshots
 from nanobot.files.steering import Steering
 from nanobot.files.undo import Undo
 from nanobot.files.versions import Versions, digest_of, exists, move_out, put
@@ -37,13 +37,13 @@ class FileStore:
     one of them runs. Its methods wait for the disk, so they are run in a thread.
     """
 
-    def __init__(self, roots: Roots, folder: Path, outside: Path | None = None) -> None:
+    def __init__(self, roots: Roots, folder: Path, outside: Path | None = None, snapshot_bytes: int = MAX_ALL) -> None:
         self.roots = roots
         self._database = FilesDatabase(folder)
         self._versions = Versions(self._database)
         self.origins = Origins(roots, self._database, outside)
         self.steering = Steering(self._database)
-        self.snapshots = Snapshots(roots, self._database, self._versions, self.origins)
+        self.snapshots = Snapshots(roots, self._database, self._versions, self.origins, snapshot_bytes)
         self._undo = Undo(roots, self._database, self._versions, self.origins, self.steering)
         #: A place for something in the trash. Raises `OSError`.
         self.new_trash = self._versions.new_trash

@@ -257,3 +257,15 @@ def test_U73_what_is_put_back_after_a_command_is_what_the_owner_approved_last(st
     store.origins.end(number)
     (work / "SOUL.md").write_text("mine, after it")
     assert store.steering.doubted(written) == frozenset()
+
+
+def test_a_command_is_told_that_not_all_can_come_back_where_the_files_are_more_than_the_owner_lets_be_kept(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(3):
+        (work / f"{number}.bin").write_bytes(bytes([number]) * 1_000)
+    roots = Roots((Root(work, writable=True),))
+    assert FileStore(roots, tmp_path / "all", snapshot_bytes=3_000).snapshots.whole()
+    assert not FileStore(roots, tmp_path / "few", snapshot_bytes=2_999).snapshots.whole()

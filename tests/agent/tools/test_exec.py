@@ -602,7 +602,7 @@ async def test_U30_what_was_written_after_a_command_stays_when_it_is_undone(tmp_
         (made.workspace / "plan.md").write_text("mine")
         (made.workspace / "new.md").write_text("mine, too")
         told = store.undo(chat)
-        assert "1 files are as before, 0 new ones" in told
+        assert "1 file is as before" in told
         assert (made.workspace / "run.sh").read_text() == "#!/bin/sh"
         assert [(made.workspace / one).read_text() for one in ("plan.md", "new.md")] == ["mine", "mine, too"]
         assert [one.read_text() for one in made.workspace.glob("plan.md.before-*")] == ["the plan"]
@@ -625,7 +625,7 @@ async def test_U30_of_a_command_in_the_background_what_is_gone_comes_back_and_th
         store.change(place, lambda _: b"approved", session="another")
         (made.workspace / "go").touch()
         assert "+3 ~2 −2 files" in (await made.call("task", id=1, wait=60)).text
-        assert "2 files are as before, 0 new ones" in store.undo(chat)
+        assert "2 files are as before" in store.undo(chat)
         assert (made.workspace / "photos/b.jpg").read_text() == "b"
         assert [one.read_text() for one in made.workspace.glob("plan.md.before-*")] == ["the plan"]
         for name, text in ((".hidden", "my own words"), ("run.sh", "approved"), ("new.md", "new\n")):

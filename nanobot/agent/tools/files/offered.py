@@ -91,7 +91,8 @@ class FileTools:
         from nanobot.files.spaces import FileSpaces
 
         paths = self._paths
-        return FileSpaces(self._roots(), paths.home, (paths.config, paths.database), self.person, self._outside)
+        forbidden, most = (paths.config, paths.database), self._config.files.max_snapshot_bytes
+        return FileSpaces(self._roots(), paths.home, forbidden, self.person, self._outside, snapshot_bytes=most)
 
     def begin(self) -> None:
         """Open what is known of files, where something is: every prompt asks which of them came from outside."""
