@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from loguru import logger
 
-from nanobot.agent.control import AgentServices
+from nanobot.agent.control import AgentServices, Settle
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.files.offered import FileTools
@@ -20,7 +20,7 @@ from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
 from nanobot.bus.alarms import Trouble
-from nanobot.bus.events import TERMINAL, MessageBus, Sender
+from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, judge_home, prepare_home
@@ -213,7 +213,9 @@ class Nanobot:
         from nanobot.channels.telegram.settings import settings_of
 
         channel = settings_of(self.config.channels.telegram, shared.env).channel
-        scheduler = Scheduler(self._scheduling(), surfaces, read_seconds=SHARED_SECONDS)
+        surfaces += [JobSurface("terminal", one) for one in reports.values()]  # the tasks of HEARTBEAT.md
+        file = shared.heartbeat()
+        scheduler = Scheduler(self._scheduling(), surfaces, file=file, read_seconds=SHARED_SECONDS)
         elected, worker = shared.share.election(f"scheduler:{channel}"), shared.share.worker
 
         async def among_many() -> None:
@@ -228,9 +230,16 @@ class Nanobot:
         shared = self._shared
         if shared.appointments is None:
             raise UsageError("Nothing is kept here, so nothing can be scheduled.")
-        jobs, process = shared.appointments().jobs, self.loop.process
-        kept, works = (jobs, shared.ledger, self.bus, process, shared.templates), {"watch": self._look}
+        jobs = shared.appointments().jobs
+        kept, works = (jobs, shared.ledger, self.bus, self._process, shared.templates), {"watch": self._look}
         return ScheduleServices(*kept, works, stop=self.loop.cancel, news=self._anything_new)
+
+    async def _process(self, message: InboundMessage, settle: Settle) -> TurnFinished:
+        """A turn of the schedule; one of a helper takes a place among those that run at once."""
+        if message.errand is None:
+            return await self.loop.process(message, settle)
+        async with self.loop.runner.helper_slots:
+            return await self.loop.process(message, settle)
 
     async def _anything_new(self, job: "ScheduledJob", sender: Sender, turn: str) -> bool:
         """Whether a briefing has anything to tell."""

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol
 
 from loguru import logger
 from msgspec.structs import replace
@@ -67,6 +69,18 @@ _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated",
 Spawner = Callable[[Turn, ToolCall, HelperTask], Awaitable[ToolResult]]
 
 
+class HelperSlots(Protocol):
+    """A place for each helper that runs, as a semaphore has them."""
+
+    def locked(self) -> bool: ...
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
 
@@ -82,7 +96,7 @@ class AgentRunner:
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
         self.helpers = SubagentLimits()
-        self.helper_slots = asyncio.Semaphore(self.helpers.at_once)
+        self.helper_slots: HelperSlots = asyncio.Semaphore(self.helpers.at_once)
 
     def bound(self, helpers: SubagentLimits) -> None:
         """Let helpers have these limits; before the first of them."""

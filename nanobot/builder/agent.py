@@ -379,6 +379,10 @@ class Builder:
         limits = SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens)
         if limits != runner.helpers:
             runner.bound(limits)
+        if self._launch.role is not None and self._ledger is not None:
+            from nanobot.cluster.share import SharedSlots
+
+            runner.helper_slots = SharedSlots(self._ledger, "helper", limits.at_once)
         runner.spawn = self._spawner(runner, services)
 
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:

@@ -34,13 +34,18 @@ class Fleet:
     async def run(self, role: str, name: str = "") -> Gateway:
         """Start a gateway; the same `name` has the same home again."""
         name = name or f"{role}-{len(self.homes)}"
-        if name not in self.homes:
-            self.homes[name] = self._home(name)
-            if self.notes:
-                await known_tools(self.homes[name])
-        gateway = await start(self.homes[name], *(("--role", role) if self.address else ()))
+        new, home = name not in self.homes, self.home(name)
+        if new and self.notes:
+            await known_tools(home)
+        gateway = await start(home, *(("--role", role) if self.address else ()))
         self.started.append(gateway)
         return gateway
+
+    def home(self, name: str) -> Program:
+        """The home of a gateway of that name, which need not have started."""
+        if name not in self.homes:
+            self.homes[name] = self._home(name)
+        return self.homes[name]
 
     def log(self, name: str) -> str:
         return (self.homes[name].home / "logs" / "nanobot.log").read_text(encoding="utf-8")

@@ -23,6 +23,21 @@ async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
         yield made
 
 
+async def test_U22_the_gateway_that_keeps_the_schedule_reads_heartbeat_of_its_home(ships: Fleet) -> None:
+    telegram = ships.telegram
+    ships.llm.after = Reply("The parcel has come.")
+    ada = telegram.user("Ada", ADA)
+    workspace = ships.home("first").home / "workspace"
+    workspace.mkdir(parents=True)
+    (workspace / "HEARTBEAT.md").write_text("- [ ] every 2 hours: has the parcel come?\n", encoding="utf-8")
+    gateway = await ships.run("all", "first")
+    ada.say("/schedule")
+    await telegram.until(lambda: any("has the parcel come?" in line for line in telegram.visible(ADA)))
+    ada.say("/schedule run all")
+    await telegram.until(lambda: any("The parcel has come." in line for line in telegram.visible(ADA)))
+    assert await gateway.stop() == 0
+
+
 async def test_U22_of_two_gateways_one_serves_each_due_time_and_the_other_takes_over(ships: Fleet) -> None:
     ada, telegram = ships.telegram.user("Ada", ADA), ships.telegram
     ships.llm.after = Reply("Never said.", delay=600)
