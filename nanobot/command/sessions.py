@@ -103,7 +103,10 @@ async def _delete(ctx: CommandContext, archive: Archive) -> None:
     ctx.change_what_all_share()
     kept = _kept(archive)
     entry = await _meant(ctx, ctx.args.strip())
-    sure = f"Delete this session for good?\n{_plain(ctx, entry)}\nIt cannot be brought back."
+    # A chat keeps what a button stood under, so that no words of the session stand there.
+    count = f"{entry.info.messages} messages, the last one {_when(ctx, entry)} ({entry.info.id})"
+    told = _plain(ctx, entry) if ctx.message.address.channel == "terminal" else count
+    sure = f"Delete this session for good?\n{told}\nIt cannot be brought back."
     if await ctx.control.offer(ctx.message, sure, ("Keep it", "Delete it")) != 2:
         await ctx.reply("It is kept.")
         return
@@ -147,6 +150,10 @@ async def _chosen(ctx: CommandContext, wanted: str, question: str) -> SessionEnt
         raise UsageError(_NONE)
     number = await ctx.control.offer(ctx.message, question, tuple(_plain(ctx, one) for one in found), picker=True)
     return found[number - 1] if 0 < number <= len(found) else None
+
+
+def _when(ctx: CommandContext, entry: SessionEntry) -> str:
+    return local(entry.info.updated_at, ctx.control.midnight().tzinfo)
 
 
 def _plain(ctx: CommandContext, entry: SessionEntry) -> str:

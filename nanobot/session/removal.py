@@ -31,6 +31,12 @@ _DELETES = (
     "DELETE FROM session WHERE id = :session",
     "DELETE FROM going WHERE session_id = :session",
 )
+#: What has come and gone is kept so that nothing comes or goes twice, which takes no words: a list of sessions, or the
+#: end of one that somebody went back to, may stand there in any chat.
+_BLANKS = (
+    "UPDATE inbox SET payload = '{}' WHERE state IN ('done', 'dead') AND payload <> '{}'",
+    "UPDATE outbox SET payload = '{}' WHERE state IN ('sent', 'failed') AND payload <> '{}'",
+)
 _MOVE = """
 INSERT INTO spending (session_id, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
                       requests, unpriced)
@@ -59,7 +65,6 @@ class RemovedSession(Struct, frozen=True):
 class _Trace(Struct):
     """What a conversation has led to elsewhere, gathered from its records."""
 
-    turns: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)
     media: set[str] = field(default_factory=set)
     said: set[str] = field(default_factory=set)
@@ -112,8 +117,8 @@ async def _remove(db: Transaction, session_id: str, at: str) -> tuple[list[Sessi
             await _follow(db, info.id, trace)
     for info in gone:
         await _take_out(db, info, at)
-    for turn in trace.turns - {""}:
-        await _blank(db, turn)
+    for statement in _BLANKS:
+        await db.change(statement)
     return gone, trace
 
 
@@ -128,10 +133,9 @@ async def _helper_keys(db: Transaction, name: str) -> list[str]:
 
 
 async def _follow(db: Transaction, session_id: str, trace: _Trace) -> None:
-    """Gather what the records of a session tell; one that is damaged tells its turn and its text alone."""
+    """Gather what the records of a session tell; one that is damaged tells its text alone."""
     query = "SELECT turn, message FROM record WHERE session_id = :session"
     for turn, text in await db.fetch(tuple[str, str], query, session=session_id):
-        trace.turns.add(turn)
         trace.records.append(text)
         with suppress(StoreError):
             _note(decode(text), turn, trace)
@@ -140,7 +144,6 @@ async def _follow(db: Transaction, session_id: str, trace: _Trace) -> None:
 def _note(message: Message, turn: str, trace: _Trace) -> None:
     trace.media.update(part.path for part in message.content if isinstance(part, Media))
     if isinstance(message, UserMessage):
-        trace.turns.add(message.id)
         trace.said.add(message.text)
     for call in message.calls if isinstance(message, AssistantMessage) else ():
         trace.helpers.update(helper_name(turn, call, task) for task in _texts(call.arguments))
@@ -164,16 +167,6 @@ async def _take_out(db: Transaction, info: SessionInfo, at: str) -> None:
     await db.change("INSERT INTO going (session_id) VALUES (:session)", session=info.id)
     for statement in _DELETES:
         await db.change(statement, session=info.id)
-
-
-async def _blank(db: Transaction, turn: str) -> None:
-    """Empty what came in and went out for a turn; that it did is kept, so that nothing comes or goes twice."""
-    sent = "UPDATE outbox SET payload = '{}' WHERE turn = :turn AND state IN ('sent', 'failed', 'draft')"
-    await db.change(sent, turn=turn)
-    number = turn.removeprefix("in-")
-    if turn != number and number.isdecimal():
-        came = "UPDATE inbox SET payload = '{}' WHERE (seq = :seq OR batch = :seq) AND state IN ('done', 'dead')"
-        await db.change(came, seq=int(number))
 
 
 def _escaped(name: str) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.cli.test_sessions_process import CANARY, holding
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 
@@ -46,6 +47,34 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
         listed = await home.run("sessions")
         assert "question 1 ·" not in listed.out
         assert "question 2 ·" in listed.out
+
+
+async def test_U67_a_conversation_that_is_deleted_in_its_chat_is_nowhere_in_the_home(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=f"The {CANARY} is fine.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+
+        def last() -> str:
+            return telegram.visible(OWNER)[-1]
+
+        async with running(home):
+            ada.say(f"How is the {CANARY}?")
+            await telegram.until(lambda: last() == f"bot: The {CANARY} is fine.")
+            ada.send("document", f"All about the {CANARY}".encode(), f"Read of the {CANARY}")
+            await telegram.until(lambda: len(llm.requests) == 2 and last() == f"bot: The {CANARY} is fine.")
+            ada.say(f"/sessions {CANARY}")
+            await telegram.until(lambda: "Sessions with: " in last())
+            ada.say("/export md")
+            await telegram.until(lambda: bool(telegram.sent("sendDocument")))
+            before = holding(home.home, CANARY)
+            ada.say("/delete")
+            await telegram.until(lambda: "4 messages, the last one today " in last())
+            ada.press("Delete it")
+            await telegram.until(lambda: "Deleted: 4 messages, with 2 files." in last())
+    databases = {one.partition(".db")[0] for one in before if ".db" in one}
+    assert {"nanobot", "index"} <= databases
+    assert any(one.endswith(".md") for one in before), "with the export that was sent"
+    assert holding(home.home, CANARY) == []
 
 
 def _labels(telegram: TelegramServer) -> list[str]:
