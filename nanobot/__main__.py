@@ -1,6 +1,13 @@
 """`python -m nanobot` and the `nanobot` command. Every Python 3 can read this module, so that an old one says so."""
 
+import os
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.machinery import SourceFileLoader
+    from types import CodeType
 
 if sys.version_info < (3, 11):  # noqa: UP036 - a checkout is started without the judgement of an installer
     sys.stderr.write(
@@ -9,7 +16,35 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout is started without th
     )
     sys.exit(2)
 
-from nanobot.cli.main import main as run
+
+def mend_compiled() -> None:
+    """Have a module compiled again whose compiled file is cut off.
+
+    A disk that is full keeps half of such a file, and Python would end at it at every start until somebody finds it. It
+    knows modules that are imported from here on.
+    """
+    loader = type(__spec__.loader) if __spec__ is not None else None
+    read = getattr(loader, "get_code", None)
+    if loader is None or read is None:
+        return
+
+    def get_code(self: "SourceFileLoader", name: str) -> "CodeType | None":
+        try:
+            found: CodeType | None = read(self, name)
+        except EOFError:
+            from importlib.util import cache_from_source
+
+            with suppress(OSError, NotImplementedError):
+                os.unlink(cache_from_source(self.path))  # noqa: PTH108 - pathlib is not imported yet
+            found = self.source_to_code(self.get_data(self.path), self.path)
+        return found
+
+    setattr(loader, "get_code", get_code)  # noqa: B010 - a method of the library is replaced
+
+
+mend_compiled()
+
+from nanobot.cli.main import main as run  # noqa: E402 - it is what may have to be mended
 
 
 def main() -> None:

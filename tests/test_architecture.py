@@ -74,6 +74,7 @@ IMPORTS_WHEN_ASKED = {
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.habits", "nanobot.command.pages"),  # only `nanobot help TOPIC` asks for the names of the pages
+    ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
     ("nanobot.command.builtin", "nanobot.command.sessions"),  # and for what is done with whole ones
     ("nanobot.command.builtin", "nanobot.command.models"),  # and so is what is known of models

@@ -121,3 +121,20 @@ async def test_a_program_that_stays_has_changed_documents_read_by_another(tmp_pa
         keeping.cancel()
         await asyncio.wait({keeping})
     await store.aclose()
+
+
+async def test_compiled_files_that_a_full_disk_has_cut_off_end_no_start_and_are_made_again(tmp_path: Path) -> None:
+    nanobot = program(tmp_path, None)
+    compiled = tmp_path / "compiled"
+    env = {"PYTHONPYCACHEPREFIX": str(compiled), "PYTHONDONTWRITEBYTECODE": ""}
+    assert (await nanobot.run("library", env=env)).code == 0
+    made = [one for one in compiled.rglob("*.pyc") if "/nanobot/" in str(one) or "/msgspec/" in str(one)]
+    cut = [one for one in made if one.name.partition(".")[0] not in ("__init__", "__main__")]
+    assert len(cut) > 20
+    for one in cut:
+        one.write_bytes(one.read_bytes()[:40])
+    again = await nanobot.run("library", env=env)
+    assert (again.code, again.err, "has no folder" in again.out) == (0, "", True)
+    assert (await nanobot.run("library", env=env)).code == 0
+    left = [one for one in cut if one.exists() and one.stat().st_size == 40]
+    assert len(left) < len(cut) // 4, "what a first start alone imports may be left"
