@@ -85,7 +85,7 @@ class LibraryFolders:
         self._foreign_below = foreign_below
 
     async def read(self, report: Report) -> Reading:
-        """Bring the index up to date, as far as there is room for it. Raises `sqlite3.Error`."""
+        """Bring the index up to date, as far as there is room for it. Raises `StoreError`."""
         found = await asyncio.to_thread(self.compared)
         await asyncio.to_thread(self._index.drop, found.gone)
         extractor = Extractor(size=1, wall=_SECONDS)

@@ -16,7 +16,7 @@ import weakref
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal, TypeVar
@@ -24,6 +24,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.errors import StoreError
 from nanobot.providers.lookup.question import understand
 from nanobot.utils.ranking import terms
 
@@ -132,14 +133,15 @@ class _Word(Struct, frozen=True):
 class LibraryIndex:
     """One file, or memory where `path` is None. Every method waits for the disk, and may be called by any thread.
 
-    Raises `sqlite3.Error` where even a new file cannot be used.
+    Raises `StoreError` where even a new file cannot be used, as on a full disk.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._inode = 0
-        self._db = self._opened()
+        with _told(path):
+            self._db = self._opened()
 
     def close(self) -> None:
         with self._lock:
@@ -275,7 +277,7 @@ class LibraryIndex:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
         """One transaction, once more in a new file where this one is damaged or was deleted."""
-        with self._lock:
+        with self._lock, _told(self._path):
             if self._path is not None and _inode(self._path) != self._inode:
                 self._db.close()
                 self._db = self._opened()
@@ -309,6 +311,18 @@ class LibraryIndex:
                     raise
                 _remove(self._path, self._inode)
         raise sqlite3.DatabaseError(f"{self._path} is damaged and cannot be made anew")
+
+
+@contextmanager
+def _told(path: Path | None) -> Iterator[None]:
+    """What goes wrong with the file, in a sentence."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(
+            f"The index {path} cannot be used: {error}. It holds nothing that cannot be read again; look for room and "
+            "rights there."
+        ) from error
 
 
 def _within(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T], *, write: bool) -> T:

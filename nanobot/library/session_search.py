@@ -15,12 +15,15 @@ from nanobot.library.index import FoundPart, LibraryIndex, Scope
 from nanobot.library.talk import Conversations
 from nanobot.messages import Role
 from nanobot.session.store import EVER, SessionInfo, SessionStore
+from nanobot.utils.passages import plain_text
 from nanobot.utils.ranking import terms
-from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Passages that are looked at, the share of the best one's words that another one has to hold, and characters of a
 #: quotation, of which so many stand before the first word that was looked for.
 _PASSAGES, _NEAR, _QUOTE, _BEFORE = 240, 0.6, 200, 60
+#: Characters of a name.
+_NAME = 60
 #: Seconds that a search waits for conversations that are not in the index yet.
 _CATCH_UP_SECONDS = 5.0
 _GROUP = "telegram:-"
@@ -76,8 +79,7 @@ class SessionSearch:
         self._talk = talk
 
     async def find(self, words: str, seeker: Seeker, *, limit: int = 20) -> FoundSessions:
-        """The sessions in which the seeker may look that have the words. Raises `StoreError`, and `sqlite3.Error` where
-        the index cannot be used."""
+        """The sessions in which the seeker may look that have the words. Raises `StoreError`."""
         complete = await self._talk.catch_up(_CATCH_UP_SECONDS)
         there = {one.id: one for one in await self._store.changed(EVER)}
         found = await asyncio.to_thread(self._found, words, seeker, there)
@@ -105,12 +107,13 @@ class SessionSearch:
 
 def _quoted(info: SessionInfo, found: FoundPart, words: str) -> FoundSession:
     part = found.part
-    return FoundSession(info, _around(part.text, words), part.place, datetime.fromisoformat(part.at), 1)
+    speaker = shorten(squeeze(strip_unsafe(part.place)), _NAME)  # in a group it is a name that somebody chose
+    return FoundSession(info, _around(part.text, words), speaker, datetime.fromisoformat(part.at), 1)
 
 
 def _around(text: str, words: str) -> str:
     """The place in a text where most of the words stand close together, on one line."""
-    said, wanted = squeeze(text), frozenset(terms(words))
+    said, wanted = squeeze(plain_text(text)), frozenset(terms(words))
     starts = [match.start() for match in _WORD.finditer(said) if not wanted.isdisjoint(terms(match[0]))]
     best = max(starts, key=lambda at: (_held(said, at, wanted), -at), default=0)
     begin = said.rfind(" ", 0, max(0, best - _BEFORE) + 1) + 1 if best > _BEFORE else 0

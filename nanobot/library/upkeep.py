@@ -1,7 +1,6 @@
 """Keeping the index up to date beside a program that stays: a gateway, or a conversation in the terminal."""
 
 import asyncio
-import sqlite3
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
@@ -57,5 +56,5 @@ class LibraryUpkeep:
     async def _safely(work: Awaitable[object]) -> None:
         try:
             await work
-        except (NanobotError, sqlite3.Error, OSError, TimeoutError) as error:
+        except (NanobotError, OSError, TimeoutError) as error:
             logger.warning("the library could not be brought up to date: {}", error)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from nanobot.errors import PathError
+from nanobot.errors import NanobotError
 from nanobot.files.search import SKIPPED
 from nanobot.security.paths import Roots, holds_keys, is_in
 from nanobot.web.extract.page import JobKind
@@ -68,12 +67,12 @@ def in_time(seconds: float, work: Callable[[], T]) -> T:
     """What `work` gives, which may wait for a disk. Raises `SlowDisk` after so many seconds: nothing can end a thread
     that waits for the disk, so it is left behind, and does not keep the program from ending."""
     done: list[T] = []
-    failed: list[OSError | PathError | sqlite3.Error] = []
+    failed: list[OSError | NanobotError] = []
 
     def run() -> None:
         try:
             done.append(work())
-        except (OSError, PathError, sqlite3.Error) as error:
+        except (OSError, NanobotError) as error:
             failed.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

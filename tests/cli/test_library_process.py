@@ -85,7 +85,7 @@ async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on_
         (folder / f"{number}.md").write_text(f"The heron {number} eats fish.\n\n" * 50)
     assert (await nanobot.run("library", "list")).code == 0  # what a start makes in the home is there
     code, told = await run_without_room(nanobot, size, "library", "read")
-    assert (code, "Look for room and rights there; `nanobot library read` goes on." in told) == (1, True), told
+    assert (code, "look for room and rights there. `nanobot library read` goes on." in told) == (1, True), told
     again = await nanobot.run("library", "add", str(folder))
     assert (again.code, "What is new is read." in again.out) == (0, True)
     assert (await nanobot.run("library")).out == "~/Documents: 40 documents\n"
@@ -138,3 +138,33 @@ async def test_compiled_files_that_a_full_disk_has_cut_off_end_no_start_and_are_
     assert (await nanobot.run("library", env=env)).code == 0
     left = [one for one in cut if one.exists() and one.stat().st_size == 40]
     assert len(left) < len(cut) // 4, "what a first start alone imports may be left"
+
+
+@pytest.mark.parametrize("size", [0, 40_000])
+async def test_on_a_full_disk_each_command_of_daily_use_says_what_is_wrong_in_a_sentence(
+    tmp_path: Path, size: int
+) -> None:
+    nanobot = program(tmp_path, None, library={"folders": ["~/Documents"]})
+    (tmp_path / "Documents").mkdir()
+    assert (await nanobot.run("skill", "list")).code == 0
+    commands = [
+        "schedule",
+        "schedule tomorrow at 8 call Anna",
+        "watch",
+        "watch https://example.org/",
+        "library list",
+        "library status",
+        "library read",
+        "skill list",
+        "skill new weekly-report",
+        "usage",
+        "sessions search heron",
+    ]
+    for words in commands:
+        code, told = await run_without_room(nanobot, size, *words.split())
+        assert "something inside broke" not in told, words
+        assert "Traceback" not in told, words
+        assert code in (0, 1, 2), words
+        assert bool(told) == bool(code), words
+    for words in commands[:6]:
+        assert (await nanobot.run(*words.split())).code == 0, words

@@ -9,8 +9,11 @@ import pytest
 
 from tests.cli.harness import program
 
+COMMANDS = [("gateway",), ("-m", "hello", "--model", "lookup"), ("status",)]
+COMMANDS += [("schedule",), ("watch",), ("library", "status"), ("skill", "list"), ("usage",)]
 
-@pytest.mark.parametrize("command", [("gateway",), ("-m", "hello", "--model", "lookup"), ("status",)])
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_home_that_may_only_be_read_gets_a_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
     home = program(tmp_path, None)
     for folder in ("media", "cache", "logs", "workspace"):

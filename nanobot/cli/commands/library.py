@@ -157,11 +157,11 @@ def _read(setup: Setup, *, quiet: bool) -> int:
         bar.clear()
         _print(f"Stopped after {bar.done:,} of {bar.total:,} documents. `nanobot library read` goes on there.")
         return INTERRUPTED
-    except sqlite3.Error as error:
-        raise StoreError(
-            f"Stopped after {bar.done:,} of {counted(bar.total, 'document')}, because {paths.home} cannot be written "
-            f"({error}). Look for room and rights there; `nanobot library read` goes on."
-        ) from error
+    except StoreError as error:
+        if not isinstance(error.__cause__, sqlite3.Error):
+            raise
+        done_so_far = f"Stopped after {bar.done:,} of {counted(bar.total, 'document')}."
+        raise StoreError(f"{done_so_far} {error} `nanobot library read` goes on.") from error
     finally:
         bar.clear()
     if not quiet:

@@ -16,7 +16,7 @@ from nanobot.library.talk import Conversations
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Access, Effect
 from nanobot.session.store import SessionStore
-from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 #: Passages that are shown, and characters of each.
 _MOST, _QUOTE, _SECTION = 8, 600, 2_600
@@ -169,12 +169,17 @@ def _of_person(owner: str) -> tuple[Scope, Scope]:
 def place_of(found: FoundPart) -> tuple[str, str]:
     """The address and the title of a passage: the file, and its page or heading."""
     path = PurePath(found.document.name)
-    last = squeeze(found.part.place).rpartition(" › ")[2]
-    title = found.document.title
-    named = f"{title} ({path.name})" if title and title != path.name else path.name
+    last = _one_line(found.part.place).rpartition(" › ")[2]
+    title, name = _one_line(found.document.title), _one_line(path.name)
+    named = f"{title} ({name})" if title and title != name else name
     page = _PAGE.fullmatch(last)
     anchor = f"#page={page[1]}" if page else f"#{last.replace(' ', '-')}" if last else ""
-    return f"file:{path}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
+    return f"file:{_one_line(str(path))}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
+
+
+def _one_line(text: str) -> str:
+    """What others may have named, without line ends and hidden signs, so that it forges no line of a result."""
+    return squeeze(strip_unsafe(text))
 
 
 def _is_now(found: FoundPart, session: str, since: str) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
@@ -238,7 +237,7 @@ class LibraryTools:
         owner = "" if role == "owner" else f"{message.address.channel}:{message.sender.id}"
         try:
             return await asyncio.to_thread(self._remembered, self._folder, message.content, owner, shown)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, StoreError) as error:
             logger.warning("memory could not be searched: {}", error)
             return ""
 
