@@ -14,7 +14,7 @@ from nanobot.providers.vendors import vendor_of_key
 from nanobot.session.lock import home_lock
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, Ran
-from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, newcomer, three_minutes
+from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, newcomer
 from tests.fakes.telegram_server import TOKEN
 
 NANOBOT = (sys.executable, "-m", "nanobot")
@@ -42,11 +42,14 @@ def written(home: Path) -> dict[str, object]:
     return found
 
 
-async def test_U57_three_questions_lead_to_a_first_answer_and_to_one_on_telegram(
+async def test_U57_three_answers_are_tried_and_written_and_hidden_and_lead_to_the_link_of_the_bot(
     services: Services, tmp_path: Path
 ) -> None:
     with started(services, tmp_path) as terminal:
-        assert await three_minutes(terminal, services.telegram.user("Ada")) == 3
+        await answered(terminal, "1 of 3", KEY)
+        await answered(terminal, "2 of 3", TOKEN)
+        await answered(terminal, "3 of 3", "")
+        await terminal.until("https://t.me/nano_test_bot?start=")
         shown = terminal.text()
         terminal.press("\x03")
         await terminal.wait()
@@ -103,6 +106,11 @@ async def test_U56_setting_up_again_changes_what_is_asked_and_no_comment(service
         assert await terminal.wait() == 0
         assert "Nothing was changed." in terminal.text()
     assert path.read_text(encoding="utf-8") == text
+    unset = text.replace(TOKEN, "${NOT_SET}")
+    path.write_text(unset, encoding="utf-8")
+    ran = await run(services, tmp_path, "--yes")
+    assert "- switched off: channels.telegram: the environment variable NOT_SET is not set" in ran.out
+    path.write_text(text, encoding="utf-8")
     with newcomer([*NANOBOT, "onboard", "--time-zone", "Asia/Tokyo"], services.env(tmp_path)) as terminal:
         await answered(terminal, "1 of 2", KEY)
         await answered(terminal, "2 of 2", "off")

@@ -28,16 +28,15 @@ def test_a_python_that_is_too_old_says_which_one_is_needed(tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("encoding", ["iso8859-1", "ascii"])
-async def test_a_terminal_without_utf_8_gets_the_link_and_is_told_of_the_code(tmp_path: Path, encoding: str) -> None:
+async def test_a_terminal_without_utf_8_gets_the_link_and_is_told_of_the_code(tmp_path: Path) -> None:
     async with Services() as services:
-        env = {**services.env(tmp_path), "PYTHONIOENCODING": encoding}
+        env = {**services.env(tmp_path), "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "nanobot", "onboard", *services.options, "--time-zone", "UTC"]
         with PseudoTerminal(command, env=env, columns=150, rows=60) as terminal:
             await answered(terminal, "1 of 2", KEY)
             await answered(terminal, "2 of 2", TOKEN)
             await terminal.until("https://t.me/nano_test_bot?start=")
-            await terminal.until(f"A code to scan needs a terminal with UTF-8; this one has {encoding}.")
+            await terminal.until("A code to scan needs a terminal with UTF-8; this one has ascii.")
             terminal.press("\x03")
             assert await terminal.wait() == 0
     assert "UnicodeEncodeError" not in terminal.raw

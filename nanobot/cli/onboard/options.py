@@ -122,5 +122,6 @@ def told(settings: Settings) -> str:
             f"- model: {model_in_words(settings) or 'whatever key or local server there is, else none'}",
             f"- Telegram: {bot_in_words(settings) or 'not set up'}",
             f"- time zone: {usual_zone(settings)}",
+            *(f"- switched off: {key}: {reason}" for key, reason in sorted(settings.loaded.disabled.items())),
         )
     )
