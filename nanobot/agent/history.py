@@ -370,12 +370,21 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
             read = [_label(one.url) for one in message.sources if one.read]
             yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
         elif message.kind == "notice":
-            yield from ["a summary of content from outside"] if message.untrusted else ()
+            yield from [_told_by(message)] if message.untrusted else ()
         else:
             yield from ["quoted or forwarded text"] if message.untrusted else ()
             yield from ["a picture or file that was sent"] if any(map(_is_media, message.content)) else ()
             if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):
                 yield f"words of a {message.speaker}"
+
+
+#: What a notice from outside is, by the label that its words were wrapped with.
+_NOTICES = {"said": "what a watch or a task has said here", "helper": "what a helper has answered"}
+
+
+def _told_by(notice: UserMessage) -> str:
+    outside = unwrap(notice.text[notice.text.find("<") :])
+    return _NOTICES.get(outside.source if outside is not None else "", "a summary of content from outside")
 
 
 def _is_media(part: UserPart) -> bool:

@@ -305,7 +305,7 @@ def _next(job: ScheduledJob) -> str:
 
 def _times(job: ScheduledJob) -> str:
     """When a job comes; what comes once names its time once."""
-    if isinstance(job.when, Once) and job.due < NEVER and not job.paused:
+    if isinstance(job.when, Once) and not job.paused:
         return f"{told(job)} {job.zone}"
     return f"{told(job)}; {_next(job)}"
 

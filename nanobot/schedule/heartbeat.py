@@ -29,7 +29,7 @@ _LEAST_MINUTES = 5
 _MOST_BYTES, _MOST_LINES = 64_000, 100
 _ITEM = re.compile(r"\s{0,3}[-*+]\s+(?:\[(?P<mark>.)\]\s+)?(?P<text>\S.*)")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
-_ASK = "Look at these open lines of HEARTBEAT.md, and do what is to be done now, if anything:"
+_ASK = "These are open lines of HEARTBEAT.md. Look at them, and do what is to be done now, if anything."
 #: What tells whether a file is still the one that was read.
 _State = tuple[int, int, int] | None
 
@@ -89,7 +89,7 @@ class Heartbeat:
             else:
                 yield made
         if untimed and self._minutes:
-            lines = "\n".join((_ASK, "", *(f"- {line}" for line in untimed)))
+            lines = "\n".join((*(f"- {line}" for line in untimed), "", _ASK))
             often = Every(max(self._minutes, _LEAST_MINUTES) * 60, at.astimezone(UTC))
             yield self._task(often, lines, f"{often.seconds} {lines}")
 

@@ -49,7 +49,8 @@ class WatchTarget(Struct, frozen=True):
         head = self.where if self.kind == "page" else f"{self.kind}: {self.where}"
         if not self.part and not self.number:
             return head
-        return f"{head}{_PART}{'number' if self.number else ''}{': ' if self.number and self.part else ''}{self.part}"
+        number = ("number: " if self.part else "price") if self.number else ""
+        return f"{head}{_PART}{number}{self.part}"
 
     @property
     def what(self) -> str:

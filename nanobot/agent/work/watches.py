@@ -36,6 +36,7 @@ _HOW = (
     "file. `/watch pause|resume|run|remove <number>` changes one, `/watch history` shows what was told."
 )
 _CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
+_LOOKS = "I write where something has changed; on a page that I hardly know yet, when a second look finds it, too."
 _PAST = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Looks now"}
 
 
@@ -169,7 +170,9 @@ class Watches:
                 raise UsageError(_HOW)
         if action == "remove":
             await self._looks.store.remove(ids)
-        return "\n".join([f"**{_PAST[action]}**", "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)])
+        closing = ["", _LOOKS]
+        lines = [f"**{_PAST[action]}**", "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)]
+        return "\n".join(lines + (closing if action == "run" else []))
 
     async def _own(self, who: Who) -> Sequence[ScheduledJob]:
         if who.role == "guest":

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from nanobot.agent.history import foreign_in
 from nanobot.agent.work.background import MOST_OPEN, BackgroundHelpers
 from nanobot.bus.events import Errand, Sender
 from nanobot.errors import UsageError
@@ -82,6 +83,7 @@ async def test_what_a_tainted_helper_has_answered_is_told_as_content_from_outsid
     (told,) = await helpers.take_answers(asked)
     assert told.untrusted
     assert unwrap(told.text.partition("\n\n")[2]) is not None
+    assert list(foreign_in((told,), "owner")) == ["what a helper has answered"]
 
 
 async def test_one_that_waits_is_taken_back_and_another_chat_does_not_see_it() -> None:
