@@ -30,8 +30,8 @@ _TEXT_BYTES, _FILE_BYTES, _MAIL_BYTES, _MAIL_PIECE = 5_000_000, 50_000_000, 300_
 _SECONDS, _DISK_SECONDS, _WALK_SECONDS = 20.0, 10.0, 900.0
 #: Bytes that stay free on the disk of the index, and the most that the index takes.
 FREE_BYTES, INDEX_BYTES = 500_000_000, 8_000_000_000
-#: About how many bytes of text, and documents that a worker takes apart, are read in a second.
-_TEXT_SPEED, _PARSED_SPEED = 800_000, 4
+#: About how many bytes of text, texts, and documents that a worker takes apart, are read in a second.
+_TEXT_SPEED, _TEXTS, _PARSED_SPEED = 800_000, 450, 4
 _BEYOND = f"A folder has more than {MOST_DOCUMENTS:,} documents; the others are not read."
 _TITLE = re.compile(r"(?m)^#[ \t]+(\S.{0,199})$")
 #: (documents done, documents to read, the one that is read)
@@ -213,7 +213,7 @@ def _seconds(document: Document) -> float:
     """About how long a document takes to read; its state has its size."""
     if PurePath(document.name).suffix.lower() in PARSED:
         return 1 / _PARSED_SPEED
-    return min(int(document.state.split()[1]), _TEXT_BYTES) / _TEXT_SPEED
+    return 1 / _TEXTS + min(int(document.state.split()[1]), _TEXT_BYTES) / _TEXT_SPEED
 
 
 def _problem(page: Extracted) -> str:

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.test_rights_live import House, Model
@@ -95,3 +97,32 @@ async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_ra
             at.say(ada, "go on")
             assert await at.until(ada.chat, lambda line: "here it is" in line)
             assert "read everything" in json.dumps(llm.requests[-1].body)
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_told(
+    tmp_path: Path, background: bool
+) -> None:
+    asked: list[str] = []
+
+    def for_ever(request: LlmRequest) -> Reply:
+        messages = request.body["messages"]
+        assert isinstance(messages, list)
+        asked.append(str(messages[0]["content"])[:300])
+        if "You are a helper" in str(messages[0]["content"]):
+            return Reply(Call("nanobot_docs", {"query": f"budget {len(messages)}"}))
+        if messages[-1]["role"] == "tool":
+            return Reply("They are at work.")
+        tasks = [Call("spawn", {"task": f"Dig {number}.", "background": background}) for number in range(3)]
+        return Reply(*tasks)
+
+    async with TelegramServer() as telegram, LlmServer(after=for_ever) as llm:
+        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+        priced(home.home, perDay=6.0, perPerson={"perDay": None})
+        async with running(home):
+            ada.say("dig for ever")
+            await telegram.until(lambda: any("budget" in line for line in telegram.visible(ada.chat)))
+            await telegram.until(
+                lambda: any("I stopped here: the budget" in line for line in telegram.visible(ada.chat))
+            )
+    assert 6.0 / 0.6 <= len(asked) <= 6.0 / 0.6 + 4, "about one more for each that ran when the cap was met"
