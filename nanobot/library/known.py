@@ -253,4 +253,5 @@ def _told(done: Forgetting) -> str:
         said.append(f"Summaries without it now: {done.summaries}")
     listed = "\n".join(f"- {one}" for one in said)
     note = "The running conversation still shows what was said in it: `/new` begins one that does not."
-    return f"{listed}\n\n{note} Transcripts are kept as they are. `/undo` brings back a line of a file."
+    rest = "Transcripts are kept as they are; `/delete` takes a whole one away. `/undo` brings back a line of a file."
+    return f"{listed}\n\n{note} {rest}"

@@ -16,6 +16,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, ToolCall, UserMessage
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction, stamp
+from nanobot.session.listing import own_words
 from nanobot.session.store import SessionInfo, SessionStore
 
 #: Characters of the name of a helper.
@@ -144,7 +145,7 @@ async def _follow(db: Transaction, session_id: str, trace: _Trace) -> None:
 def _note(message: Message, turn: str, trace: _Trace) -> None:
     trace.media.update(part.path for part in message.content if isinstance(part, Media))
     if isinstance(message, UserMessage):
-        trace.said.add(message.text)
+        trace.said |= {message.text, own_words(message)}
     for call in message.calls if isinstance(message, AssistantMessage) else ():
         trace.helpers.update(helper_name(turn, call, task) for task in _texts(call.arguments))
 

@@ -1,5 +1,6 @@
 """Sessions in a chat, from the update to what the person sees: chosen by buttons, sent as a file, deleted."""
 
+import json
 from pathlib import Path
 
 from tests.channels.telegram.gateway import OWNER, configured, running
@@ -31,6 +32,9 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
             ada.press(next(one for one in _labels(telegram) if one.startswith("9. question 1 ")))
             await telegram.until(lambda: "You: again 1" in last())
             assert "question 1 · today " in last()
+            ada.say("and from my phone?")
+            await telegram.until(lambda: last() == "bot: Fine.")
+            assert "again 1" in json.dumps(llm.requests[-1].body), "what was begun in the terminal goes on here"
             ada.say("/export html")
             await telegram.until(lambda: bool(telegram.sent("sendDocument")))
             await telegram.until(lambda: any("is on its way" in one for one in telegram.visible(OWNER)))
@@ -38,7 +42,7 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
             ada.say("/delete")
             await telegram.until(lambda: "Delete this session for good?" in last())
             ada.press("Delete it")
-            await telegram.until(lambda: "Deleted: 4 messages." in last())
+            await telegram.until(lambda: "Deleted: 6 messages." in last())
             ada.say("/resume")
             await telegram.until(lambda: "Tap one." in last())
             ada.press("Leave")
