@@ -8,6 +8,7 @@ import pytest
 
 from nanobot.cli.care.config import run_config
 from nanobot.cli.habits import parse
+from nanobot.config.loader import load
 from nanobot.errors import ConfigError, UsageError
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program
@@ -95,6 +96,9 @@ async def test_a_secret_comes_from_a_pipe_or_a_variable_and_is_never_shown(tmp_p
     assert (ran.code, got.out) == (0, "********\n")
     assert KEY not in ran.out + ran.err
     assert json.loads((nanobot.home / "config.json").read_text("utf-8")) == {"providers": {"openai": {"apiKey": KEY}}}
+    odd = "a$$b${HOME}c$d"
+    await nanobot.run("config", "set", "channels.telegram.token", "--stdin", stdin=odd.encode())
+    assert load(nanobot.home / "config.json", env={"HOME": "/"}).config.channels.telegram.token == odd
     ran = await nanobot.run("config", "set", "providers.groq.apiKey", "${NO_SUCH_KEY}")
     assert (ran.code, "${NO_SUCH_KEY}" in ran.out) == (1, True)
     assert "NO_SUCH_KEY is not set" in ran.err

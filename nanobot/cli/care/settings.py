@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nanobot.cli.care.editor import edited
 from nanobot.cli.options import FAILED, USAGE
-from nanobot.config.changes.asked import dotted, is_secret, key_path, value_of
+from nanobot.config.changes.asked import dotted, is_secret, key_path, literal, value_of
 from nanobot.config.changes.taken import at_once
 from nanobot.config.edit import ConfigFile
 from nanobot.config.given import expand
@@ -84,7 +84,7 @@ def _asked(path: KeyPath, args: argparse.Namespace) -> object:
         raise UsageError(f"Which value? `nanobot config set {key} VALUE`; `--stdin` reads it from a pipe.")
     if not text:
         raise UsageError("There was no value, so nothing was changed.")
-    return text if secret else value_of([text], path)
+    return literal(text) if secret else value_of([text], path)
 
 
 def _when(path: KeyPath) -> str:

@@ -13,6 +13,7 @@ from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
 
 _PART = re.compile(r'"([^"]*)"|([^.]+)')
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
 
 
@@ -81,6 +82,11 @@ def is_secret(path: KeyPath) -> bool:
     """Whether what stands there must not be typed where others read it."""
     private = _slot_at(path).kind.private
     return private == "secret" or (private == "hidden" and bool(NAMES.search(path[-1])))
+
+
+def literal(secret: str) -> str:
+    """How a file writes a secret, so that none of its `$` begins a variable; a whole `${NAME}` names one."""
+    return secret if _REFERENCE.fullmatch(secret) else secret.replace("$", "$$")
 
 
 def value_of(words: Sequence[str], path: KeyPath) -> object:
