@@ -20,7 +20,7 @@ State = Literal["ok", "warn", "bad", "off"]
 #: What stands before a finding.
 MARKS: Mapping[State, str] = {"ok": "✓", "warn": "!", "bad": "✗", "off": "-"}
 #: Seconds that one check may take.
-CHECK_SECONDS = 9.0
+CHECK_SECONDS = 8.0
 _CHARS = 400
 
 

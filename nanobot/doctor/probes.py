@@ -31,7 +31,7 @@ from nanobot.web.search.chain import ChainLink, SearchChain
 from nanobot.web.usage import UsageLedger
 
 #: Seconds that one try may take.
-TRY_SECONDS = 8.0
+TRY_SECONDS = 7.0
 _MODEL, _CONTEXT, _TOKEN, _UPDATES = "Model", "Local context", "Telegram token", "Telegram updates"
 _PING = ToolSpec(
     "ping",

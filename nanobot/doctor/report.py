@@ -1,11 +1,11 @@
 """What people read of the findings: in a terminal, in a chat, as JSON, and as a report without anything private."""
 
-import getpass
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from nanobot.config.keys import masked
 from nanobot.config.schema import Config
@@ -20,6 +20,7 @@ _LOG_LINES = 5_000
 _LEVEL = re.compile(r"\b(WARNING|ERROR|CRITICAL) (nanobot[\w.]*)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|“[^”]*”")
 _NAMED = re.compile(r"(allowFrom|folders|env|headers)\b.*")
+_PATH = re.compile(r"(?<![\w.:/])/[^\s,;()]*")
 _BOT = re.compile(r"@\w+")
 
 
@@ -56,7 +57,8 @@ def as_json(found: Sequence[Finding]) -> str:
 
 def bundle(patient: Patient, found: Sequence[Finding]) -> str:
     """A report for who helps: no keys, no texts of chats, no names of people, bots, servers or folders."""
-    hide = _Hiding(patient.env)
+    shown = masked(patient.loaded.config)
+    hide = _Hiding(shown)
     servers = [one.name for one in found if one.name.startswith("MCP: ")]
     lines = ["nanobot doctor: a report without secrets", verdict(found), ""]
     for one in found:
@@ -64,22 +66,35 @@ def bundle(patient: Patient, found: Sequence[Finding]) -> str:
             lines.append(f"{one.state:<5}MCP: server {servers.index(one.name) + 1}")
             continue
         lines.append(f"{one.state:<5}{one.name}: {hide.all_of(one.words)}")
-    config = json.dumps(_shape(masked(patient.loaded.config), masked(Config())), indent=2)
+    config = json.dumps(_shape(shown, masked(Config())), indent=2)
     lines += ["", "What the configuration sets (texts left out):", "" if patient.broken else config, ""]
     lines += ["Warnings and errors at the end of the log, by where they come from:", *_counted(patient.paths.logs)]
     return scrub("\n".join([*lines, ""]))
 
 
 class _Hiding:
-    """Takes out of a sentence what tells of a person."""
+    """Takes out of a sentence what tells of a person: texts, paths, names of bots, and hosts of the configuration."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._home = env.get("HOME") or str(Path.home())
-        self._user = getpass.getuser()
+    def __init__(self, config: object) -> None:
+        hosts = sorted(filter(None, (urlsplit(url).hostname for url in _addresses(config))), key=len, reverse=True)
+        self._hosts = re.compile("|".join(map(re.escape, hosts)) or r"(?!)", re.IGNORECASE)
 
     def all_of(self, text: str) -> str:
-        text = _BOT.sub("@…", _QUOTED.sub("…", _NAMED.sub(r"\1 …", scrub(text)))).replace(self._home, "~")
-        return re.sub(rf"(?<=/){re.escape(self._user)}\b", "user", text)
+        text = _BOT.sub("@…", _QUOTED.sub("…", _NAMED.sub(r"\1 …", scrub(text))))
+        return self._hosts.sub("…", _PATH.sub("…", text))
+
+
+def _addresses(value: object) -> Iterator[str]:
+    """Every address that a configuration holds."""
+    match value:
+        case dict():
+            for one in value.values():
+                yield from _addresses(one)
+        case list():
+            for one in value:
+                yield from _addresses(one)
+        case str() if "://" in value:
+            yield value
 
 
 def _shape(value: object, usual: object, key: str = "") -> object:
@@ -88,10 +103,8 @@ def _shape(value: object, usual: object, key: str = "") -> object:
         case dict() if isinstance(usual, dict) and usual:
             kept = {name: _shape(one, usual.get(name), name) for name, one in value.items() if one != usual.get(name)}
             return kept if set(value) <= set(usual) else [*kept.values()]
-        case dict():
-            return [_shape(one, {}, key) if isinstance(one, dict) else "…" for one in value.values()]
-        case list():
-            return f"{len(value)} entries"
+        case dict() | list():
+            return f"{len(value)} of them"
         case str():
             return value if key in _OURS else "set" if value else ""
         case _:

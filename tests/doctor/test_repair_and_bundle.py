@@ -22,6 +22,7 @@ PLANTED = {
     "server": "canary-server",
     "prompt": "canary words of a preset",
     "log": "Canary Lovelace",
+    "host": "canary-pc.example",
 }
 
 
@@ -60,7 +61,13 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
     home = program(
         tmp_path,
         agents=agents,
-        providers={"openai": {"apiKey": PLANTED["key"], "extraHeaders": {"X-Own": PLANTED["header"]}}},
+        providers={
+            "openai": {
+                "apiKey": PLANTED["key"],
+                "apiBase": f"https://{PLANTED['host']}/v1",
+                "extraHeaders": {"X-Own": PLANTED["header"]},
+            }
+        },
         modelPresets={"mine": {"model": PLANTED["prompt"]}},
         channels={"telegram": {"enabled": True, "token": PLANTED["token"], "allowFrom": [PLANTED["person"], "4711"]}},
         tools={
@@ -85,6 +92,7 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
     found = [name for name, value in PLANTED.items() if value in text]
     assert found == [], text
     assert str(tmp_path) not in text
+    assert "/home/" not in text
     assert "3 × WARNING nanobot.agent.loop" in text
     assert '"provider": "openai"' in text
     assert all(name in text for name in ("Configuration", "Network", "Database", "Versions", "MCP: server 1"))
