@@ -263,6 +263,14 @@ def backup_options(parser: argparse.ArgumentParser) -> None:
     add("--nightly", action="store_true", help="make that of a night, as a gateway does; the oldest ones go")
 
 
+def update_options(parser: argparse.ArgumentParser) -> None:
+    """Another version."""
+    about = "install this: a folder, a package, or what else pip takes (default: where this one came from)"
+    parser.add_argument("--from", dest="source", default="", metavar="PLACE", help=about)
+    parser.add_argument("--check", action="store_true", help="only ask whether there is a newer one")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
 def restore_options(parser: argparse.ArgumentParser) -> None:
     """Taking a backup back."""
     parser.add_argument(

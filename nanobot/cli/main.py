@@ -184,6 +184,10 @@ def _looked_after(name: str) -> Callable[[Namespace], int]:
             from nanobot.cli.commands.mcp import run_mcp
 
             return run_mcp
+        case "update":
+            from nanobot.cli.care.update import run_update
+
+            return run_update
         case "backup" | "restore":
             from nanobot.cli.care.backup import run_backup, run_restore
 

@@ -68,6 +68,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "watch": _Options("show what is watched and tells when it changes, add or change it", actions.watch_options),
     "backup": _Options("write all that nanobot keeps into one file", actions.backup_options),
     "restore": _Options("put a backup in the place of what is here; that is set aside", actions.restore_options),
+    "update": _Options("install a newer nanobot beside this one, try it, and switch to it", actions.update_options),
     "mcp": _Actions("show, add, remove and try MCP servers", actions.mcp_actions),
     "library": _Actions("show, add, remove and read folders of your documents", actions.library_actions),
     "import": _Options("take over what another program has kept", actions.import_options),

@@ -54,8 +54,9 @@ _CONFIG = Word(
     "takes most changes with its next turn.",
 )
 _UPDATE = Word(
-    says="nanobot does not update itself. Bring your checkout up to date and install it as you did at first, with "
-    "`pip install .` in its environment; sessions and configuration stay."
+    arguments=("update",),
+    says="`nanobot update` in a shell asks whether there is a newer nanobot, makes a backup, tries the new one beside "
+    "this one, and switches to it.",
 )
 _MCP = Word("mcp", ("mcp", "list"))
 _LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
@@ -139,7 +140,7 @@ _PHRASES: tuple[tuple[tuple[str, ...], tuple[str, ...], Word], ...] = (
     (("tools",), _LIST, _TOOLS),
     (("memory",), (*_LIST, "search"), _MEMORY),
     (("pairing", "users"), (*_LIST, "approve", "add", "remove"), _PEOPLE),
-    (("update",), ("check", "status"), _UPDATE),
+    (("update",), ("check", "status"), _UPDATE._replace(arguments=("update", "--check"))),
     (("config",), ("list", "view"), Word(arguments=("config", "show"), says=_CONFIG.says)),
     (("logs",), ("tail", "follow"), _LOGS),
 )

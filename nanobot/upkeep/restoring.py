@@ -54,8 +54,8 @@ class Restored(Struct, frozen=True):
     settled: int
 
 
-def restore(file: Path, home: Path) -> Restored:
-    """Put a backup into a home that nobody uses.
+def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
+    """Put a backup into a home that nobody uses. `settle`: the bot may have gone on since it was made.
 
     Raises `UsageError` and `StoreError`; the home is then as it was.
     """
@@ -67,7 +67,7 @@ def restore(file: Path, home: Path) -> Restored:
         stage.mkdir(mode=0o700)
         _unpack(file, stage / _NEW)
         database = stage / _NEW / "nanobot.db"
-        settled = settle_copy(database) if database.exists() else 0
+        settled = settle_copy(database) if settle and database.exists() else 0
         _note(stage, "out")
     except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error) as error:
         shutil.rmtree(stage, ignore_errors=True)

@@ -263,7 +263,7 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
         ("onboard", "`nanobot onboard` in a shell sets up"),
         ("/onboard", "`nanobot onboard` in a shell sets up"),
         ("version", "nanobot "),
-        ("update", "nanobot does not update itself."),
+        ("update", "`nanobot update` in a shell asks whether"),
     ],
 )
 async def test_a_single_word_does_what_is_meant_or_says_what_there_is(word: str, reply: str) -> None:

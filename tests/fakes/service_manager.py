@@ -1,14 +1,16 @@
 """`systemctl --user` and `loginctl` as far as a service needs them: reads the unit, runs its command, ends it.
 
 As a program it is one of both, by the name that it is called with; `installed` puts them into a folder for PATH. What
-is started has only the variables of the unit and of its file, as under the real one.
+is started has only the variables of the unit and of its file, as under the real one, and those named in FAKE_KEEPS.
 """
 
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -34,6 +36,7 @@ def _start(unit: Path, folder: Path, notify: str) -> None:
     lines = Path(found["EnvironmentFile"].removeprefix("-")).read_text(encoding="utf-8").splitlines()
     env = dict(word.split("=", 1) for line in (found["Environment"], *lines) for word in shlex.split(line))
     env |= {"NOTIFY_SOCKET": notify, "WATCHDOG_USEC": "400000", "XDG_RUNTIME_DIR": str(folder)}
+    env |= {name: os.environ[name] for name in os.environ.get("FAKE_KEEPS", "").split()}
     log = (folder / "journal").open("ab")
     words = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found["ExecStart"])]
     process = subprocess.Popen(words, env=env, cwd=found["WorkingDirectory"], stdout=log, stderr=log, stdin=-3)
@@ -46,10 +49,34 @@ def main(name: str, place: str, notify: str, *words: str) -> int:
         calls.write(f"{name} {' '.join(words)}\n")
     unit = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user" / words[-1]
     if "restart" in words:
+        if (folder / "pid").exists():
+            _stop(folder / "pid")
         _start(unit, folder, notify)
-    elif "disable" in words:
-        os.kill(int((folder / "pid").read_text(encoding="ascii")), signal.SIGTERM)
+    elif "show" in words:
+        print(0 if _lives(folder / "pid") else 3)  # the restarts of one that breaks off at its start
+    elif "is-active" in words:
+        return 0 if (folder / "pid").exists() else 3
+    elif "disable" in words or "stop" in words:
+        _stop(folder / "pid")
     return 0
+
+
+def _lives(noted: Path) -> bool:
+    """Whether what was started is still there; one that has ended waits as a zombie for who has taken it over."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{noted.read_text(encoding='ascii')}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in b"ZX"
+    return False
+
+
+def _stop(noted: Path) -> None:
+    """End what was started, and wait for it as the real one does."""
+    pid = int(noted.read_text(encoding="ascii"))
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(pid, signal.SIGTERM)
+        while _lives(noted):
+            time.sleep(0.05)
+    noted.unlink()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from nanobot.doctor.gateway import gateway_at
 from nanobot.errors import NanobotError, UsageError
 from nanobot.providers.vendors import VENDORS
 from nanobot.upkeep.service import LABEL, UNIT, Service, environment_text, needed
+from nanobot.upkeep.update import program
 from nanobot.utils.host import shipped
 from nanobot.utils.processes import ProgramOutput, run_program
 from nanobot.utils.text import printable
@@ -22,6 +23,8 @@ from nanobot.web.search.catalog import CATALOG
 
 #: Seconds for one command of the service manager, and until the bot is asked for messages.
 _COMMAND_SECONDS, _FIRST_POLL_SECONDS = 60.0, 60.0
+#: Starts in that time after which it is clear that it does not stay.
+_MOST_RESTARTS = 3
 _NOT_HERE = (
     "There is neither a systemd of your user nor launchd here, so nothing was set up. docs/running.md shows it with "
     "Docker; `nanobot gateway --install --dry-run` prints a unit to adapt."
@@ -35,7 +38,7 @@ def run_service(args: argparse.Namespace) -> int:
         return _uninstall(setup.env)
     if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
         raise UsageError(no_channel(setup.loaded, setup.paths))
-    command = [sys.executable, "-m", "nanobot", "gateway"]
+    command = [program(), "-m", "nanobot", "gateway"]
     command += ["--config", str(setup.paths.config)] if setup.paths.config_named else []
     command += ["--workspace", str(setup.paths.workspace)] if args.workspace else []
     command += ["--model", args.model] if args.model else []
@@ -96,15 +99,48 @@ def _told(service: Service, target: Path, variables: Mapping[str, str]) -> None:
 
 def _wait(setup: Setup, log: str) -> int:
     """Until the service asks for messages, or has said why not."""
-    health, started = health_file(setup.loaded.config, setup.paths), time.time()
-    while time.time() - started < _FIRST_POLL_SECONDS:
-        found = gateway_at(health)
-        if found is not None and found.runs and found.bot and found.written >= started:
-            _print(f"It runs and answers as @{found.bot}. `nanobot status` says how it is, {log} what it says.")
-            return 0
-        time.sleep(0.5)
+    if bot := answers(health_file(setup.loaded.config, setup.paths), time.time()):
+        _print(f"It runs and answers as @{bot}. `nanobot status` says how it is, {log} what it says.")
+        return 0
     _print(f"It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}")
     return 1
+
+
+def stop_service(env: Mapping[str, str]) -> bool:
+    """Stop the service of the gateway; whether one ran. Raises `NanobotError` where it cannot be."""
+    if _unit_file(env).exists() and _there("systemctl", "--user", "is-active", UNIT):
+        _run("systemctl", "--user", "stop", UNIT)
+        return True
+    return _agent_file(env).exists() and _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
+
+
+def start_service(env: Mapping[str, str]) -> None:
+    """Start it again."""
+    if _unit_file(env).exists():
+        _run("systemctl", "--user", "restart", UNIT)
+    else:
+        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(_agent_file(env)))
+
+
+def answers(health: Path, since: float) -> str:
+    """The name of the bot of a gateway that was started `since` and asks for messages; empty where it does not
+    stay, or after a minute."""
+    while time.time() - since < _FIRST_POLL_SECONDS:
+        found = gateway_at(health)
+        if found is not None and found.runs and found.bot and found.written >= since:
+            return found.bot
+        if _breaks_off():
+            return ""
+        time.sleep(0.5)
+    return ""
+
+
+def _breaks_off() -> bool:
+    """Whether systemd has started it again and again."""
+    if shutil.which("systemctl") is None:
+        return False
+    done = _done(("systemctl", "--user", "show", "--property=NRestarts", "--value", UNIT))
+    return done.out.strip().isdigit() and int(done.out) >= _MOST_RESTARTS
 
 
 def _uninstall(env: Mapping[str, str]) -> int:

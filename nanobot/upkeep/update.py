@@ -1,0 +1,141 @@
+"""Another version beside this one: installed in an environment of its own, tried on a copy of all that is kept, and
+put in the place of this one by a link. What does not prove itself never takes the place, or gives it back.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+from nanobot import __version__
+from nanobot.errors import NanobotError, UsageError
+from nanobot.upkeep.releases import SOURCE_NOTE, Release, noted, run
+from nanobot.utils.processes import run_program
+
+#: Seconds for one step of the self-test.
+_TEST_SECONDS = 180.0
+#: What an extra is known by where it is installed.
+_EXTRAS = {"mcp": "mcp", "cluster": "procrastinate"}
+_QUESTION = "When is the ferry?"
+_NO_ENVIRONMENT = (
+    "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be installed beside it. Update "
+    "it with the program that installed it; `nanobot backup` first."
+)
+
+
+class Environment(Struct, frozen=True):
+    """A virtual environment: `place` is where people start it, `folder` where it is, the same or where a link leads."""
+
+    place: Path
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.folder / "bin" / "python")
+
+
+def own_environment() -> Environment:
+    """The one that this process runs in. Raises `UsageError` where it is none, or nothing can be put beside it."""
+    place = Path(noted(Path(sys.prefix)).get("place", sys.prefix))
+    if place.resolve() != Path(sys.prefix).resolve():  # it was moved, or copied
+        place = Path(sys.prefix)
+    if sys.prefix == sys.base_prefix or not os.access(place.parent, os.W_OK):
+        raise UsageError(_NO_ENVIRONMENT.format(prefix=sys.prefix))
+    return Environment(place, place.resolve())
+
+
+def program() -> str:
+    """The Python of this environment by the name that stays when another version takes its place."""
+    try:
+        return str(own_environment().place / "bin" / Path(sys.executable).name)
+    except UsageError:
+        return sys.executable
+
+
+async def install_beside(release: Release, own: Environment) -> Environment:
+    """A new environment with this release, beside the one that runs. Raises `NanobotError`; nothing stays then."""
+    base = own.place.with_name(f"{own.place.name}-{datetime.now().astimezone():%Y-%m-%dT%H%M%S}")
+    fresh = Environment(base, base)
+    try:
+        await run(sys.executable, "-m", "venv", str(base))
+        with tempfile.TemporaryDirectory() as folder:
+            wanted = release.requirement
+            if release.checkout:
+                wanted = str(Path(folder, "source"))
+                await run("git", "-C", release.checkout, "worktree", "add", "--detach", wanted, release.commit)
+            try:
+                extras = ",".join(name for name, module in _EXTRAS.items() if find_spec(module) is not None)
+                await run(fresh.python, "-m", "pip", "install", "--quiet", f"{wanted}[{extras}]" if extras else wanted)
+            finally:
+                if release.checkout:
+                    await run("git", "-C", release.checkout, "worktree", "remove", "--force", wanted)
+        note = {"place": str(own.place), **({"checkout": release.checkout} if release.checkout else {})}
+        (base / SOURCE_NOTE).write_text(json.dumps(note), encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(base, ignore_errors=True)
+        raise
+    return fresh
+
+
+async def prove(fresh: Environment, backup: Path, arguments: Sequence[str]) -> str:
+    """Let the new version start, read the configuration, take over a copy of all that is kept, and answer a question
+    without a network; its version. Raises `NanobotError` with what failed. `arguments` name the configuration."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder, "home")
+        env = {**os.environ, "NANOBOT_HOME": str(home), "XDG_RUNTIME_DIR": folder}
+        steps = (
+            ("--version",),
+            ("restore", str(backup), "--yes"),
+            ("config", "check", *arguments),
+            ("usage", *arguments),
+            ("demo", "--plain", _QUESTION),
+        )
+        version = ""
+        for step in steps:
+            done = await run_program((fresh.python, "-P", "-m", "nanobot", *step), _TEST_SECONDS, env)
+            if done.code not in ((0, 1) if step[0] == "config" else (0,)):
+                said = (done.error or done.out).decode(errors="replace").strip().splitlines()[-1:]
+                raise NanobotError(f"The new version does not pass `nanobot {' '.join(step[:2])}`: {' '.join(said)}")
+            version = version or done.out.decode(errors="replace").split()[-1]
+    return version
+
+
+def switch(own: Environment, fresh: Environment) -> Environment:
+    """Let the place of this environment lead to the new one; where this one is now."""
+    kept = own.folder
+    if not own.place.is_symlink():
+        kept = own.place.with_name(f"{own.place.name}-{__version__}")
+        number = 2
+        while kept.exists():
+            kept = own.place.with_name(f"{own.place.name}-{__version__}-{number}")
+            number += 1
+        own.place.rename(kept)
+    _lead(own.place, fresh.folder)
+    return Environment(own.place, kept)
+
+
+def switch_back(kept: Environment) -> None:
+    """Let the place lead to the old environment again."""
+    _lead(kept.place, kept.folder)
+
+
+def discard(environment: Environment, place: Path) -> None:
+    """Delete an environment that nothing leads to."""
+    if environment.folder != place.resolve():
+        with suppress(OSError):
+            shutil.rmtree(environment.folder)
+
+
+def _lead(place: Path, folder: Path) -> None:
+    fresh = place.with_name(f".{place.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(folder.name if folder.parent == place.parent else folder)
+    fresh.replace(place)

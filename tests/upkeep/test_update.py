@@ -1,0 +1,163 @@
+"""`nanobot update` in an environment of its own: from a checkout with a newer upstream, and back from a broken one."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nanobot import __version__
+from tests.channels.telegram.gateway import OWNER, configured
+from tests.cli.harness import Program, Ran, program
+from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.service_manager import installed
+from tests.fakes.telegram_server import TelegramServer
+
+ROOT = Path(__file__).parents[2]
+GIT = shutil.which("git")
+SOURCES = (
+    "nanobot",
+    "templates",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "config.example.json",
+    ".gitignore",
+)
+pytestmark = [
+    pytest.mark.skipif(GIT is None, reason="git is not installed: no update was tried"),
+    pytest.mark.timeout(600),
+]
+
+
+def done(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
+    return ran.stdout.strip()
+
+
+@dataclass(slots=True)
+class Installation:
+    """nanobot as the README installs it: an upstream, a checkout of it, and an environment made from that."""
+
+    place: Path
+    home: Program
+
+    @property
+    def env(self) -> dict[str, str]:
+        # What nanobot needs comes from the environment of the tests: no package index is asked.
+        found = {**self.home.env, "PYTHONPATH": str(self.place / "needed"), "PYTHONWARNINGS": "default"}
+        found |= {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
+        return found | {"GIT_CONFIG_GLOBAL": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+    def make(self) -> None:
+        needed, upstream = self.place / "needed", self.place / "upstream"
+        needed.mkdir()
+        for one in Path(sysconfig.get_paths()["purelib"]).iterdir():
+            if "nanobot" not in one.name and one.suffix != ".pth":
+                (needed / one.name).symlink_to(one)
+        upstream.mkdir()
+        for name in SOURCES:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, upstream / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, upstream / name)
+        done("git", "init", "-q", "-b", "main", cwd=upstream)
+        self.commit("the first one")
+        done("git", "clone", "-q", str(upstream), str(self.place / "checkout"))
+        done(sys.executable, "-m", "venv", str(self.place / "checkout" / ".venv"))
+        done(self.python, "-m", "pip", "install", "-q", str(self.place / "checkout"), env=self.env)
+
+    @property
+    def python(self) -> str:
+        return str(self.place / "checkout" / ".venv" / "bin" / "python")
+
+    def commit(self, words: str) -> None:
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        done("git", "add", "-A", cwd=self.place / "upstream")
+        done("git", *who, "commit", "-q", "-m", words, cwd=self.place / "upstream")
+
+    def release(self, version: str) -> None:
+        for name in ("pyproject.toml", "nanobot/__init__.py"):
+            file = self.place / "upstream" / name
+            file.write_text(file.read_text(encoding="utf-8").replace(__version__, version), encoding="utf-8")
+        self.commit(version)
+
+    def breaks(self, name: str, text: str) -> None:
+        file = self.place / "upstream" / name
+        file.write_text(f"{file.read_text(encoding='utf-8')}\n{text}\n", encoding="utf-8")
+        self.commit("broken")
+
+    async def run(self, *arguments: str, env: dict[str, str] | None = None) -> Ran:
+        process = await asyncio.create_subprocess_exec(
+            *(self.python, "-P", "-m", "nanobot", *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**self.env, **(env or {})},
+            cwd=self.place,
+        )
+        async with asyncio.timeout(300):
+            out, err = await process.communicate()
+        return Ran(process.returncode or 0, out.decode(), err.decode())
+
+
+async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=Reply("still here")) as llm:
+        home = configured(tmp_path, telegram, llm)
+        at = Installation(tmp_path, home)
+        await asyncio.to_thread(at.make)
+        tools = installed(tmp_path / "manager", tmp_path / "notify")
+        service = {"PATH": f"{tools}:{at.env['PATH']}", "FAKE_KEEPS": "PYTHONPATH"}
+        same = await at.run("update", "--yes")
+        await at.run("agent", "-m", "remember the boat")
+        ready = await at.run("gateway", "--install", env=service)
+        at.release("9.9.1")
+        told = await at.run("update", "--check", env=service)
+        taken = await at.run("update", "--yes", env=service)
+        now = await at.run("--version")
+        ada = telegram.user("Ada", OWNER)
+        ada.say("are you there")
+        await telegram.until(lambda: any("still here" in line for line in telegram.visible(ada.chat)))
+        at.breaks("nanobot/demo/web.py", "raise SystemExit('broken')")
+        untested = await at.run("update", "--yes", env=service)
+        at.breaks("nanobot/demo/web.py", "")
+        shutil.copy(ROOT / "nanobot" / "demo" / "web.py", tmp_path / "upstream" / "nanobot" / "demo" / "web.py")
+        at.release("9.9.2")
+        at.breaks("nanobot/channels/telegram/channel.py", "raise SystemExit('never starts')")
+        back = await at.run("update", "--yes", env=service)
+        after = await at.run("--version")
+        ada.say("and now")
+        await telegram.until(lambda: sum("still here" in line for line in telegram.visible(ada.chat)) == 2)
+        gone = await at.run("gateway", "--uninstall", env=service)
+    folder = tmp_path / "checkout"
+    assert (same.code, "is up to date" in same.out, "asked just now" in same.out) == (0, True, True), same.err
+    assert ready.code == 0, ready.out + ready.err
+    assert (told.code, "There is nanobot 9.9.1" in told.out) == (0, True), told.err
+    assert (taken.code, "Updated to nanobot 9.9.1" in taken.out) == (0, True), taken.out + taken.err
+    assert now.out == "nanobot 9.9.1\n"
+    assert (untested.code, "Nothing was changed" in untested.err) == (1, True), untested.out + untested.err
+    assert (back.code, "going back" in back.out) == (1, True), back.out + back.err
+    assert after.out == "nanobot 9.9.1\n"
+    assert gone.code == 0
+    assert (folder / ".venv").is_symlink()
+    assert (folder / f".venv-{__version__}" / "bin" / "python").exists()
+    assert list((home.home / "backups").glob("*.tar.gz"))
+    assert done("git", "status", "--porcelain", cwd=folder) == ""
+
+
+async def test_what_cannot_be_updated_says_what_to_do(tmp_path: Path) -> None:
+    home = program(tmp_path)
+    editable = await home.run("update", "--yes")
+    nowhere = await home.run("update", "--from", str(tmp_path / "nothing.whl"), "--yes")
+    nobody = await home.run("update", "--from", str(ROOT))
+    assert (editable.code, "is installed for working on it" in editable.err) == (2, True), editable.err
+    assert (nowhere.code, "There is no /" in nowhere.err) == (2, True), nowhere.err
+    assert (nobody.code, "Say --yes to update" in nobody.err) == (2, True)
