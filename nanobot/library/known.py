@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -147,10 +147,9 @@ class KnownFacts:
         gone: dict[str, set[str]] = {}
         for file, said in lines:
             gone.setdefault(file, set()).add(said)
+        there = {name: {one.text for one in lines_of(text)} for name, text, _ in self._files.texts(_owner(person))}
         for name, texts in gone.items():
-            if not any(
-                one == name and texts & {line.text for line in lines_of(text)} for one, text in self._now(person)
-            ):
+            if texts.isdisjoint(there.get(name, ())):
                 continue  # another process, or an earlier try, has taken them away
 
             def made(before: bytes | None, name: str = name, texts: set[str] = texts) -> bytes:
@@ -158,9 +157,6 @@ class KnownFacts:
                 return without(text, [one.place for one in lines_of(text) if one.text in texts]).encode()
 
             store.change(store.roots.place(name, write=True, follow=False), made, session=chat)
-
-    def _now(self, person: FileUser) -> Iterator[tuple[str, str]]:
-        return ((name, text) for name, text, _ in self._files.texts(_owner(person)))
 
     async def _clean(self, session: SessionInfo, person: FileUser, gone: list[ForgottenFact]) -> bool:
         """Take what is forgotten out of the title of a session of this person, and out of the summary with which it

@@ -119,7 +119,7 @@ def _around(text: str, words: str) -> str:
     begin = said.rfind(" ", 0, max(0, best - _BEFORE) + 1) + 1 if best > _BEFORE else 0
     if best - begin > 2 * _BEFORE:  # a script without blanks
         begin = best
-    return f"{'…' * (begin > 0)}{shorten(said[begin:], _QUOTE)}"
+    return f"{'…' * (begin > 0)}{said[begin : begin + _QUOTE]}{'…' * (len(said) > begin + _QUOTE)}"
 
 
 def _held(text: str, at: int, wanted: frozenset[str]) -> int:
