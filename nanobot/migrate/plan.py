@@ -14,6 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from nanobot.config.changes.asked import literal
 from nanobot.config.edit import ConfigFile
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError
@@ -87,8 +88,8 @@ def _config_items(
 ) -> list[ImportItem]:
     """Keys of the configuration; of a secret no value is ever shown."""
     found: list[ImportItem] = []
-    for path, value in (home.secrets if secret else home.config).items():
-        key = ".".join(path)
+    for path, given in (home.secrets if secret else home.config).items():
+        key, value = ".".join(path), given if home.program == "nanobot" else _literal(given)
         shown = "***" if secret else shorten(printable(json.dumps(value, ensure_ascii=False)), _VALUE)
         said = f"{home.sources.get(path, key)} = {shown}"
         if target.config.has(path):
@@ -104,6 +105,15 @@ def _config_items(
 
         found.append(ImportItem("secrets" if secret else "config", said, key, act, there))
     return found
+
+
+def _literal(value: object) -> object:
+    """A value as our file writes it: no dollar sign of another program's begins a variable."""
+    if isinstance(value, dict):
+        return {name: _literal(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_literal(one) for one in value]
+    return literal(value) if isinstance(value, str) else value
 
 
 def _file_items(home: ForeignHome, target: ImportTarget, left: list[tuple[str, str]]) -> list[ImportItem]:

@@ -76,9 +76,10 @@ async def put_session(store: SessionStore, program: str, session: ForeignSession
 
 
 def _message(role: str, text: str, program: str) -> Message:
-    """What a model of another program said may hold anything that it has read."""
+    """What stands in a conversation elsewhere may hold anything that was read there, also in the place of a person:
+    other programs put pages and their own notes into it."""
     if role == "user":
-        return UserMessage((Text(text),))
+        return UserMessage((Text(text),), untrusted=True)
     return AssistantMessage((Text(text),), strangers=(f"conversation in {program}",))
 
 

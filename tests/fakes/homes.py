@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 #: Secrets that no output may show, and a word of each kind of thing.
-SECRETS = ("sk-canary-0123456789abcdef", "123456:canary-token-of-a-bot", "canary-of-a-server")
+SECRETS = ("sk-canary-0123456789abcdef", "123456:canary-token-of-a-bot", "canary$of-a-$server")
 AT = 1_790_000_000
 
 

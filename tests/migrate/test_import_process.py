@@ -68,6 +68,10 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     assert not (work / "skills" / "read-tides" / "passwd").exists(), "a link is not followed"
     listed = await at.run("sessions")
     assert "tides in Brest" in listed.out
+    (which,) = [line.split("`")[1] for line in listed.out.splitlines() if line.startswith("- `")]
+    said = [one["message"] for one in (await at.run("sessions", "export", which, "--format", "jsonl")).lines[1:]]
+    assert [one["content"][0]["text"] for one in said] == ["When is the tide high in Brest?", "At six."]  # type: ignore[index]
+    assert (said[0]["untrusted"], said[1]["strangers"]) == (True, ["conversation in hermes"])  # type: ignore[index]
     assert "read-tides` shows one and lets it count" in (await at.run("skill", "list")).out
     assert "paused" in (await at.run("schedule", "list")).out
 
@@ -144,4 +148,6 @@ async def test_an_import_that_was_killed_leaves_nothing_half_and_is_finished_by_
     again = await at.run("import", "--yes", "--secrets")
     assert done.code == 0, done.out + done.err
     assert "Taken: nothing." in again.out
+    servers = json.loads((at.home / "config.json").read_text(encoding="utf-8").replace("// mine", ""))["tools"]
+    assert servers["mcpServers"]["files"]["env"] == {"FILES_TOKEN": homes.SECRETS[2].replace("$", "$$")}
     assert (await at.run("sessions")).out.count("tides in Brest") == 1
