@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import TERMINAL, MessageBus
+from nanobot.bus.events import TERMINAL, Address, MessageBus
 from nanobot.channels.base import AgentTurns, CommandSummary
 from nanobot.channels.socket.anywhere import AgentAnywhere
 from nanobot.channels.socket.client import GatewayLink, Refused
@@ -88,9 +89,11 @@ def _say(text: str) -> None:
 
 
 class OwnAgent:
-    """The agent in this process, for a terminal whose gateway has ended."""
+    """The agent in this process, for a terminal whose gateway has ended. Others may have lost the same gateway, so the
+    conversation has an address of its own."""
 
     def __init__(self, app: Nanobot) -> None:
+        self.address = Address(TERMINAL.channel, TERMINAL.chat, f"process-{os.getpid()}")
         self.bus: MessageBus = app.bus
         self.loop: AgentTurns = app.loop
         self.commands: tuple[CommandSummary, ...] = app.commands
@@ -106,6 +109,10 @@ async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> AsyncI
     launch = Launch(args.model or "", env=setup.env)
     async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
         app.loop.runner.approvals.channels.add(TERMINAL.channel)
-        await app.sessions.open(TERMINAL.key, session)
-        async with app.library_kept(), app.config_followed(), app.keeping_appointments():
-            yield OwnAgent(app)
+        own = OwnAgent(app)
+        await app.sessions.open(own.address.key, session)
+        try:
+            async with app.library_kept(), app.config_followed(), app.keeping_appointments():
+                yield own
+        finally:
+            await app.sessions.resume(TERMINAL.key, (await app.sessions.current(own.address.key)).id)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
+from nanobot.session.store import kept_under
 from nanobot.utils.text import nearest
 
 SettingName = Literal["privacy", "hints", "streaming"]
@@ -28,7 +29,9 @@ CHOICES: Mapping[SettingName, Mapping[str, str]] = {
 
 
 class ChatSettings:
-    """The settings of chats, such as `telegram:42:7`. Without a `ledger` they live as long as the process.
+    """The settings of chats, such as `telegram:42:7`; those of all terminals are the same.
+
+    Without a `ledger` they live as long as the process.
 
     `defaults` are the configured values; what they leave out is the usual one. `fixed` names configuration keys that
     decide for every chat, by the setting that they fix at its default.
@@ -74,13 +77,13 @@ class ChatSettings:
 
     async def _note(self, chat: str, name: str) -> str:
         """What was kept, else empty. It is read once, but where other processes may change it."""
-        key = f"chat:{chat}:{name}"
+        key = f"chat:{kept_under(chat)}:{name}"
         if self._ledger is not None and (key not in self._kept or self._ledger.database.worker):
             self._kept[key] = await self._ledger.note(key) or ""
         return self._kept.get(key, "")
 
     async def _keep(self, chat: str, name: str, value: str) -> None:
-        key = f"chat:{chat}:{name}"
+        key = f"chat:{kept_under(chat)}:{name}"
         if self._ledger is not None:
             await self._ledger.set_notes({key: value or None})
         self._kept[key] = value

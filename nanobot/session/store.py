@@ -244,7 +244,7 @@ class SessionStore:
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         """Sessions, newest first; of one address key or of all. Those of one terminal are those of all of them."""
         query = f"{_INFO} WHERE :key IN ('', key) ORDER BY updated_at DESC, rowid DESC LIMIT :most"
-        under = _kept_under(key)
+        under = kept_under(key)
         return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=under, most=limit), long=True)
 
     async def changed(self, since: datetime) -> tuple[SessionInfo, ...]:
@@ -331,7 +331,7 @@ class SessionStore:
 
     async def _start(self, db: Transaction, key: str, title: str, *, once: bool = False) -> SessionInfo:
         at = self._clock()
-        made = SessionInfo(secrets.token_hex(5), _kept_under(key), title, 0, at, at)
+        made = SessionInfo(secrets.token_hex(5), kept_under(key), title, 0, at, at)
         insert = (
             "INSERT INTO session (id, key, title, created_at, updated_at, once) "
             "VALUES (:session, :key, :title, :at, :at, :once)"
@@ -441,7 +441,7 @@ async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
     return exact[0]
 
 
-def _kept_under(key: str) -> str:
+def kept_under(key: str) -> str:
     """The address key that a session belongs to: what is said at several terminals is of one person at one place."""
     return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 

@@ -10,8 +10,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from nanobot.bus.events import (
     TERMINAL,
+    Address,
     ChatState,
     CommandReply,
     Event,
@@ -38,7 +41,10 @@ _JOINED = "A gateway runs now, and this terminal has joined it: the conversation
 
 
 class LocatingAgent(TerminalAgent, Protocol):
-    """An agent whose tools for files know where they reach what is on this machine."""
+    """An agent whose tools for files know where they reach what is on this machine; `address` is the conversation's."""
+
+    @property
+    def address(self) -> Address: ...
 
     async def locate(self, file: Path) -> str:
         """The path by which they reach a file, empty where they do not. Raises `NanobotError` and `OSError`."""
@@ -130,7 +136,7 @@ class AgentAnywhere:
     async def _carrying(self, inner: LocatingAgent) -> "AsyncIterator[asyncio.Task[None]]":
         """Carry what is said to an agent and its events back, while this is open; its own work as a task."""
         events = inner.bus.subscribe(TERMINAL.channel)
-        works = [asyncio.create_task(one) for one in (inner.loop.run(), self._to(inner.bus), self._back(events))]
+        works = [asyncio.create_task(one) for one in (inner.loop.run(), self._to(inner), self._back(events))]
         self._inner = inner
         try:
             yield works[0]
@@ -140,13 +146,13 @@ class AgentAnywhere:
                 work.cancel()
             await asyncio.wait(works)
 
-    async def _to(self, bus: MessageBus) -> None:
+    async def _to(self, inner: LocatingAgent) -> None:
         while True:
-            await self._hand_on(await self._next(), bus)
+            await self._hand_on(await self._next(), inner)
 
-    async def _hand_on(self, message: InboundMessage, bus: MessageBus) -> None:
+    async def _hand_on(self, message: InboundMessage, inner: LocatingAgent) -> None:
         self._sent[message.id] = message
-        await bus.publish_inbound(message)
+        await inner.bus.publish_inbound(replace(message, address=inner.address))
 
     async def _next(self) -> InboundMessage:
         """What is to be handed on next."""
@@ -168,7 +174,7 @@ class AgentAnywhere:
                     pass
             for key in read:
                 self._sent.pop(key, None)
-            await self.bus.publish_outbound(message)
+            await self.bus.publish_outbound(replace(message, address=TERMINAL))
 
     async def _say(self, event: Event) -> None:
         await self.bus.publish_outbound(OutboundMessage(TERMINAL, event))
@@ -180,24 +186,27 @@ class AgentAnywhere:
             raise TemporaryError("The gateway has just ended. Try again in a moment.")
         return self._inner
 
-    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
-        return await self._now.loop.approve(session_key, key, choice, text, anywhere=anywhere)
+    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002
+        now = self._now
+        return await now.loop.approve(now.address.key, key, choice, text, anywhere=anywhere)
 
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        return await self._now.loop.choose(session_key, key, number, by)
+    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:  # noqa: ARG002
+        now = self._now
+        return await now.loop.choose(now.address.key, key, number, by)
 
-    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
+    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         if self._inner is None:
             return ()
         for message in self.bus.pending():
-            await self._hand_on(message, self._inner.bus)
-        taken = await self._inner.loop.withdraw(session_key, last=last)
+            await self._hand_on(message, self._inner)
+        taken = await self._inner.loop.withdraw(self._inner.address.key, last=last)
         for key in taken:
             self._sent.pop(key, None)
         return taken
 
-    async def state(self, session_key: str) -> ChatState:
-        found = await self._now.loop.state(session_key)
+    async def state(self, session_key: str) -> ChatState:  # noqa: ARG002
+        now = self._now
+        found = await now.loop.state(now.address.key)
         self._session = found.session
         return found
 

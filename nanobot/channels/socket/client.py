@@ -26,6 +26,7 @@ class GatewayLink:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, welcome: wire.WelcomeLine) -> None:
         self.bus = MessageBus()
+        self.address = TERMINAL  # the gateway knows which terminal this is
         self.welcome = welcome
         self._reader = reader
         self._writer = writer

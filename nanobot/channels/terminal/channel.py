@@ -49,6 +49,8 @@ from nanobot.errors import NanobotError, UsageError
 _PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
+#: Seconds in which what comes is shown together: drawing costs more than all the rest of an answer.
+TOGETHER = 0.14
 #: Seconds that a running turn gets to end when the terminal is left.
 FAREWELL = 3.0
 
@@ -117,6 +119,7 @@ class TerminalChannel:
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
                 await self._look()
+                await self._show_now()
                 for task in work:
                     task.cancel()
         except* asyncio.CancelledError:
@@ -505,12 +508,16 @@ class TerminalChannel:
         """Print what has come together since the last time."""
         while True:
             await self._text_due.wait()
-            self._text_due.clear()
-            text, self._text = self._text, ""
-            if text:
-                await self._surface.show(text, self._live())
-            else:
-                self._surface.refresh(self._live())
+            await self._show_now()
+            await asyncio.sleep(TOGETHER)
+
+    async def _show_now(self) -> None:
+        self._text_due.clear()
+        text, self._text = self._text, ""
+        if text:
+            await self._surface.show(text, self._live())
+        else:
+            self._surface.refresh(self._live())
 
     async def _post(self) -> None:
         """Do in order what was entered."""
@@ -561,7 +568,7 @@ class TerminalChannel:
         while True:
             await self._active.wait()
             self._tick += 1
-            self._surface.refresh(self._live())
+            self._text_due.set()
             await asyncio.sleep(0.2)
 
     async def _end_turn(self) -> None:

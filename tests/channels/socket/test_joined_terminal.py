@@ -105,3 +105,35 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
             await gateway.stop()
         finally:
             await gateway.kill()
+
+
+async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
+        home = configured(tmp_path, telegram, llm)
+        gateway = await start(home)
+        try:
+            await listens(home, gateway)
+            async with at_terminal(home) as first, at_terminal(home) as second:
+                for terminal, text in ((first, "the heron"), (second, "the egret")):
+                    terminal.press(f"{text}\r")
+                    await terminal.until("Fine.")
+                first.press("/privacy on\r")
+                await first.until("Privacy: on")
+                second.press("/privacy\r")
+                await second.until("Privacy: on")
+                await gateway.stop()
+                for terminal, text in ((first, "once more"), (second, "again")):
+                    await terminal.until("The gateway has ended.")
+                    terminal.press(f"{text}\r")
+                    await terminal.until(re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
+                    told = json.dumps(llm.requests[-1].body["messages"])
+                    assert text in told
+                    assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
+                sessions = []
+                for terminal in (first, second):
+                    terminal.press(CTRL_D)
+                    assert await terminal.wait() == 0
+                    sessions += re.findall(r"resume: nanobot agent -r (\w+)", terminal.text())
+                assert len(set(sessions)) == 2
+        finally:
+            await gateway.kill()
