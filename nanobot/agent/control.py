@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from nanobot.money.budget import Budget
     from nanobot.session.heard import Heard
 
+#: Seconds for a command, and again for what it does after a question; and the limit of the command that runs.
+COMMAND_SECONDS = 60.0
+COMMAND_LIMIT: ContextVar[asyncio.Timeout | None] = ContextVar("COMMAND_LIMIT", default=None)
 #: Seconds for the slow parts of /status.
 STATUS_SECONDS = 10.0
 #: Seconds for which a command waits for a turn that is being kept.
@@ -183,6 +187,7 @@ class ChatControl:
         self.registry = ToolRegistry()
         self.questions = Questions()
         self._provider = services.provider  # of chats for which no other was chosen
+        self.command_seconds = COMMAND_SECONDS
         #: Looks whether the configuration has changed: before each turn, and before a model is chosen.
         self.look_first: Callable[[], Awaitable[None]] = _nothing_to_look_at
         self._chats: dict[str, Chat] = {}
@@ -333,7 +338,12 @@ class ChatControl:
         if self.questions.waits(message.address.key):
             raise UsageError("Another question waits for its answer here. Answer it first, or /stop leaves it.")
         publish = Publisher(self._services.bus, message.address, f"{message.id or id(message)} asks")
+        limit = COMMAND_LIMIT.get()
+        if limit is not None:  # a question has a limit of its own
+            limit.reschedule(None)
         answer = await self.questions.offer(message, publish, question, choices, picker=picker)
+        if limit is not None:
+            limit.reschedule(asyncio.get_running_loop().time() + self.command_seconds)
         return choices.index(answer.choice) + 1 if answer.choice in choices else 0
 
     async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot.agent.control import AgentServices, Begin, Chat, ChatControl, Entry, Settle
+from nanobot.agent.control import COMMAND_LIMIT, AgentServices, Begin, Chat, ChatControl, Entry, Settle
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.tools.registry import ToolFactory
@@ -43,8 +43,6 @@ from nanobot.utils.watchdog import log_chain
 T = TypeVar("T")
 Job = asyncio.Task[TurnFinished | str]
 
-#: Seconds for a command, and most questions that one asks.
-COMMAND_SECONDS, _QUESTIONS = 60.0, 2
 #: How many turns run at the same time; the chats beyond wait their turn in order. A turn waits for its model most of
 #: the time, so the number bounds what turns hold in memory, and is far from what the processor bears.
 CONCURRENCY = 256
@@ -78,7 +76,6 @@ class AgentLoop(ChatControl):
         self.runner.keep_result = services.keep_result
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
-        self.command_seconds = COMMAND_SECONDS
         self._limits = limits or TurnLimits()
         self._settings = settings or ModelSettings()
         self._quiet = quiet
@@ -236,8 +233,6 @@ class AgentLoop(ChatControl):
         said: list[str] = []
         handed: list[InboundMessage] = []
         key = f"{match.name}:{message.id or id(entry)}"
-        asks = match.command is not None and match.command.asks
-        seconds = self.command_seconds + (_QUESTIONS * self.questions.seconds if asks else 0)
 
         async def reply(text: str) -> None:
             said.append(text)
@@ -245,10 +240,11 @@ class AgentLoop(ChatControl):
 
         async def answer() -> None:
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(self.command_seconds) as limit:
+                    COMMAND_LIMIT.set(limit)
                     await self._services.router.run(match, message, self, reply, handed.append)
             except TimeoutError:
-                late = f"/{match.name} has not ended within {duration(seconds)} and was given up."
+                late = f"/{match.name} has not ended within {duration(self.command_seconds)} and was given up."
                 raise TemporaryError(f"{late} Try again.") from None
 
         await self._recall(entry)

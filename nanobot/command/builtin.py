@@ -92,7 +92,7 @@ def builtin_router(
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
         Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
-        Command("model", "Show the model, or use another one", _model, "[name]", asks=True),
+        Command("model", "Show the model, or use another one", _model, "[name]"),
         *_session_commands(sessions),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),
@@ -128,8 +128,7 @@ def _session_commands(archive: "Callable[[], SessionArchive] | None") -> tuple[C
         ("export", "Put a session into a file: Markdown, HTML or JSON lines", "[id] [md|html|jsonl]"),
         ("delete", "Delete a session for good", "[id]"),
     )
-    asking = ("resume", "delete")
-    return tuple(Command(name, text, later(name), usage, asks=name in asking) for name, text, usage in told)
+    return tuple(Command(name, text, later(name), usage) for name, text, usage in told)
 
 
 def _doctor_command(examine: Callable[[bool], Awaitable[str]] | None) -> Command:
@@ -167,7 +166,7 @@ def _conversation_commands() -> tuple[Command, ...]:
         ("retry", "Ask the last question again", ""),
         ("btw", "Ask beside the conversation, which keeps nothing of it", "<question>"),
     )
-    return tuple(Command(name, text, later(name), usage, asks=name == "rewind") for name, text, usage in told)
+    return tuple(Command(name, text, later(name), usage) for name, text, usage in told)
 
 
 def _kept_commands(

@@ -106,7 +106,7 @@ class TurnControl(Protocol):
     async def offer(
         self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
     ) -> int:
-        """Ask who has sent a command that `asks`; the number of their choice from 1 on, 0 where they make none.
+        """Ask who has sent a command; the number of their choice from 1 on, 0 where they make none.
 
         A `picker` has any number of choices, which are gone through with arrow keys, by what they hold, or by pages.
 
@@ -174,7 +174,7 @@ class CommandContext(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """No command waits behind a running turn. `roles` may use it. One that `asks` waits for the person's answer."""
+    """No command waits behind a running turn. `roles` may use it."""
 
     name: str
     summary: str
@@ -183,7 +183,6 @@ class Command(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
     surfaces: Literal["all", "terminal", "chat"] = "all"
-    asks: bool = False
 
 
 class Match(Struct, frozen=True):
