@@ -1,11 +1,12 @@
 """The tool that searches nanobot's own documentation."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DocsArguments
@@ -85,7 +86,16 @@ def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[DocsSect
     found = index.search(query, [("docs", str(folder))], limit=_CANDIDATES, whole=True)
     scored = [(_weight(one) * one.score * (1 + (terms(_heading(one)) == wanted)), one) for one in found]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
-    return tuple(_section(one) for score, one in best if score >= best[0][0] * 0.45)
+    return tuple(_section(_begun(one, wanted, folder)) for score, one in best if score >= best[0][0] * 0.45)
+
+
+def _begun(found: FoundPart, wanted: Sequence[str], folder: Path) -> FoundPart:
+    """Where the headings themselves are what is asked, the beginning of a section, and no piece from its middle."""
+    if not {*wanted} <= {*terms(_heading(found))}:
+        return found
+    page = (folder / f"{found.document.name}.md").read_text(encoding="utf-8")
+    text = next((one.text for one in sections(page) if one.heading == found.part.place), found.part.text)
+    return replace(found, part=replace(found.part, text=text))
 
 
 def _take_in(folder: Path, index: LibraryIndex) -> None:

@@ -52,3 +52,12 @@ def test_without_documentation_the_tool_is_skipped_with_a_reason(tmp_path: Path)
 
 def test_a_checkout_finds_its_own_docs() -> None:
     assert (shipped("docs") / "quickstart.md").is_file()
+
+
+async def test_a_long_section_that_is_asked_for_by_its_heading_begins_with_its_beginning(tmp_path: Path) -> None:
+    rows = "\n".join(f"| `{number}_key` | the key of model {number} |" for number in range(200))
+    first = "Put it into the environment, where every program of yours finds it. " * 30
+    page = f"# Start\n\n## Add a model with a key\n\n{first}\n\n| add | key | model |\n|---|---|\n{rows}\n"
+    (tmp_path / "start.md").write_text(page, encoding="utf-8")
+    result = await NanobotDocsTool(tmp_path).call({"query": "add a model with a key"})
+    assert "#add-a-model-with-a-key\n\nPut it into the environment" in result.text
