@@ -300,7 +300,9 @@ async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_servi
         async with terminal_of(nanobot) as terminal:
             await terminal.until(re.compile("^fake · ", re.MULTILINE))
             terminal.press("/model\r")
-            await terminal.until("Its service offers fake, other-model.")
+            await terminal.until("3 other-model")
+            terminal.press("\x1b")
+            await terminal.until(re.compile("^fake · .*~/home$", re.MULTILINE))
             terminal.press("/model othr-model\r")
             await terminal.until("Did you mean 'other-model'?")
             terminal.press("/model other-model\r")
