@@ -9,6 +9,8 @@ from nanobot.command.words import WORDS, Word
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
 
+#: Words that are said to somebody, however near they are to the name of a command.
+_GREETINGS = frozenset(("hello", "hallo", "hey"))
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
 _WITH_VALUE = frozenset(
     "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
@@ -49,7 +51,8 @@ def meant(argv: list[str]) -> list[str]:
         raise UsageError(_elsewhere(word, habit, rest[0]))
     if word in {"run", "chat"} and len(rest) == 1 and _MODEL.fullmatch(rest[0]):
         raise UsageError(f"There is no command {word!r}. To talk with that model: nanobot --model {rest[0]}")
-    near = nearest(word, COMMAND_NAMES) if len(argv) == 1 and word.isalpha() and word.islower() else None
+    single = len(argv) == 1 and word.isalpha() and word.islower() and word not in _GREETINGS
+    near = nearest(word, COMMAND_NAMES) if single else None
     if near and abs(len(near) - len(word)) <= 1 and near[0] == word[0]:
         raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
     return ["agent", *argv]
