@@ -142,7 +142,7 @@ async def test_U5_a_command_that_hangs_is_given_up_and_the_chat_goes_on(limit: f
         raise AssertionError
 
     async with agent(answers("Fine."), switch_model=never) as box:
-        box.loop.command_seconds = limit
+        box.loop.command_seconds = box.loop.questions.seconds = limit
         finished = await box.ask("/model other")
         assert "/model has not ended" in finished.text
         assert (await box.ask("go")).text == "Fine."

@@ -446,7 +446,7 @@ async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and
             await terminal.until(re.compile(r"\+Sunday[^❯]*y once"))
             terminal.press("y")
             await terminal.until("Done.")
-            assert "☑ created plan.md (+2 −0)" in terminal.text()
+            await terminal.until("☑ created plan.md (+2 −0)")
         assert (nanobot.home / "workspace/plan.md").read_text(encoding="utf-8") == "Sunday\nweigh the page\n"
         told = "The owner changed what you proposed for plan.md before it was written."
         assert all(json.dumps(server.requests[number].body).count(told) == number for number in (1, 2))

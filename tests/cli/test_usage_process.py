@@ -68,7 +68,7 @@ async def test_what_is_no_model_goes_on_when_everything_is_spent(tmp_path: Path)
         path = at.home / "config.json"
         config = {**json.loads(path.read_text(encoding="utf-8")), "agents": {"defaults": {"provider": "lookup"}}}
         path.write_text(json.dumps(config), encoding="utf-8")
-        looked = await at.run("hello")
+        looked = await at.run("-m", "hello")
     assert stopped.code == 75
     assert "The budget for today is used up: 0.00 of 0.00 USD." in stopped.err
     assert looked.code == 0

@@ -333,12 +333,12 @@ async def test_W06_a_part_of_a_json_document_is_read_by_its_path(tool: WebFetchT
         assert '"keeper 3"' in await part("/data/rows/3/name/first")
         assert "\n\n2" in await part('data["a.b"][1]')
         assert "Did you mean 'rows'?" in await part("data.row")
-        assert "a list with 12000 items: 0 to 11999" in await part("data.rows[12000]")
+        assert "a list with 12,000 items: 0 to 11999" in await part("data.rows[12000]")
         assert "long lists and texts are cut" in await part("data")
         assert site.paths == ["/j"]
     assert len(whole.text) < 6_000, "at three characters a token, 2,000 tokens"
     assert "meta.count (12000)" in whole.text
-    assert "data.rows (list of 12000 items," in whole.text
+    assert "data.rows (list of 12,000 items," in whole.text
 
 
 async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchTool) -> None:
