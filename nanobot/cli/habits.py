@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from nanobot.cli.options import COMMAND_NAMES, build_parser, wants_more
 from nanobot.command.words import WORDS, Word
 from nanobot.errors import UsageError
-from nanobot.utils.text import nearest
 
-#: Words that are said to somebody, however near they are to the name of a command.
-_GREETINGS = frozenset(("hello", "hallo", "hey"))
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
 _WITH_VALUE = frozenset(
     "-m --message -r --session --model --config --workspace --color --timeout --record --role".split()
@@ -19,6 +16,8 @@ _WITH_VALUE = frozenset(
 _ALONE = frozenset(("gateway", "status", "onboard", "doctor"))
 #: How the name of a model looks, as after `ollama run`: with a tag, or with a number in it.
 _MODEL = re.compile(r"(?i)[a-z][\w.-]*(:[\w.-]+|-?\d[\w.-]*)")
+#: Letters from which on a name is, with one letter more or less, no word that people begin a talk with.
+_LONG_NAME = 6
 #: Words after which `help` begins a sentence and names no topic.
 _PEOPLE = frozenset("me us him her them my our please with out".split())
 
@@ -51,11 +50,22 @@ def meant(argv: list[str]) -> list[str]:
         raise UsageError(_elsewhere(word, habit, rest[0]))
     if word in {"run", "chat"} and len(rest) == 1 and _MODEL.fullmatch(rest[0]):
         raise UsageError(f"There is no command {word!r}. To talk with that model: nanobot --model {rest[0]}")
-    single = len(argv) == 1 and word.isalpha() and word.islower() and word not in _GREETINGS
-    near = nearest(word, COMMAND_NAMES) if single else None
-    if near and abs(len(near) - len(word)) <= 1 and near[0] == word[0]:
+    plain = len(argv) == 1 and word.isalpha() and word.islower()
+    if near := next((name for name in COMMAND_NAMES if plain and _is_slip(word, name)), ""):
         raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
     return ["agent", *argv]
+
+
+def _is_slip(word: str, name: str) -> bool:
+    """Whether a word is the name of a command after a slip of a finger: two neighbours swapped, or in a long one a
+    letter too many or too few. Any other word, however near it looks (`hello`, `what`, `state`), is a message."""
+    shared = min(len(word), len(name))
+    begin = next((place for place in range(shared) if word[place] != name[place]), shared)
+    mine, its = word[begin:], name[begin:]
+    if len(word) == len(name):
+        return mine[:2] == its[1::-1] != its[:2] and mine[2:] == its[2:]
+    long = len(name) >= _LONG_NAME and (len(word) >= _LONG_NAME or not mine)
+    return long and bool(begin) and (mine[1:] == its or mine == its[1:])
 
 
 def _phrase(words: Sequence[str]) -> Word | None:

@@ -20,6 +20,7 @@ _LOG_LINES = 5_000
 _LEVEL = re.compile(r"\b(WARNING|ERROR|CRITICAL) (nanobot[\w.]*)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|“[^”]*”")
 _NAMED = re.compile(r"(allowFrom|folders|env|headers)\b.*")
+_UNKNOWN = re.compile(r"[^\s:]+(?=: unknown key)")
 _PATH = re.compile(r"(?<![\w.:/])/[^\s,;()]*")
 _BOT = re.compile(r"@\w+")
 
@@ -80,7 +81,7 @@ class _Hiding:
         self._hosts = re.compile("|".join(map(re.escape, hosts)) or r"(?!)", re.IGNORECASE)
 
     def all_of(self, text: str) -> str:
-        text = _BOT.sub("@…", _QUOTED.sub("…", _NAMED.sub(r"\1 …", scrub(text))))
+        text = _BOT.sub("@…", _QUOTED.sub("…", _NAMED.sub(r"\1 …", _UNKNOWN.sub("…", scrub(text)))))
         return self._hosts.sub("…", _PATH.sub("…", text))
 
 

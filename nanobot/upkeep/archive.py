@@ -24,6 +24,9 @@ from nanobot.errors import StoreError
 MANIFEST = "nanobot-backup.json"
 FORMAT = 1
 SUFFIX = ".tar.gz"
+#: How backups are named that are made each night, by hand, and before an update.
+NIGHTLY, BY_HAND, BEFORE_UPDATE = "nightly-", "nanobot-", "before-update-"
+NAMES = (NIGHTLY, BY_HAND, BEFORE_UPDATE)
 #: What lies directly in the home and is of this moment alone, or is made anew.
 _PASSING = frozenset({"cache", "logs", "tasks", "backups", "gateway.json"})
 _PASSING_ENDS = (".lock", ".sock", "-wal", "-shm", "-journal", ".db-turns", ".new")
@@ -56,10 +59,11 @@ class Backup(Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
-def make_backup(paths: Paths, target: Path, *, shared: bool = False) -> Backup:
+def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool = False) -> Backup:
     """Write a backup to a file that is not there yet; it stands there when it is whole and on the disk.
 
-    Databases are copied as they are at one moment, also while they are in use. Raises `StoreError`.
+    Databases are copied as they are at one moment, also while they are in use. `whole`: one that cannot be copied is
+    an error; else the backup is made without it and says so. Raises `StoreError`.
     """
     if target.exists():
         raise StoreError(f"{target} is there already. Name another file; a backup never replaces one.")
@@ -69,7 +73,7 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False) -> Backup:
         made = Path(name)
         try:
             with os.fdopen(number, "wb") as file:
-                writer = _Writer(file)
+                writer = _Writer(file, target, whole=whole)
                 writer.write(paths, shared=shared)
                 file.flush()
                 os.fsync(file.fileno())
@@ -85,9 +89,11 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False) -> Backup:
 
 
 class _Writer:
-    """Puts files into a compressed archive."""
+    """Puts files into a compressed archive, but not this archive itself and the backups beside it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], target: Path, *, whole: bool) -> None:
+        self._target = target
+        self._whole = whole
         self._archive = tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self.count = 0
         self.unread: list[str] = []
@@ -119,6 +125,8 @@ class _Writer:
                 self._add(path, f"workspace/{path.relative_to(paths.workspace)}", copied=False)
 
     def _add(self, path: Path, name: str, *, copied: bool) -> None:
+        if self._is_backup(path):
+            return
         try:
             found = path.lstat()
             if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
@@ -131,7 +139,15 @@ class _Writer:
         except FileNotFoundError:  # it went away meanwhile
             return
         except (PermissionError, sqlite3.DatabaseError) as error:
+            if copied and self._whole:
+                raise
             self.unread.append(f"{path}: {error}")
+
+    def _is_backup(self, path: Path) -> bool:
+        """Whether a file is a backup in the folder that this one goes to: with those in it, each would be twice the
+        size of the last."""
+        named = path.name.startswith(NAMES) and path.name.endswith(SUFFIX)
+        return (named or path.name.startswith(f".{self._target.name}.")) and path.parent.samefile(self._target.parent)
 
     def _file(self, path: Path, name: str, *, copied: bool) -> None:
         if not copied:

@@ -14,11 +14,10 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import StoreError
 from nanobot.session.database import now
-from nanobot.upkeep.archive import SUFFIX, Backup, make_backup
+from nanobot.upkeep.archive import BY_HAND, NIGHTLY, SUFFIX, Backup, make_backup
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import file_size
 
-_NIGHTLY = "nightly-"
 _STAMP = "%Y-%m-%dT%H%M%S"
 #: Hours of the night in which a backup is made, and the age after which one is made at any time.
 _NIGHT, _OVERDUE = range(3, 6), timedelta(hours=26)
@@ -43,22 +42,23 @@ def backups_in(folder: Path) -> list[Path]:
 
 def name_now(*, nightly: bool = False) -> str:
     """The name of a backup that is made now, by local time."""
-    return f"{_NIGHTLY if nightly else 'nanobot-'}{datetime.now().astimezone():{_STAMP}}{SUFFIX}"
+    return f"{NIGHTLY if nightly else BY_HAND}{datetime.now().astimezone():{_STAMP}}{SUFFIX}"
 
 
 def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
     """Make the backup of a night, and delete the oldest of those that nobody asked for. Raises `StoreError`.
 
-    It is not begun where the disk might not hold it: a backup must not be what fills it.
+    It is not begun where the disk might not hold it: a backup must not be what fills it. One without a database takes
+    the place of no older one.
     """
     folder = backup_folder(config, paths)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = [one for one in backups_in(folder) if one.name.startswith(_NIGHTLY)]
+    known = [one for one in backups_in(folder) if one.name.startswith(NIGHTLY)]
     last = known[0].stat().st_size if known else 0
     free = shutil.disk_usage(folder).free
     if free < 2 * last + 200_000_000:
         raise StoreError(f"Only {file_size(free)} are free in {folder}, so no backup was made. Free some room.")
-    made = make_backup(paths, folder / name_now(nightly=True), shared=shared)
+    made = make_backup(paths, folder / name_now(nightly=True), shared=shared, whole=True)
     for old in known[config.keep - 1 :]:
         with suppress(OSError):
             old.unlink()
@@ -90,8 +90,9 @@ class NightlyBackups:
 
     def due(self, at: datetime) -> bool:
         """Whether it is time: in the night, or where the machine was off at night."""
-        made = [one.stat().st_mtime for one in self._folder.glob(f"{_NIGHTLY}*{SUFFIX}")]
-        age = at - datetime.fromtimestamp(max(made, default=0), at.tzinfo)
+        made = [one.stat().st_mtime for one in self._folder.glob(f"{NIGHTLY}*{SUFFIX}")]
+        past = (one for one in made if one <= at.timestamp())  # the clock may have been ahead, and is right now
+        age = at - datetime.fromtimestamp(max(past, default=0), at.tzinfo)
         return age > _OVERDUE or (age > _YOUNG and at.astimezone(self._zone).hour in _NIGHT)
 
     async def make(self) -> None:

@@ -63,13 +63,13 @@ def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if stage.exists():
-            shutil.rmtree(stage)
+            finish(home)  # what an earlier restore, that was broken off, has moved aside may be all there is of it
         stage.mkdir(mode=0o700)
         _unpack(file, stage / _NEW)
         database = stage / _NEW / "nanobot.db"
         settled = settle_copy(database) if settle and database.exists() else 0
         _note(stage, "out")
-    except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error) as error:
+    except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error, ValueError, OverflowError) as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise StoreError(f"{file} could not be unpacked: {error}. Nothing was changed.") from error
     return Restored(finish(home), settled)
@@ -81,10 +81,7 @@ def finish(home: Path) -> Path | None:
     try:
         phase = (stage / _PHASE).read_text(encoding="ascii") if (stage / _PHASE).exists() else ""
         if phase == "out":
-            (stage / _OLD).mkdir(exist_ok=True)
-            for one in [*home.iterdir()]:
-                if not _stays(one.name):
-                    one.rename(stage / _OLD / one.name)
+            _move_out(home)
             _note(stage, "in")
             phase = "in"
         if phase == "in":
@@ -95,6 +92,25 @@ def finish(home: Path) -> Path | None:
     except OSError as error:
         raise StoreError(f"The restore in {stage} cannot go on: {error}. Mend that and start nanobot again.") from error
     return aside
+
+
+def _move_out(home: Path) -> None:
+    """Move what the home holds aside. Where one thing of it cannot be moved, as a place at which a disk is mounted,
+    all comes back and the restore is given up: raises `StoreError`."""
+    stage = home / STAGE
+    (stage / _OLD).mkdir(exist_ok=True)
+    try:
+        for one in [*home.iterdir()]:
+            if not _stays(one.name):
+                one.rename(stage / _OLD / one.name)
+    except OSError as error:
+        for one in [*(stage / _OLD).iterdir()]:
+            one.rename(home / one.name)
+        shutil.rmtree(stage)
+        raise StoreError(
+            f"{error.filename} cannot be moved: {error.strerror}. Nothing was changed. Where a disk or volume is "
+            "mounted there, restore into another home (NANOBOT_HOME) and copy from it what belongs there."
+        ) from error
 
 
 def _stays(name: str) -> bool:
@@ -130,7 +146,8 @@ def _unpack(file: Path, new: Path) -> None:
                 continue
             top, _, rest = member.name.partition("/")
             parts = PurePosixPath(rest).parts
-            if top not in places or not parts or ".." in parts or rest.startswith("/"):
+            staying = top == "home" and bool(parts) and _stays(parts[0])
+            if top not in places or not parts or ".." in parts or rest.startswith("/") or staying:
                 raise tarfile.TarError(f"it holds {member.name!r}, which no backup does")
             _put(archive, member, places[top].joinpath(*parts), new)
 

@@ -100,11 +100,17 @@ async def prove(fresh: Environment, backup: Path, arguments: Sequence[str]) -> s
         )
         version = ""
         for step in steps:
-            done = await run_program((fresh.python, "-P", "-m", "nanobot", *step), _TEST_SECONDS, env)
+            said_by = f"The new version does not pass `nanobot {' '.join(step[:2])}`: "
+            try:
+                done = await run_program((fresh.python, "-P", "-m", "nanobot", *step), _TEST_SECONDS, env)
+            except TimeoutError as error:
+                raise NanobotError(f"{said_by}it does not end within {_TEST_SECONDS:.0f} s.") from error
+            except OSError as error:
+                raise NanobotError(f"{said_by}it cannot be started ({error.strerror}).") from error
             if done.code not in ((0, 1) if step[0] == "config" else (0,)):
                 said = (done.error or done.out).decode(errors="replace").strip().splitlines()[-1:]
-                raise NanobotError(f"The new version does not pass `nanobot {' '.join(step[:2])}`: {' '.join(said)}")
-            version = version or done.out.decode(errors="replace").split()[-1]
+                raise NanobotError(f"{said_by}{' '.join(said)}")
+            version = version or (done.out.decode(errors="replace").split() or ["unknown"])[-1]
     return version
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.cli.habits import meant
+from nanobot.errors import UsageError
 from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import Program, finish, program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
@@ -49,6 +51,20 @@ async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -
             ran = await nanobot.run(word)
             assert (ran.code, ran.out, f"There is no command '{word}'. " in ran.err) == (2, "", True), word
         assert server.requests == []
+
+
+#: First words of talks that look like the names of commands.
+GREETINGS = (
+    "hello hell held what with which water wait watches state stats map soup reply relay impact confirm agenda "
+    "important abend stadt statt schlecht woche wach doktor uhr hilfe hallo hola agua ayuda argent revoir statut"
+).split()
+
+
+def test_an_ordinary_word_that_looks_like_a_command_is_a_message_and_a_slip_of_a_finger_is_told() -> None:
+    assert [word for word in GREETINGS if meant([word]) != ["agent", word]] == []
+    for word, name in (("hlep", "help"), ("gatewya", "gateway"), ("gatway", "gateway"), ("schedulle", "schedule")):
+        with pytest.raises(UsageError, match=f"Did you mean '{name}'"):
+            meant([word])
 
 
 async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:

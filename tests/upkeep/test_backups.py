@@ -153,6 +153,39 @@ async def test_a_start_goes_on_with_a_restore_that_was_broken_off(tmp_path: Path
     assert not stage.exists()
 
 
+async def test_a_restore_that_is_asked_for_again_keeps_what_the_broken_one_had_moved_aside(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        at = program(tmp_path, server)
+        await at.run("backup")
+        stage = at.home / ".restore"
+        (stage / "old").mkdir(parents=True)
+        (stage / "new").mkdir()
+        (stage / "old" / "diary").write_text("written since", encoding="utf-8")
+        (stage / "phase").write_text("out", encoding="ascii")
+        took = await at.run("restore", "last", "--yes")
+    assert took.code == 0, took.err
+    assert [one.read_text(encoding="utf-8") for one in at.home.glob("before-restore-*/diary")] == ["written since"]
+
+
+@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
+async def test_a_home_of_which_a_part_cannot_be_moved_stays_as_it_was(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in ("a", "b", "c"):
+        (home / name).mkdir(parents=True)
+        (home / name / "held").write_text("old", encoding="utf-8")
+    made = make_backup(Paths.resolve({"NANOBOT_HOME": str(home)}), tmp_path / "b.tar.gz")
+    work = f"restore(Path({str(made.file)!r}), Path({str(home)!r}))"
+    code = f"from pathlib import Path; from nanobot.upkeep.restoring import restore; {work}"
+    # As where a volume is mounted at the second of them; the first rename is that of the note.
+    command = [str(strace.STRACE), "-f", "-qq", "-e", "trace=rename", "-e", "inject=rename:error=EBUSY:when=3"]
+    ran = await asyncio.to_thread(
+        subprocess.run, [*command, sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+    )
+    assert b"Nothing was changed" in ran.stderr, ran.stderr
+    assert sorted(one.name for one in home.iterdir()) == ["a", "b", "c"]
+    assert {(home / name / "held").read_text(encoding="utf-8") for name in "abc"} == {"old"}
+
+
 def archive(place: Path, *members: tarfile.TarInfo, layout: int = 1) -> Path:
     head = Manifest(layout, "9.9", datetime.now(UTC), "there", "/home")
     with tarfile.open(place, "w:gz") as made:
@@ -171,11 +204,21 @@ def member(name: str, *, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfi
     return made
 
 
+def timed(at: str) -> tarfile.TarInfo:
+    made = member("home/x")
+    made.pax_headers = {"mtime": at}
+    return made
+
+
 HOSTILE = {
     "out of the home": (member("home/../../out"),),
     "an absolute name": (member("/etc/out"),),
     "through a link": (member("home/link", kind=tarfile.SYMTYPE, link="/tmp"), member("home/link/out")),
     "a device": (member("home/null", kind=tarfile.CHRTYPE),),
+    "what stays in a home": (member("home/backups/x"),),
+    "the place of a restore": (member("home/.restore/phase"),),
+    "a time that is none": (timed("nan"),),
+    "a time beyond all clocks": (timed("1e30"),),
     "a hard link": (member("home/hard", kind=tarfile.LNKTYPE, link="/etc/passwd"),),
 }
 
@@ -189,6 +232,18 @@ async def test_an_archive_that_reaches_out_of_the_home_is_refused_whole(tmp_path
         restore(archive(tmp_path / "bad.tar.gz", *HOSTILE[what]), home)
     assert [one.name for one in home.iterdir()] == ["mark"]
     assert not (tmp_path / "out").exists()
+
+
+async def test_a_backup_into_the_workspace_holds_none_of_those_beside_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    folder = home / "workspace" / "kept"
+    (home / "workspace").mkdir(parents=True)
+    (home / "workspace" / "album.tar.gz").write_bytes(b"the person's own")
+    paths = Paths.resolve({"NANOBOT_HOME": str(home)})
+    for number in range(3):
+        make_backup(paths, folder / f"nightly-{number}.tar.gz")
+    with tarfile.open(folder / "nightly-2.tar.gz") as made:
+        assert made.getnames() == [MANIFEST, "home/workspace/album.tar.gz"]
 
 
 async def test_a_backup_of_a_newer_nanobot_and_what_is_none_are_told(tmp_path: Path) -> None:
@@ -242,6 +297,19 @@ async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tm
     assert str(folder) in told[1]
 
 
+async def test_a_night_in_which_the_database_cannot_be_copied_takes_no_older_backup_away(tmp_path: Path) -> None:
+    at = program(tmp_path, backup={"keep": 1})
+    (at.home / "backups").mkdir()
+    (at.home / "backups" / "nightly-whole.tar.gz").write_bytes(b"")
+    (at.home / "nanobot.db").write_bytes(b"SQLite format 3\0" + b"damaged" * 1_000)
+    told = list[str]()
+    await NightlyBackups(at.home / "backups", (), at.env, UTC, told.append).make()
+    by_hand = await at.run("backup", str(tmp_path / "by-hand.tar.gz"))
+    assert [one.name for one in (at.home / "backups").iterdir()] == ["nightly-whole.tar.gz"]
+    assert "No backup could be written" in told[0]
+    assert (by_hand.code, "not in it, for it cannot be read" in by_hand.err) == (1, True)
+
+
 def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path: Path) -> None:
     nightly = NightlyBackups(tmp_path, (), {}, UTC, print)
     night, noon = datetime(2026, 3, 2, 3, 10, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -254,3 +322,4 @@ def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path:
         return nightly.due(at)
 
     assert [aged(night, 24), aged(night, 2), aged(noon, 24), aged(noon, 27)] == [True, False, False, True]
+    assert aged(noon, -9_000)  # made while the clock was ahead by a year

@@ -14,7 +14,7 @@ from nanobot.cli.care.service import answers, start_service, stop_service
 from nanobot.cli.options import FAILED
 from nanobot.errors import NanobotError, StoreError, UsageError
 from nanobot.session.lock import home_lock
-from nanobot.upkeep.archive import make_backup
+from nanobot.upkeep.archive import BEFORE_UPDATE, make_backup
 from nanobot.upkeep.nightly import backup_folder, name_now
 from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
@@ -46,15 +46,18 @@ def run_update(args: argparse.Namespace) -> int:
 
 async def _update(setup: Setup, release: Release, own: Environment, arguments: tuple[str, ...]) -> int:
     target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
-    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=bool(setup.loaded.config.gateway.ledger))
+    shared = bool(setup.loaded.config.gateway.ledger)
+    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared, whole=True)
     _print(f"Backup: {made.file}")
     _print("Installing it beside this one …")
     fresh = await install_beside(release, own)
     try:
         _print("Trying it on a copy of what is kept …")
         version = await prove(fresh, made.file, arguments)
-    except NanobotError as error:
-        discard(fresh, own.place)
+    except BaseException as error:
+        await asyncio.to_thread(discard, fresh, own.place)
+        if not isinstance(error, NanobotError):  # it was interrupted
+            raise
         raise NanobotError(f"{error} Nothing was changed; nanobot {__version__} stays.") from error
     return await asyncio.to_thread(_exchange, setup, own, fresh, version)
 
@@ -68,7 +71,8 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
             raise UsageError(_RUNS.format(holder=holder))
         try:
             # What came in since the first backup is in this one; nothing comes in until the new version runs.
-            last = make_backup(setup.paths, setup.paths.home / "backups" / f"before-update-{name_now()}")
+            place = setup.paths.home / "backups" / f"{BEFORE_UPDATE}{name_now()}"
+            last = make_backup(setup.paths, place, whole=True)
             kept = switch(own, fresh)
         finally:
             lock.release()
