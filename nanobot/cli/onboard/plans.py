@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from nanobot.cli.onboard.settings import Change, Settings
+from nanobot.config.changes.asked import literal
 from nanobot.providers.local import probe, usual_roots
 from nanobot.providers.vendors import BY_NAME, VENDORS
 
@@ -28,7 +29,7 @@ class ModelPlan(Struct, frozen=True):
             found.append(((*_DEFAULTS, "model"), self.model))
         if kept.model_preset not in {"", "default"}:
             found.append(((*_DEFAULTS, "modelPreset"), "default"))  # else the preset would win
-        for name, value in (("apiKey", self.key), ("apiBase", self.base)):
+        for name, value in (("apiKey", literal(self.key)), ("apiBase", self.base)):
             if value:
                 found.append((("providers", self.provider, name), value))
         return found
