@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 from msgspec import Struct
 
+from benchmarks.recipes import RECIPES, shown_on_the_page, steady, transcript
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
@@ -214,10 +215,10 @@ def test_every_search_engine_is_documented_with_its_variable_in_the_order_of_aut
 
 
 def test_every_vendor_of_models_is_documented_with_its_variable() -> None:
-    text = page("quickstart.md")
+    text = page("models.md")
     for vendor in VENDORS:
         row = re.search(rf"(?m)^\| `{vendor.name}` \|(.*)$", text)
-        assert row, f"{vendor.name} is not in quickstart.md"
+        assert row, f"{vendor.name} is not in models.md"
         assert all(f"`{key}`" in row[1] for key in vendor.keys), row[0]
 
 
@@ -295,6 +296,19 @@ def test_the_page_on_architecture_names_every_module() -> None:
     modules = [path for path in (ROOT / "nanobot").rglob("*.py") if not path.name.startswith("__")]
     assert [str(path) for path in modules if path.stem not in named] == []
     assert [str(path) for path in modules if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []
+
+
+def test_every_recipe_has_its_transcript() -> None:
+    text = page("recipes.md")
+    assert re.findall(r"(?m)^## (.+)$", text) == [*RECIPES]
+    assert all(shown_on_the_page(text, heading)[1].strip() for heading in RECIPES)
+
+
+@pytest.mark.parametrize("heading", ["Read a PDF", "In a pipe"])
+async def test_a_transcript_of_the_recipes_is_what_the_program_prints(heading: str) -> None:
+    """`python -m benchmarks.recipes --check` holds all of them against the program."""
+    shown = shown_on_the_page(page("recipes.md"), heading)[1].rstrip()
+    assert steady(await transcript(RECIPES[heading])) == steady(shown)
 
 
 def test_every_shipped_skill_is_listed() -> None:

@@ -12,7 +12,8 @@ from nanobot.utils.text import nearest
 
 #: Topics that people ask for by another name than that of the page.
 _OTHER_NAMES: Mapping[str, str] = {
-    **dict.fromkeys(("onboard", "setup", "install", "start", "model", "models", "key", "keys", "login"), "quickstart"),
+    **dict.fromkeys(("onboard", "setup", "install", "start", "login"), "quickstart"),
+    **dict.fromkeys(("model", "key", "keys", "provider", "providers", "preset", "presets"), "models"),
     **dict.fromkeys(("config", "settings", "config.json"), "configuration"),
     **dict.fromkeys(("search", "fetch", "browsing", "pages"), "web"),
     **dict.fromkeys(("cost", "costs", "price", "prices", "budget", "usage", "tokens"), "money"),
@@ -30,6 +31,9 @@ _OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("plugin", "plugins", "hooks"), "writing-a-plugin"),
     **dict.fromkeys(("news", "changes", "release", "releases"), "changelog"),
     **dict.fromkeys(("postgres", "postgresql", "cluster"), "scale"),
+    **dict.fromkeys(("docker", "systemd", "launchd", "service", "backups", "uninstall"), "running"),
+    **dict.fromkeys(("recipe", "example", "examples"), "recipes"),
+    **dict.fromkeys(("question", "questions"), "faq"),
     "crash": "durability",
     "session": "sessions",
     "doctor": "troubleshooting",
