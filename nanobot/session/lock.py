@@ -118,7 +118,8 @@ def _runtime() -> Path:
 
 def terminal_jobs_lock(home: Path) -> FileLock:
     """One process of a home does the jobs that report to the terminal."""
-    return FileLock(home / "terminal-jobs.lock")
+    taken = f"Somebody talks in a terminal with {home} ({{holder}}). Leave that with /quit first."
+    return FileLock(home / "terminal-jobs.lock", taken)
 
 
 def home_lock(home: Path) -> FileLock:

@@ -118,17 +118,18 @@ class _Writer:
             found = [*_below(home, self.unread, passing=True)]
             databases = [one for one in found if _is_database(one, paths)]
             for path in (*databases, *(one for one in found if one not in databases)):
-                self._add(path, f"home/{path.relative_to(home)}", copied=path in databases)
+                follow = path == paths.config or _leads_out(path, home)
+                self._add(path, f"home/{path.relative_to(home)}", copied=path in databases, follow=follow)
             if apart:
-                self._add(paths.config, f"config/{paths.config.name}", copied=False)
+                self._add(paths.config, f"config/{paths.config.name}", copied=False, follow=True)
             for path in _below(paths.workspace, self.unread, passing=False) if outside else ():
                 self._add(path, f"workspace/{path.relative_to(paths.workspace)}", copied=False)
 
-    def _add(self, path: Path, name: str, *, copied: bool) -> None:
+    def _add(self, path: Path, name: str, *, copied: bool, follow: bool = False) -> None:
         if self._is_backup(path):
             return
         try:
-            found = path.lstat()
+            found = path.stat(follow_symlinks=follow and path.exists())
             if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
                 self._archive.addfile(self._archive.gettarinfo(path, name))
             elif stat.S_ISREG(found.st_mode):
@@ -193,14 +194,19 @@ class _Exactly(io.RawIOBase):
 
 
 def _below(folder: Path, unread: list[str], *, passing: bool) -> Iterator[Path]:
-    """The files, links and empty folders below a folder; `passing`: it is a home, parts of which are left out."""
+    """The files, links and empty folders below a folder; `passing`: it is a home, parts of which are left out, and
+    folders directly in it are ours also where a link leads to them."""
     for place, inner, files in os.walk(folder, onerror=lambda error: unread.append(str(error))):
         here = Path(place)
         if passing and here == folder:
             inner[:] = [name for name in inner if not _passes(name)]
         links = [name for name in inner if (here / name).is_symlink()]
         for name in sorted((*files, *links)):
-            if not (passing and here == folder and _passes(name)):
+            if not (passing and here == folder):
+                yield here / name
+            elif name in links and _leads_out(here / name, folder):
+                yield from _below(here / name, unread, passing=False)
+            elif not _passes(name):
                 yield here / name
         if not (files or inner) and here != folder:
             yield here
@@ -211,9 +217,20 @@ def _passes(name: str) -> bool:
     return name in _PASSING or name.startswith(_PASSING_BEGINS) or name.endswith(_PASSING_ENDS)
 
 
+def _leads_out(path: Path, home: Path) -> bool:
+    """Whether what lies directly in the home is a link to a place outside, such as on a larger disk: a backup holds
+    what is there, for on another machine the link leads nowhere."""
+    if path.parent != home or not path.is_symlink() or not path.exists():
+        return False
+    place, here = path.resolve(), home.resolve()
+    return not (place.is_relative_to(here) or here.is_relative_to(place))
+
+
 def _is_database(path: Path, paths: Paths) -> bool:
     """Whether a file of ours is a database; those of the person in the workspace are files like any other."""
-    if path.is_relative_to(paths.workspace) or path.suffix != ".db" or path.is_symlink():
+    if path.is_relative_to(paths.workspace) or path.suffix != ".db":
+        return False
+    if path.is_symlink() and not _leads_out(path, paths.home):
         return False
     with suppress(OSError), path.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE

@@ -93,7 +93,10 @@ async def newest(named: str, prefix: Path) -> Release:
 def _named(place: str) -> Release:
     folder = Path(place).expanduser()
     if (folder / "pyproject.toml").is_file():
-        version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+        try:
+            version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise UsageError(f"{folder / 'pyproject.toml'} does not say which version it is: {error}.") from error
         return Release(str(folder.resolve()), f"nanobot {version} of {folder}", newer=True)
     if folder.exists():
         return Release(str(folder.resolve()), str(folder), newer=True)

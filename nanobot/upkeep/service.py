@@ -15,6 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from nanobot.errors import UsageError
+
 UNIT, LABEL = "nanobot.service", "nanobot.gateway"
 #: The file of variables in the home; like a key itself, it is its owner's alone.
 ENVIRONMENT = "environment"
@@ -78,7 +80,8 @@ class Service(Struct, frozen=True):
         return self.home / ENVIRONMENT
 
     def unit(self) -> str:
-        """The text of a unit of `systemd --user`."""
+        """The text of a unit of `systemd --user`. Raises `UsageError` where a path or argument cannot stand in one."""
+        self._judge()
         return _UNIT_TEXT.format(
             docs=_specifier(self.docs.as_uri()),
             command=" ".join(_unit_word(word) for word in self.command),
@@ -89,8 +92,21 @@ class Service(Struct, frozen=True):
             stop=STOP_SECONDS,
         )
 
+    def _judge(self) -> None:
+        """Raise `UsageError` for a path or argument that would be read as something else, or as further lines."""
+        for word in (*self.command, str(self.home), str(self.docs)):
+            if not word.isprintable() or word != word.strip() or word.endswith("\\"):
+                raise UsageError(
+                    f"A service cannot name {word!a}: it holds a line break or another sign that is not printed, "
+                    "or ends in a blank or backslash. Give that folder another name."
+                )
+
     def agent(self, variables: Mapping[str, str]) -> bytes:
-        """The property list of an agent of launchd, with its variables, for launchd reads no file of them."""
+        """The property list of an agent of launchd, with its variables, for launchd reads no file of them.
+
+        Raises `UsageError` as `unit` does.
+        """
+        self._judge()
         log = str(self.home / "logs" / "gateway.out")
         return plistlib.dumps(
             {
@@ -115,7 +131,12 @@ def needed(env: Mapping[str, str], known: Iterable[str], config: str) -> dict[st
     `${NAME}`, and what reaching the network needs."""
     named = re.findall(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)", config)
     wanted = dict.fromkeys((*known, *named, *_COMMON))
-    return {name: env[name] for name in wanted if env.get(name, "").strip() and "\n" not in env[name]}
+    return {name: env[name] for name in wanted if env.get(name, "").strip() and _is_line(env[name])}
+
+
+def _is_line(value: str) -> bool:
+    """Whether a value can stand in a file of variables: one line of text."""
+    return not any((sign < " " and sign != "\t") or "\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def environment_text(variables: Mapping[str, str]) -> str:

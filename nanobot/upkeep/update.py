@@ -2,6 +2,7 @@
 put in the place of this one by a link. What does not prove itself never takes the place, or gives it back.
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -24,6 +25,8 @@ from nanobot.utils.processes import run_program
 _TEST_SECONDS = 180.0
 #: What an extra is known by where it is installed.
 _EXTRAS = {"mcp": "mcp", "cluster": "procrastinate"}
+#: AT_FDCWD and RENAME_EXCHANGE of renameat2(2).
+_HERE, _EXCHANGE = -100, 2
 _QUESTION = "When is the ferry?"
 _NO_ENVIRONMENT = (
     "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be installed beside it. Update "
@@ -115,7 +118,12 @@ async def prove(fresh: Environment, backup: Path, arguments: Sequence[str]) -> s
 
 
 def switch(own: Environment, fresh: Environment) -> Environment:
-    """Let the place of this environment lead to the new one; where this one is now."""
+    """Let the place of this environment lead to the new one; where this one is now. Raises `UsageError` where the
+    place leads elsewhere by now."""
+    if own.place.resolve() != own.folder:
+        raise UsageError(
+            f"Another update has put a version into {own.place} meanwhile. Nothing was changed by this one."
+        )
     kept = own.folder
     if not own.place.is_symlink():
         kept = own.place.with_name(f"{own.place.name}-{__version__}")
@@ -123,6 +131,10 @@ def switch(own: Environment, fresh: Environment) -> Environment:
         while kept.exists():
             kept = own.place.with_name(f"{own.place.name}-{__version__}-{number}")
             number += 1
+        _link(kept, fresh.folder)
+        if _swapped(kept, own.place):  # in one step: a kill at any moment leaves an environment in this place
+            return Environment(own.place, kept)
+        kept.unlink()
         own.place.rename(kept)
     _lead(own.place, fresh.folder)
     return Environment(own.place, kept)
@@ -143,5 +155,15 @@ def discard(environment: Environment, place: Path) -> None:
 def _lead(place: Path, folder: Path) -> None:
     fresh = place.with_name(f".{place.name}.new")
     fresh.unlink(missing_ok=True)
-    fresh.symlink_to(folder.name if folder.parent == place.parent else folder)
+    _link(fresh, folder)
     fresh.replace(place)
+
+
+def _link(link: Path, folder: Path) -> None:
+    link.symlink_to(folder.name if folder.parent == link.parent else folder)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Let two paths change places at once, as renameat2(2) does; False where this system or disk cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0

@@ -19,6 +19,7 @@ from msgspec.json import encode
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError, StoreError
 from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.lock import terminal_jobs_lock
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
 from nanobot.upkeep.nightly import NightlyBackups
@@ -232,6 +233,39 @@ async def test_an_archive_that_reaches_out_of_the_home_is_refused_whole(tmp_path
         restore(archive(tmp_path / "bad.tar.gz", *HOSTILE[what]), home)
     assert [one.name for one in home.iterdir()] == ["mark"]
     assert not (tmp_path / "out").exists()
+
+
+async def test_a_backup_holds_what_links_of_a_home_lead_to(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply("noted")) as server:
+        at = program(tmp_path, server)
+        await at.run("my boat is called Ida")
+        (tmp_path / "disk").mkdir()
+        for name in ("workspace", "nanobot.db", "config.json"):
+            (at.home / name).rename(tmp_path / "disk" / name)
+            (at.home / name).symlink_to(tmp_path / "disk" / name)
+        (tmp_path / "disk" / "workspace" / "plan.md").write_text("by boat", encoding="utf-8")
+        (at.home / "everything").symlink_to("/")
+        made = await at.run("backup", str(tmp_path / "b.tar.gz"))
+        (tmp_path / "disk").rename(tmp_path / "lost")
+        (tmp_path / "b").mkdir()
+        new = Program(tmp_path / "b" / "home")
+        took = await new.run("restore", str(tmp_path / "b.tar.gz"), "--yes")
+        again = await new.run("agent", "-c", "-m", "what is my boat called?")
+        asked = json.dumps(server.requests[-1].body)
+    assert (made.code, took.code, again.code, again.out) == (0, 0, 0, "noted\n"), took.err + again.err
+    assert "my boat is called Ida" in asked
+    assert (new.home / "workspace" / "plan.md").read_text(encoding="utf-8") == "by boat"
+    assert (new.home / "everything").is_symlink()
+
+
+async def test_nothing_is_restored_under_a_terminal_in_which_somebody_talks(tmp_path: Path) -> None:
+    at = program(tmp_path)
+    await at.run("backup")
+    (at.home / "mark").write_text("mine", encoding="utf-8")
+    with terminal_jobs_lock(at.home):
+        refused = await at.run("restore", "last", "--yes")
+    assert (refused.code, "Somebody talks in a terminal" in refused.err) == (1, True), refused.err
+    assert (at.home / "mark").exists()
 
 
 async def test_a_backup_into_the_workspace_holds_none_of_those_beside_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.errors import UsageError
 from nanobot.upkeep.service import Service, environment_text, needed
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.fakes.llm_server import LlmServer, Reply
@@ -96,6 +97,15 @@ async def test_the_unit_is_one_that_systemd_takes_also_where_paths_hold_blanks_a
         assert (found["Restart"], found["RestartPreventExitStatus"], found["UMask"]) == ("always", "2", "0077")
 
 
+@pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/evil", "a\\", "a ", "a\udcff", "a\x1b[31m"])
+def test_a_home_whose_name_would_write_further_lines_into_a_unit_is_refused(tmp_path: Path, name: str) -> None:
+    service = Service(("python", "-m", "nanobot"), tmp_path / name, tmp_path)
+    with pytest.raises(UsageError, match="Give that folder another name"):
+        service.unit()
+    with pytest.raises(UsageError, match="Give that folder another name"):
+        service.agent({})
+
+
 def test_the_agent_of_launchd_runs_at_login_and_again_and_holds_the_variables(tmp_path: Path) -> None:
     made = plistlib.loads(Service(("python", "-m", "nanobot"), tmp_path, tmp_path).agent({"KEY": "k"}))
     assert (made["RunAtLoad"], made["KeepAlive"], made["ProgramArguments"]) == (True, True, ["python", "-m", "nanobot"])
@@ -103,7 +113,16 @@ def test_the_agent_of_launchd_runs_at_login_and_again_and_holds_the_variables(tm
 
 
 def test_a_service_gets_the_keys_that_are_known_or_named_and_no_others() -> None:
-    env = {"A_KEY": "1", "NAMED": "it's", "https_proxy": "http://p", "AWS_SECRET": "no", "EMPTY": ""}
+    env = {
+        "TZ": "two\nlines",
+        "LANG": "no\udcfftext",
+        "LC_ALL": "\x1b[31m",
+        "A_KEY": "1",
+        "NAMED": "it's",
+        "https_proxy": "http://p",
+        "AWS_SECRET": "no",
+        "EMPTY": "",
+    }
     found = needed(env, ["A_KEY", "EMPTY", "MISSING"], '{"token": "${env:NAMED:-x}"}')
     assert found == {"A_KEY": "1", "NAMED": "it's", "https_proxy": "http://p"}
     assert environment_text({"NAMED": "it's"}) == "NAMED='it'\"'\"'s'\n"

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from nanobot import __version__
+from nanobot.errors import UsageError
+from nanobot.upkeep.update import Environment, switch, switch_back
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.cli.harness import Program, Ran, program
+from tests.fakes.crash import strace
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.service_manager import installed
 from tests.fakes.telegram_server import TelegramServer
@@ -153,11 +156,43 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
     assert done("git", "status", "--porcelain", cwd=folder) == ""
 
 
+def test_of_two_updates_at_once_the_later_one_leaves_the_place_to_the_first(tmp_path: Path) -> None:
+    place = tmp_path / ".venv"
+    own = Environment(place, place)
+    fresh = [Environment(tmp_path / name, tmp_path / name) for name in ("one", "two")]
+    for one in (own, *fresh):
+        one.folder.mkdir()
+    kept = switch(own, fresh[0])
+    with pytest.raises(UsageError, match="Another update"):
+        switch(own, fresh[1])
+    assert place.resolve() == fresh[0].folder
+    switch_back(kept)
+    assert place.resolve() == kept.folder
+
+
+@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_update_that_is_killed_while_it_switches_leaves_an_environment_in_its_place(tmp_path: Path, at: int) -> None:
+    for name in (".venv", "fresh"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+    place, fresh = (
+        f"Environment(Path({str(tmp_path / name)!r}), Path({str(tmp_path / name)!r}))" for name in (".venv", "fresh")
+    )
+    code = f"from pathlib import Path; from nanobot.upkeep.update import *; switch({place}, {fresh})"
+    calls = "rename,renameat,renameat2,symlink"
+    command = [str(strace.STRACE), "-f", "-qq", "-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={at}"]
+    subprocess.run([*command, sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert (tmp_path / ".venv" / "bin").is_dir()
+
+
 async def test_what_cannot_be_updated_says_what_to_do(tmp_path: Path) -> None:
     home = program(tmp_path)
     editable = await home.run("update", "--yes")
     nowhere = await home.run("update", "--from", str(tmp_path / "nothing.whl"), "--yes")
     nobody = await home.run("update", "--from", str(ROOT))
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'nanobot'", encoding="utf-8")
+    broken = await home.run("update", "--from", str(tmp_path), "--yes")
+    assert (broken.code, "does not say which version it is" in broken.err) == (2, True), broken.err
     assert (editable.code, "is installed for working on it" in editable.err) == (2, True), editable.err
     assert (nowhere.code, "There is no /" in nowhere.err) == (2, True), nowhere.err
     assert (nobody.code, "Say --yes to update" in nobody.err) == (2, True)

@@ -9,7 +9,7 @@ from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
-from nanobot.session.lock import home_lock
+from nanobot.session.lock import home_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
@@ -51,7 +51,7 @@ def run_restore(args: argparse.Namespace) -> int:
         _print("Nothing was changed.")
         return 0
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with home_lock(paths.home):
+    with home_lock(paths.home), terminal_jobs_lock(paths.home):
         done = restore(file, paths.home)
     _print(f"Restored into {paths.home}.")
     if done.aside is not None:
@@ -140,10 +140,10 @@ def _workspace(args: argparse.Namespace, manifest: Manifest) -> list[str]:
     place = paths.workspace
     if place.is_dir() and any(place.iterdir()):
         return [f"The workspace of the backup is in {held}, because {place} holds files already."]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_dir():
-        place.rmdir()
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            place.rmdir()
         held.rename(place)
     except OSError as error:
         return [f"The workspace of the backup is in {held}; it could not be moved to {place}: {error.strerror}."]

@@ -13,18 +13,13 @@ from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.care.service import answers, start_service, stop_service
 from nanobot.cli.options import FAILED
 from nanobot.errors import NanobotError, StoreError, UsageError
-from nanobot.session.lock import home_lock
+from nanobot.session.lock import home_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import BEFORE_UPDATE, make_backup
 from nanobot.upkeep.nightly import backup_folder, name_now
 from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
 from nanobot.upkeep.update import Environment, discard, install_beside, own_environment, prove, switch, switch_back
 from nanobot.utils.text import printable
-
-_RUNS = (
-    "A gateway runs here ({holder}) that is no service of this user. Stop it, update, and start it again: a program "
-    "must not be exchanged under one that runs."
-)
 
 
 def run_update(args: argparse.Namespace) -> int:
@@ -66,16 +61,11 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
     """Put the new version in the place of this one while nothing of it runs; back where it takes no messages in."""
     served = stop_service(setup.env)
     try:
-        lock = home_lock(setup.paths.home)
-        if holder := lock.take():
-            raise UsageError(_RUNS.format(holder=holder))
-        try:
+        with home_lock(setup.paths.home), terminal_jobs_lock(setup.paths.home):
             # What came in since the first backup is in this one; nothing comes in until the new version runs.
             place = setup.paths.home / "backups" / f"{BEFORE_UPDATE}{name_now()}"
             last = make_backup(setup.paths, place, whole=True)
             kept = switch(own, fresh)
-        finally:
-            lock.release()
     except (NanobotError, OSError):
         discard(fresh, own.place)
         if served:
