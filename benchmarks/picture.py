@@ -38,12 +38,30 @@ MODEL = "my-model"
 QUESTION = "Is Python without the GIL official in 3.14, and what else is new?"
 RESULTS = {
     "free-threaded": (
-        ("PEP 779 – Criteria for supported status for free-threaded Python", "https://peps.python.org/pep-0779/"),
-        ("Python support for free threading", "https://docs.python.org/3/howto/free-threading-python.html"),
+        (
+            "PEP 779 – Criteria for supported status for free-threaded Python",
+            "https://peps.python.org/pep-0779/",
+            "In Python 3.14 the free-threaded build, without the GIL, is officially supported, but not the default.",
+        ),
+        (
+            "Python support for free threading",
+            "https://docs.python.org/3/howto/free-threading-python.html",
+            "How to get the build without the GIL, and what extensions need.",
+        ),
     ),
     "what's new": (
-        ("What’s new in Python 3.14", "https://docs.python.org/3/whatsnew/3.14.html"),
-        ("Python Release Python 3.14.0", "https://www.python.org/downloads/release/python-3140/"),
+        (
+            "What’s new in Python 3.14",
+            "https://docs.python.org/3/whatsnew/3.14.html",
+            """Template strings: t"Hello {name}" hands the parts to your code.
+            Deferred annotations: no more quotes around forward references.
+            concurrent.interpreters: several interpreters in one process.""",
+        ),
+        (
+            "Python Release Python 3.14.0",
+            "https://www.python.org/downloads/release/python-3140/",
+            "The release of Python 3.14.0 with its files.",
+        ),
     ),
 }
 ANSWER = """\
@@ -62,7 +80,7 @@ _ELSEWHERE = re.compile(r"@font-face \{.*?\}|<!--.*?-->", re.DOTALL)
 async def _search(request: Request, respond: Responder) -> None:
     wanted = request.query.get("q", "")
     found = next((hits for words, hits in RESULTS.items() if words in wanted), ())
-    await respond.json({"results": [{"title": title, "url": url, "content": title} for title, url in found]})
+    await respond.json({"results": [{"title": title, "url": url, "content": text} for title, url, text in found]})
 
 
 def _config(model: str, search: str) -> str:
