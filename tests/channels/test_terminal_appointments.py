@@ -25,7 +25,7 @@ async def test_U66_what_was_due_while_nothing_ran_is_told_at_the_next_start(tmp_
         nanobot = program(tmp_path, llm)
         added = await nanobot.run("schedule", "add", "in", "1", "second", "call", "the", "bank")
         assert "No gateway runs." in added.out
-        while "over" not in (await nanobot.run("schedule")).out:  # nobody has seen to it yet
+        while "**Over**" not in (await nanobot.run("schedule")).out:  # nobody has seen to it yet
             async with terminal_of(nanobot) as terminal:
                 await terminal.until("⏰ call the bank")
         assert "said" in (await nanobot.run("schedule")).out
