@@ -1,4 +1,4 @@
-"""The table in docs/web.md that shows every row of the checklist with the tests that prove it.
+"""The table in docs/checklist.md that shows every row of the checklist with the tests that prove it.
 
     python -m tests.checklist    writes the table anew
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "web.md"
+PAGE = ROOT / "docs" / "checklist.md"
 BEGIN = "<!-- checklist: python -m tests.checklist -->"
 END = "<!-- end of checklist -->"
 
@@ -73,14 +73,14 @@ def table(page: str) -> str:
     found = proofs()
     lines = []
     for letter, (_, title) in FAMILIES.items():
-        lines += ["", f"### {title} ({letter})", "", "| row | test | in tests/ |", "|---|---|---|"]
+        lines += ["", f"## {title} ({letter})", "", "| row | test | in tests/ |", "|---|---|---|"]
         for row in (row for row in rows() if row[0] == letter and row in found):
             lines += [f"| {row} | `{proof.name}` | `{proof.path}` |" for proof in found[row]]
     still_open = [row for row in rows() if row not in found]
     if still_open:
-        lines += ["", "### Without a test", "", "| row | why |", "|---|---|"]
+        lines += ["", "## Without a test", "", "| row | why |", "|---|---|"]
         lines += [f"| {row} | {OPEN.get(row, 'missing')} |" for row in still_open]
-    lines += ["", "### Held in part", "", "| row | what is missing |", "|---|---|"]
+    lines += ["", "## Held in part", "", "| row | what is missing |", "|---|---|"]
     lines += [f"| {row} | {PARTIAL[row]} |" for row in sorted(PARTIAL)]
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     return "\n".join([f"{before}{BEGIN}", *lines, "", f"{END}{after}"])

@@ -1,4 +1,4 @@
-"""Every row of the checklist has a test, and docs/web.md shows it."""
+"""Every row of the checklist has a test, and docs/checklist.md shows it."""
 
 from tests.checklist import OPEN, PAGE, PARTIAL, proofs, rows, table
 

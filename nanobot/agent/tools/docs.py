@@ -20,7 +20,14 @@ from nanobot.utils.ranking import terms
 
 _MOST, _CANDIDATES = 4, 24
 #: Pages for those who change nanobot weigh less than pages for those who use it; the changelog least.
-_WEIGHTS = {"architecture": 0.6, "contributing": 0.6, "changelog": 0.3, "session-format": 0.6, "benchmarks": 0.6}
+_WEIGHTS = {
+    "architecture": 0.6,
+    "contributing": 0.6,
+    "changelog": 0.3,
+    "checklist": 0.3,
+    "session-format": 0.6,
+    "benchmarks": 0.6,
+}
 _SINGLE_WEIGHT = 0.6
 
 
