@@ -59,7 +59,7 @@ def as_json(found: Sequence[Finding]) -> str:
 def bundle(patient: Patient, found: Sequence[Finding]) -> str:
     """A report for who helps: no keys, no texts of chats, no names of people, bots, servers or folders."""
     shown = masked(patient.loaded.config)
-    hide = _Hiding(shown)
+    hide = _Hiding([shown, dict(patient.env)])
     servers = [one.name for one in found if one.name.startswith("MCP: ")]
     lines = ["nanobot doctor: a report without secrets", verdict(found), ""]
     for one in found:
@@ -74,10 +74,11 @@ def bundle(patient: Patient, found: Sequence[Finding]) -> str:
 
 
 class _Hiding:
-    """Takes out of a sentence what tells of a person: texts, paths, names of bots, and hosts of the configuration."""
+    """Takes out of a sentence what tells of a person: texts, paths, names of bots, and the hosts of what is `known`,
+    which is the configuration and the environment."""
 
-    def __init__(self, config: object) -> None:
-        hosts = sorted(filter(None, (urlsplit(url).hostname for url in _addresses(config))), key=len, reverse=True)
+    def __init__(self, known: object) -> None:
+        hosts = sorted({*map(_host, _addresses(known))} - {""}, key=len, reverse=True)
         self._hosts = re.compile("|".join(map(re.escape, hosts)) or r"(?!)", re.IGNORECASE)
 
     def all_of(self, text: str) -> str:
@@ -85,12 +86,20 @@ class _Hiding:
         return self._hosts.sub("…", _PATH.sub("…", text))
 
 
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
 def _addresses(value: object) -> Iterator[str]:
-    """Every address that a configuration holds."""
+    """Every address that stands in a value; one of a proxy may stand there without its scheme."""
     match value:
         case dict():
-            for one in value.values():
-                yield from _addresses(one)
+            for name, one in value.items():
+                bare = isinstance(one, str) and "://" not in one and str(name).casefold().endswith("_proxy")
+                yield from [f"http://{one}"] if bare else _addresses(one)
         case list():
             for one in value:
                 yield from _addresses(one)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import stat
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -110,7 +111,10 @@ class FileSpaces:
                 return place.shown
         if not copy or roots.forbids(path):
             return ""
-        if (size := path.stat().st_size) > _COPIED:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
+            raise PathError(f"{path} is no file. Name one that holds text, a picture or a document.")
+        if (size := found.st_size) > _COPIED:
             raise PathError(f"It has {size:,} bytes, and {_COPIED:,} are copied. tools.files.roots can add its folder.")
         return self.receive(_OWNER, path, path.name)
 

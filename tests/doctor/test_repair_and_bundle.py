@@ -23,6 +23,8 @@ PLANTED = {
     "prompt": "canary words of a preset",
     "log": "Canary Lovelace",
     "host": "canary-pc.example",
+    "proxy": "canary-proxy.invalid",
+    "misplaced": "canary_of_a_key",
 }
 
 
@@ -74,7 +76,7 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
             "web": {"search": {"provider": "brave", "apiKey": PLANTED["search"]}},
             "mcpServers": {PLANTED["server"]: {"command": "no-such-program-here", "args": [PLANTED["folder"]]}},
         },
-        library={"folders": [PLANTED["folder"]]},
+        library={"folders": [PLANTED["folder"]], PLANTED["misplaced"]: 1},
     )
     with closing(open_file(home.home / "nanobot.db")) as db:
         db.execute("INSERT INTO note VALUES ('telegram:1:person:7', ?)", (PLANTED["person"],))
@@ -85,7 +87,8 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
     log = f"2026-11-22 10:00:00 WARNING nanobot.agent.loop [t1] {PLANTED['log']} said {PLANTED['said']}\n"
     (home.home / "logs" / "nanobot.log").write_text(log * 3, encoding="utf-8")
     report = tmp_path / "report.txt"
-    ran = await home.run("doctor", "--bundle", str(report), env={"HTTPS_PROXY": "http://127.0.0.1:9"})
+    proxies = {"HTTPS_PROXY": f"http://{PLANTED['proxy']}:9", "ALL_PROXY": "http://[no-address"}
+    ran = await home.run("doctor", "--bundle", str(report), env=proxies)
     assert ran.code == 2, ran.err
     text = report.read_text(encoding="utf-8")
     assert report.stat().st_mode & 0o077 == 0

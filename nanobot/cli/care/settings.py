@@ -17,12 +17,18 @@ from nanobot.config.keys import KeyPath, masked
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
+from nanobot.utils.secrecy import url_secrets
 from nanobot.utils.text import printable
 
 #: What a secret given on the command line would be: in the history of the shell, and in the list of processes.
 _SEEN = (
     "{key} is a secret, which everybody here could read in the list of processes and in the history of your shell. "
     "`nanobot config set {key}` asks for it without showing it; `--stdin` reads it from a pipe."
+)
+_SEEN_IN_URL = (
+    "What {key} would be holds a password or a key ({where}), which everybody here could read in the list of processes "
+    "and in the history of your shell. `nanobot config set {key} --stdin` reads it from a pipe, or from what you paste "
+    "and end with Ctrl-D; a variable (`${{NAME}}`) may stand in its place."
 )
 _NEXT_TURN = "A running nanobot takes it with its next turn."
 _NEXT_START = "A running nanobot has it after its next start."
@@ -72,9 +78,11 @@ def _asked(path: KeyPath, args: argparse.Namespace) -> object:
         raise UsageError("With --stdin the value comes from standard input; leave it out of the command line.")
     if args.value:
         value = value_of(args.value, path)
-        seen = [place for place, text in _texts(value, path) if is_secret(place) and not _is_reference(text)]
-        if seen:
-            raise UsageError(_SEEN.format(key=dotted(seen[0])))
+        for place, text in _texts(value, path):
+            if is_secret(place) and not _is_reference(text):
+                raise UsageError(_SEEN.format(key=dotted(place)))
+            if "${" not in text and (found := url_secrets(text)):
+                raise UsageError(_SEEN_IN_URL.format(key=dotted(place), where=found[0].where))
         return value
     if args.stdin:
         text = sys.stdin.read().strip()

@@ -2,12 +2,19 @@
 
 import asyncio
 import json
+import os
 import re
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
+from nanobot import __version__
+from nanobot.channels.socket import wire
+from nanobot.channels.socket.client import GatewayLink
+from nanobot.errors import NanobotError
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import BOUND, Program
@@ -78,6 +85,23 @@ async def test_a_question_from_the_command_line_is_answered_by_the_gateway_that_
             assert "no session 'nosuch'" in wrong.err
             command = await home.run("agent", "-m", "/sessions")
             assert "two and two?" in command.out
+
+
+async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_gateway_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with TelegramServer() as telegram, LlmServer() as llm:
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            hello = wire.HelloLine(wire.PROTOCOL, __version__, str(home.home / "config.json"))
+            link = await GatewayLink.open(home.home / "gateway.sock", hello)
+            assert link is not None
+            carrying = asyncio.create_task(link.run())
+            for place in (tmp_path / "pipe", Path("/dev/zero")):
+                with pytest.raises(NanobotError, match="is no file"):
+                    await link.locate(place)
+            link.close()
+            await carrying
 
 
 async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_again(tmp_path: Path) -> None:
