@@ -40,7 +40,9 @@ SITE = "harbour.example"
 CAPTION = "Add these up and send me a table"
 SENT = f"<costs.csv> {CAPTION}"
 _STEADY = (
-    (r"\d+[.,]\d s\b", "0.1 s"),
+    (r" \(\d+(\.\d)? s\)", ""),  # how long a tool took is shown only where it took long
+    (r"\n\n+", "\n"),
+    (r"\b\d+(\.\d)? s\b", "0.1 s"),
     (r"\b\d+(\.\d)? ?ms\b", "1 ms"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]* \d+ [A-Z][a-z]{2}", "DAY"),
     (r"\b\d{1,2} [A-Z][a-z]{2}( \d{4})?\b", "DAY"),
@@ -218,7 +220,7 @@ async def research(at: Around) -> str:
             Call("web_search", {"query": "tide power plant 2025 output"}),
             Call("web_search", {"query": "tide power cost"}),
         ),
-        (Call("web_fetch", {"url": f"{at.site.url}/tides"}), Call("web_fetch", {"url": f"{at.site.url}/cost"})),
+        Call("web_fetch", {"urls": [f"{at.site.url}/tides", f"{at.site.url}/cost"]}),
         Call("write_file", {"path": "tide-power.md", "content": report}),
         "The report is in `tide-power.md`. In short: the plant gave 14 GWh in 2025 [1], and a megawatt hour costs "
         "110 euros [2].",
