@@ -289,10 +289,8 @@ class Nanobot:
         from nanobot.upkeep.nightly import NightlyBackups, backup_folder
 
         shared, zone = self._shared, zone_of(self.config.agents.defaults.timezone, self._shared.env)
-        named = ("--config", str(shared.paths.config)) if shared.paths.config_named else ()
-        nightly = NightlyBackups(
-            backup_folder(self.config.backup, shared.paths), named, shared.env, zone, self._backed_up
-        )
+        folder = backup_folder(self.config.backup, shared.paths)
+        nightly = NightlyBackups(folder, shared.paths, shared.env, zone, self._backed_up)
         async with _meanwhile(nightly.run()):
             yield
 

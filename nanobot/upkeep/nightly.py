@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -68,14 +68,15 @@ def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
 class NightlyBackups:
     """Has a backup made each night by a program of its own, which gives way to others, while a gateway runs.
 
-    `arguments` are those that name this installation, `env` the variables of the program, `zone` says when it is night.
+    It is made of what lies at `paths`, also where a command line named them. `env` are the variables of the program,
+    `zone` says when it is night.
     """
 
-    def __init__(
-        self, folder: Path, arguments: Sequence[str], env: Mapping[str, str], zone: tzinfo, report: Report
-    ) -> None:
+    def __init__(self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report) -> None:
+        named = ("--config", str(paths.config)) if paths.config_named else ()
+        arguments = (*named, "--workspace", str(paths.workspace))
         self._folder = folder
-        self._command = (sys.executable, "-P", "-m", "nanobot", *arguments, "backup", "--nightly")
+        self._command = (sys.executable, "-P", "-m", "nanobot", "backup", "--nightly", *arguments)
         self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
         self._zone = zone
         self._report = report
@@ -104,5 +105,5 @@ class NightlyBackups:
         except (OSError, TimeoutError) as error:
             why = str(error) or "it took more than two hours"
         if why:
-            logger.warning("no backup was made: {}", why)
+            logger.warning("the nightly backup: {}", why)
         self._report(why)

@@ -319,7 +319,7 @@ async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tm
         old.write_bytes(b"")
         os.utime(old, (day, day))
     (folder / "nanobot-by-hand.tar.gz").write_bytes(b"")
-    nightly = NightlyBackups(folder, (), at.env, UTC, told.append)
+    nightly = NightlyBackups(folder, Paths.resolve(at.env), at.env, UTC, told.append)
     await nightly.make()
     kept = sorted(one.name for one in folder.iterdir())
     shutil.rmtree(folder)
@@ -331,13 +331,25 @@ async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tm
     assert str(folder) in told[1]
 
 
+async def test_a_nightly_backup_holds_the_workspace_that_the_command_line_of_the_gateway_named(tmp_path: Path) -> None:
+    at = program(tmp_path)
+    (tmp_path / "desk").mkdir()
+    (tmp_path / "desk" / "plan.md").write_text("by boat", encoding="utf-8")
+    paths, told = Paths.resolve(at.env, None, tmp_path / "desk"), list[str]()
+    await NightlyBackups(at.home / "backups", paths, at.env, UTC, told.append).make()
+    made = next((at.home / "backups").iterdir())
+    with tarfile.open(made) as archive:
+        assert "workspace/plan.md" in archive.getnames()
+    assert told == [""]
+
+
 async def test_a_night_in_which_the_database_cannot_be_copied_takes_no_older_backup_away(tmp_path: Path) -> None:
     at = program(tmp_path, backup={"keep": 1})
     (at.home / "backups").mkdir()
     (at.home / "backups" / "nightly-whole.tar.gz").write_bytes(b"")
     (at.home / "nanobot.db").write_bytes(b"SQLite format 3\0" + b"damaged" * 1_000)
     told = list[str]()
-    await NightlyBackups(at.home / "backups", (), at.env, UTC, told.append).make()
+    await NightlyBackups(at.home / "backups", Paths.resolve(at.env), at.env, UTC, told.append).make()
     by_hand = await at.run("backup", str(tmp_path / "by-hand.tar.gz"))
     assert [one.name for one in (at.home / "backups").iterdir()] == ["nightly-whole.tar.gz"]
     assert "No backup could be written" in told[0]
@@ -345,7 +357,7 @@ async def test_a_night_in_which_the_database_cannot_be_copied_takes_no_older_bac
 
 
 def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path: Path) -> None:
-    nightly = NightlyBackups(tmp_path, (), {}, UTC, print)
+    nightly = NightlyBackups(tmp_path, Paths.resolve({"NANOBOT_HOME": str(tmp_path)}), {}, UTC, print)
     night, noon = datetime(2026, 3, 2, 3, 10, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC)
     assert nightly.due(noon)  # there is none
     made = tmp_path / "nightly-x.tar.gz"
