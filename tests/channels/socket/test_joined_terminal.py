@@ -15,13 +15,14 @@ from nanobot import __version__
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
+from nanobot.providers.scripted import Call
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import BOUND, Program
-from tests.fakes.llm_server import LlmServer
+from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
-CTRL_D = "\x04"
+CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @asynccontextmanager
@@ -65,6 +66,93 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 assert await terminal.wait() == 0
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
+
+
+def careful(home: Program) -> Program:
+    """Whatever changes a file is asked about."""
+    path = home.home / "config.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), "tools": {"policy": {"preset": "careful"}}}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return home
+
+
+def write(name: str, text: str = "") -> Reply:
+    return Reply(Call("write_file", {"path": f"{name}.md", "content": text or f"the {name}\n"}))
+
+
+async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_yes_or_always(tmp_path: Path) -> None:
+    steps = (write("heron"), write("egret"), write("stork"), write("stork", "it is back\n"))
+    async with TelegramServer() as telegram, LlmServer(*steps, "All is done.") as llm:
+        home = careful(configured(tmp_path, telegram, llm))
+        workspace = home.home / "workspace"
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            async with at_terminal(home) as terminal:
+                await terminal.until("in the gateway")
+                terminal.press("write of the birds\r")
+                await terminal.until(re.compile(r"\+the heron[^❯]*y once · a always · n no"))
+                terminal.press("n")
+                await terminal.until("No. Why?")
+                terminal.press("it has flown\r")
+                await terminal.until(re.compile(r"\+the egret[^❯]*y once · a always · n no"))
+                assert not (workspace / "egret.md").exists()
+                terminal.press("y")
+                await terminal.until(re.compile(r"\+the stork[^❯]*y once · a always · n no"))
+                assert (workspace / "egret.md").read_text(encoding="utf-8") == "the egret\n"
+                terminal.press("a")
+                await terminal.until("All is done.")
+                assert "(it has flown)" in terminal.text()
+                assert terminal.text().count("Approved for good") == 1
+                assert "y once" not in terminal.text(), "the questions have left the screen"
+            assert telegram.visible(OWNER) == []
+        assert (workspace / "stork.md").read_text(encoding="utf-8") == "it is back\n", "it was not asked about again"
+        assert not (workspace / "heron.md").exists()
+        assert "it has flown" in json.dumps(llm.requests[1].body["messages"])
+
+
+async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_for_one(tmp_path: Path) -> None:
+    days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
+    async with TelegramServer() as telegram, LlmServer(Reply(days), "It is planned.", write("heron"), "Fine.") as llm:
+        home = careful(configured(tmp_path, telegram, llm))
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            async with at_terminal(home) as terminal:
+                terminal.press("plan it\r")
+                await terminal.until("1 to 2 or")
+                terminal.press("2")
+                await terminal.until("It is planned.")
+                assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
+                assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
+                terminal.press("write of the heron\r")
+                await terminal.until("y once · a always · n no")
+                terminal.press(CTRL_C)
+                await terminal.until("topped")
+                await terminal.until(lambda: "y once" not in terminal.text())
+                terminal.press("and now?\r")
+                await terminal.until("Fine.")
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
+        assert not (home.home / "workspace" / "heron.md").exists()
+
+
+async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegram_while_nobody_has(
+    tmp_path: Path,
+) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
+        telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            async with at_terminal(home) as terminal:
+                terminal.press("/schedule in 1 second stretch your legs\r")
+                await terminal.until("⏰ stretch your legs")
+                terminal.press("/schedule in 3 seconds call the bank\r")
+                await terminal.until("call the bank")
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
+            await telegram.until(lambda: any("call the bank" in line for line in telegram.visible(OWNER)))
+            assert not any("stretch" in line for line in telegram.visible(OWNER))
+        assert llm.requests == []
 
 
 async def test_a_question_from_the_command_line_is_answered_by_the_gateway_that_runs(tmp_path: Path) -> None:
