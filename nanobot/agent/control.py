@@ -156,7 +156,8 @@ class Chat(Struct):
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
     process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
     those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
-    of its last prompt with what tells whether they have changed; `announced`: there was one.
+    of its last prompt with what tells whether they have changed; `announced`: there was one. `session` is the one that
+    it has for itself now, empty where none; `left` is set when it has left that.
     """
 
     key: str
@@ -177,6 +178,8 @@ class Chat(Struct):
     unsummed: bool = False
     announced: bool = False
     instructions: dict[str, int] = field(default_factory=dict)
+    session: str = ""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class ChatControl:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from loguru import logger
 from msgspec.structs import replace
 
+from nanobot.agent import explanations
 from nanobot.agent.control import COMMAND_LIMIT, AgentServices, Begin, Chat, ChatControl, Entry, Settle
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
@@ -54,6 +55,8 @@ GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
 QUIET_SECONDS = 60.0
 #: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
 KEEP_SECONDS = 5.0
+#: Seconds in which the store may say in which session a chat is, before its turn begins and says what it waits for.
+LOOK_SECONDS = 1.0
 
 
 class AgentLoop(ChatControl):
@@ -173,7 +176,7 @@ class AgentLoop(ChatControl):
         try:
             while chat.inbox:
                 first = chat.inbox[0]
-                async with self._room(first):
+                async with self._session_of(chat, first.message), self._room(first):
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
                     # What was first may have been taken back meanwhile.
@@ -182,6 +185,39 @@ class AgentLoop(ChatControl):
         finally:
             chat.busy = False
             chat.stop.clear()
+
+    @asynccontextmanager
+    async def _session_of(self, chat: Chat, message: InboundMessage) -> AsyncIterator[None]:
+        """The session of a chat, for it alone: what is asked while another one has it waits, as within one chat."""
+        told = False
+        while True:
+            session = await self._session_now(chat)
+            other = next((one for one in self._chats.values() if session and one.session == session), None)
+            if other is None or chat.stop.is_set() or not chat.inbox:
+                break
+            if not told:
+                channel = other.key.partition(":")[0]
+                holder = "another terminal" if channel == "terminal" else channel.capitalize()
+                await Publisher(self._services.bus, message.shown_at)(Notice(explanations.waits_for(holder)))
+                told = True
+            await _first(other.left.wait(), chat.stop.wait())
+        if other is None:
+            chat.session = session
+            chat.left.clear()
+        try:
+            yield
+        finally:
+            chat.session = ""
+            chat.left.set()
+
+    async def _session_now(self, chat: Chat) -> str:
+        """The session that a chat is in; empty where the store does not tell, of which its turn will speak."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                current = await safely(self.store.current(chat.key))
+        except TimeoutError:
+            return ""
+        return "" if isinstance(current, str) else current.id
 
     @asynccontextmanager
     async def _room(self, entry: Entry) -> AsyncIterator[None]:
@@ -224,7 +260,10 @@ class AgentLoop(ChatControl):
     async def leave(self, session_key: str) -> None:
         await self.withdraw(session_key)
         await self.cancel(session_key)
-        await self._forget(self._chat(session_key))
+        chat = self._chat(session_key)
+        if chat.busy and chat.turn is None:  # nobody waits any more until another chat has left the session
+            chat.stop.set()
+        await self._forget(chat)
 
     async def _command(self, match: Match, entry: Entry) -> None:
         """Answer a command. One that hangs is ended, because somebody waits for it."""
@@ -521,6 +560,16 @@ async def safely(work: Awaitable[T]) -> T | str:
     except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
         logger.opt(exception=error).error("a turn or a command failed")
         return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."
+
+
+async def _first(*works: Coroutine[object, object, object]) -> None:
+    """Wait until one of these has ended; the others are given up."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _is_answered(message: InboundMessage, records: tuple[Record, ...]) -> bool:

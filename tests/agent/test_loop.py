@@ -399,3 +399,49 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert len(provider.requests) == 2
         gate.set()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
+
+
+async def test_what_is_said_from_another_chat_in_the_session_that_is_answered_waits_its_turn_in_order() -> None:
+    gate, third = asyncio.Event(), Address("terminal", "third")
+    provider = ScriptedProvider([(Wait(gate), Say("one")), "two", "three"])
+    async with agent(provider) as box:
+        session = await box.store.current(HERE.key)
+        for other in (YOU, third):
+            await box.store.resume(other.key, session.id)
+        first = asyncio.create_task(box.ask("a"))
+        await provider.asked(1)
+        asked = []
+        for number, (other, text) in enumerate(((YOU, "b"), (third, "c")), 1):
+            asked.append(asyncio.create_task(box.ask(text, other)))
+            await box.until(lambda count=number: len(box.of(Notice)) == count)  # type: ignore[misc]
+        assert all("in use elsewhere (another terminal)" in getattr(one, "text", "") for one in box.of(Notice))
+        assert len(box.of(TurnStarted)) == 1
+        await box.say("taken back", YOU)
+        await box.waiting(2, YOU)
+        assert len(await box.loop.withdraw(YOU.key, last=True)) == 1
+        gate.set()
+        assert [(await one).text for one in (first, *asked)] == ["one", "two", "three"]
+        assert typed(provider, 2).splitlines()[-3:] == ["a", "b", "c"]
+        assert_legal(provider.requests[2].messages)
+
+
+async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_alone() -> None:
+    gate, third = asyncio.Event(), Address("terminal", "third")
+    provider = ScriptedProvider([(Wait(gate), Say("one"))])
+    async with agent(provider) as box:
+        session = await box.store.current(HERE.key)
+        for other in (YOU, third):
+            await box.store.resume(other.key, session.id)
+        first = asyncio.create_task(box.ask("a"))
+        await provider.asked(1)
+        stopped = asyncio.create_task(box.ask("b", YOU))
+        await box.waiting(1, YOU)
+        assert await box.loop.cancel(YOU.key) == "Stopped before it began."
+        assert (await stopped).outcome == "cancelled"
+        await box.say("c", third)
+        await box.waiting(1, third)
+        await box.loop.leave(third.key)
+        assert third.key not in box.loop._chats
+        gate.set()
+        assert (await first).text == "one"
+        assert [one.text for one in await box.history()] == ["a", "one"]

@@ -269,6 +269,27 @@ async def test_each_terminal_has_a_session_of_its_own_and_who_is_in_one_session_
             assert await third.answer() == "Three."
 
 
+async def test_what_is_typed_while_another_terminal_is_answered_in_the_same_session_waits_its_turn(
+    tmp_path: Path,
+) -> None:
+    held = asyncio.Event()
+    async with gate(tmp_path, "One.", (Say("Begun."), Wait(held), Say(" Two.")), "Three.") as at, at.joined() as first:
+        await first.say("a")
+        assert await first.answer() == "One."
+        async with at.joined(resume=first.link.welcome.state.session) as second:
+            await first.say("b")
+            await second.until(lambda: any(isinstance(one.event, TextDelta) for one in second.seen))
+            key = await second.say("c")
+            await second.until(
+                lambda: any("another terminal" in getattr(one.event, "text", "") for one in second.seen[-1:])
+            )
+            held.set()
+            await second.until(lambda: sum(isinstance(one.event, TurnFinished) for one in second.seen) == 2)
+            ends = [one.event for one in second.seen if isinstance(one.event, TurnFinished)]
+            assert [one.text for one in ends] == ["Begun. Two.", "Three."]
+            assert ends[1].answered == (key,)
+
+
 async def test_what_waits_is_taken_back_by_its_id_however_it_was_on_its_way(tmp_path: Path) -> None:
     async with gate(tmp_path, (Say("Begun."), Wait(asyncio.Event()))) as at, at.joined() as seat:
         await seat.say("go")
