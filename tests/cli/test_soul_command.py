@@ -46,6 +46,8 @@ async def test_soul_opens_the_file_says_what_it_weighs_and_refuses_what_would_be
     long = await home.run("soul", env={"EDITOR": "sed -i '1s/.*/" + "long " * 5000 + "/'"})
     assert "the prompt takes 20,000" in long.err
     assert file.read_text("utf-8") == before
+    nobody = await home.run("soul")
+    assert (nobody.code, "There is no terminal to edit in." in nobody.err) == (2, True), "no editor waits for keys"
     wrong = await home.run("soul", "SOLE.md")
     assert (wrong.code, "There are SOUL.md, AGENTS.md" in wrong.err) == (2, True)
 

@@ -82,6 +82,11 @@ async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_
     assert [one.name for one in (at.home / "backups").iterdir()] == [whole.name]
 
 
+async def test_where_there_is_no_backup_the_last_one_is_not_taken_for_the_name_of_one(tmp_path: Path) -> None:
+    none = await Program(tmp_path / "home").run("restore", "last")
+    assert (none.code, "backups. `nanobot backup` makes one." in none.err) == (2, True), none.err
+
+
 async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
     ledger = Ledger(SqliteDatabase(paths.database))

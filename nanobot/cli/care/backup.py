@@ -17,6 +17,7 @@ from nanobot.utils.text import file_size, printable
 
 #: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
 _NAMED, _NICE = 10, 15
+_NONE = "There is no backup in {folder}. `nanobot backup` makes one."
 _SHARED = (
     "The conversations are not in it: they are in the database that gateway.ledger names. Back that up with pg_dump."
 )
@@ -89,6 +90,8 @@ def _found(text: str, folder: Path) -> Path:
     there = backups_in(folder)
     if text == "last" and there:
         return there[0]
+    if text == "last":
+        raise UsageError(_NONE.format(folder=folder))
     for place in (Path(text).expanduser(), folder / text, folder / f"{text}{SUFFIX}"):
         if place.is_file():
             return place
@@ -102,7 +105,7 @@ def _list(folder: Path) -> None:
     if found:
         _print("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest.")
     else:
-        _print(f"There is no backup in {folder}. `nanobot backup` makes one.")
+        _print(_NONE.format(folder=folder))
 
 
 def _tell(made: Backup, *, shared: bool, quiet: bool) -> None:
@@ -159,3 +162,4 @@ def _config(manifest: Manifest, paths: Paths) -> list[str]:
 
 def _print(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
+    sys.stdout.flush()  # before what is said on stderr

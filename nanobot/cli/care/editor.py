@@ -56,6 +56,8 @@ def _editor(env: Mapping[str, str]) -> list[str]:
         raise UsageError(f"VISUAL or EDITOR cannot be read as a command: {error}.") from None
     if words:
         return words
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):  # one that nobody chose would wait for keys for ever
+        raise UsageError("There is no terminal to edit in. Run it in one, or name a program in the variable EDITOR.")
     found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
     if not found:
         raise UsageError("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano.")
