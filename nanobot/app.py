@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
 SHARED_SECONDS = 5.0
 _NO_CHANNEL = (
-    "No channel is switched on. For Telegram, ask @BotFather for a bot with /newbot, then write into {path}:\n"
+    "No channel is switched on. `nanobot onboard` sets up a bot on Telegram. By hand: ask @BotFather for one with "
+    "/newbot, then write into {path}:\n"
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
 )
 _CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {reason}. Set it and start again."

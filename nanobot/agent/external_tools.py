@@ -137,16 +137,16 @@ class ExternalTools:
 
     def known(self) -> str:
         """What is known of every allowance, as Markdown, without asking anybody."""
-        return self._with_lookups(_block(self._made.known_usage())) if self._offers else ""
+        return self._with_lookups(self._made.known_usage()) if self._offers else ""
 
     async def usage(self) -> str:
         """The allowance of every back end now, as Markdown; one that is slow stands with what it said last."""
-        return self._with_lookups(_block(await self._made.usage(timeout=USAGE_SECONDS))) if self._offers else ""
+        return self._with_lookups(await self._made.usage(timeout=USAGE_SECONDS)) if self._offers else ""
 
-    def _with_lookups(self, block: str) -> str:
-        from nanobot.utils.searchusage import lookups_line
+    def _with_lookups(self, infos: "tuple[SearchUsageInfo, ...]") -> str:
+        from nanobot.utils.searchusage import lookups_line, usage_lines
 
-        line = lookups_line(self.ledger.lookups())
+        block, line = usage_lines(infos), lookups_line(self.ledger.lookups())
         return f"{block}\n- {line}" if line else block
 
     async def aclose(self) -> None:
@@ -221,8 +221,3 @@ def _skip(why: str) -> Callable[[], ToolLike]:
         raise SkipTool(why)
 
     return factory
-
-
-def _block(infos: "tuple[SearchUsageInfo, ...]") -> str:
-    """A line for each back end."""
-    return "\n".join("- " + " · ".join(line.strip() for line in info.format().splitlines()) for info in infos)

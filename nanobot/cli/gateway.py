@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
@@ -105,9 +106,10 @@ def _announce(link: ClaimLink | None) -> None:
     if link is None:
         _say("The bot has its owner now.")
         return
-    again = "" if link.last else " A new one follows."
+    again = "" if link.last else " When its time is over, a new link is shown here."
     _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
-    _say(f"  {link.url}\n{_drawn(link.url)}\nWhoever opens it first owns the bot.{again}")
+    _write(f"  {link.url}\n{_drawn(link.url)}")
+    _say(f"Whoever opens it first owns the bot.{again}")
 
 
 def _drawn(url: str) -> str:
@@ -119,7 +121,17 @@ def _drawn(url: str) -> str:
 
 
 def _say(text: str) -> None:
-    """Print a line. Where that cannot be done (a full disk, a reader that went away), the gateway serves on."""
+    """Print lines, in a terminal broken between words."""
+    if sys.stdout.isatty():
+        from nanobot.channels.terminal.render import wrapped
+
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(part for line in text.split("\n") for part in wrapped(line, width))
+    _write(text)
+
+
+def _write(text: str) -> None:
+    """Print it. Where that cannot be done (a full disk, a reader that went away), the gateway serves on."""
     with suppress(OSError):
         sys.stdout.write(f"{printable(text)}\n")
         sys.stdout.flush()

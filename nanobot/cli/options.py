@@ -75,7 +75,7 @@ _COMMANDS: Mapping[str, _Options | _Actions] = {
     "sessions": _Actions("list, search, show, name, export and delete your sessions", actions.sessions_actions),
     "skill": _Actions("show, begin and check skills", actions.skill_actions),
     "soul": _Options("open SOUL.md in your editor, or show what a new version brings", actions.soul_options),
-    "config": _Actions("look at the configuration", actions.config_actions),
+    "config": _Actions("look at the configuration, or change it", actions.config_actions),
 }
 #: The commands that there are.
 COMMAND_NAMES = ("agent", *_COMMANDS)

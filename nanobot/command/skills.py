@@ -56,12 +56,12 @@ async def learn(ctx: CommandContext, shelf: SkillShelf) -> None:
     )
 
 
-def listed(found: Sequence[FoundSkill], broken: Sequence[str]) -> str:
-    """All skills as Markdown, and what keeps others from being offered."""
+def listed(found: Sequence[FoundSkill], broken: Sequence[str], trust: str = "/skills trust") -> str:
+    """All skills as Markdown, and what keeps others from being offered. `trust` is what lets one count."""
     lines = ["**Skills**", "", *map(_line, found)] if found else ["There are no skills."]
     lines += ["", "Not offered:", *(f"- {strip_unsafe(one)}" for one in broken)] if broken else []
     unread = [one.skill.name for one in found if not one.counts]
-    how = f"`/skills trust {unread[0]}` shows one and lets it count." if unread else ""
+    how = f"`{trust} {unread[0]}` shows one and lets it count." if unread else ""
     return "\n".join([*lines, "", f"Unread ones count as content from outside. {how}"] if unread else lines)
 
 

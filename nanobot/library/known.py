@@ -69,7 +69,7 @@ class KnownFacts:
         found = known if paged else [one for one in known if _has(one, words)]
         if not found:
             about = f" with the words {words!r}" if words else ""
-            return f"Nothing is noted of you{about}. What is to be known in every conversation is noted when you ask."
+            return f"Nothing is noted of you{about}. Write “remember that …”, and every conversation knows it."
         end = len(found) - (page - 1) * _SHOWN
         if end <= 0:
             return f"There are {-(-len(found) // _SHOWN)} pages. `/memory page 1` has the newest lines."

@@ -39,9 +39,11 @@ _ACTIONS = ("list", "add", "do", "briefing", "pause", "resume", "remove", "run",
 _WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume"}
 _KINDS: Mapping[str, JobKind] = {"do": "ask", "ask": "ask", "briefing": "briefing", "news": "briefing"}
 _HOW = (
-    "`/schedule tomorrow at 9 call mum` reminds you, `/schedule do every weekday at 8: what is new …` gives me a task, "
-    "`/schedule briefing every weekday at 8: https://…, search: words` tells what is new in feeds and searches, "
-    "`/schedule pause|resume|run|remove <number>` changes one, `/schedule quiet 22-7` keeps nights quiet."
+    "- `/schedule tomorrow at 9 call mum` reminds you.\n"
+    "- `/schedule do every weekday at 8: what is new …` gives me a task.\n"
+    "- `/schedule briefing every weekday at 8: https://…, search: words` tells what is new in feeds and searches.\n"
+    "- `/schedule pause|resume|run|remove <number>` changes one.\n"
+    "- `/schedule quiet 22-7` keeps nights quiet."
 )
 
 _ABSENT = (

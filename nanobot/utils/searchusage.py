@@ -59,6 +59,11 @@ class SearchUsageInfo(Struct, frozen=True):
             lines.append(f"   Counted here: {counted}")
         return "\n".join(lines)
 
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it tells no figure, and nothing was asked of it."""
+        return not (self.error or self.breakdown or self.reset_date or self._allowance() or self.local_count)
+
     def _counted(self) -> str:
         def of(count: int, budget: int | None) -> str:
             return f"{count:,}" if budget is None else f"{count:,} of {budget:,}"
@@ -84,6 +89,16 @@ class SearchUsageInfo(Struct, frozen=True):
             return ""
         age = max(0.0, ((now or datetime.now(UTC)) - self.seen_at).total_seconds())
         return f" ({self.source}, {duration(age)} ago)"
+
+
+def usage_lines(infos: Sequence[SearchUsageInfo]) -> str:
+    """A line for each back end; those of which nothing is known, and that were not asked this month, share the last."""
+    silent = [info for info in infos if info.says_nothing]
+    told = [info for info in infos if len(silent) == 1 or not info.says_nothing]
+    lines = ["- " + " · ".join(line.strip() for line in info.format().splitlines()) for info in told]
+    if len(silent) > 1:
+        lines.append(f"- 🔍 Web Search, not used this month: {', '.join(info.provider for info in silent)}")
+    return "\n".join(lines)
 
 
 class LookupCount(Struct, frozen=True):

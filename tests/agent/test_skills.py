@@ -222,6 +222,7 @@ async def test_nanobot_skill_begins_checks_and_lists_skills(tmp_path: Path) -> N
         listed = (await nanobot.run("skill", "list")).out
         assert "weekly-report" in listed
         assert "not read by you yet" in listed
+        assert "`nanobot skill show weekly-report` shows one and lets it count" in listed, "no slash command in a shell"
         shown = await nanobot.run("skill", "show", "weekly-report")
         assert "Which tools are called" in shown.out
         assert "content from outside" in shown.out

@@ -42,6 +42,23 @@ def written(home: Path) -> dict[str, object]:
     return found
 
 
+async def test_lines_of_a_narrow_terminal_are_broken_between_words(services: Services, tmp_path: Path) -> None:
+    env, home = services.env(tmp_path), tmp_path / ".nanobot"
+    with PseudoTerminal([*NANOBOT, "onboard"], env=env, columns=40, rows=60) as terminal:
+        await terminal.until("[1] >")
+        assert "no local server answers (Ollama, LM Studio, llama.cpp, vLLM)." in " ".join(terminal.text().split())
+        terminal.press("\x03")
+        await terminal.wait()
+    home.mkdir(exist_ok=True)
+    telegram = {"enabled": True, "token": TOKEN, "apiBase": services.telegram.url}
+    (home / "config.json").write_text(json.dumps({"channels": {"telegram": telegram}}), encoding="utf-8")
+    with PseudoTerminal([*NANOBOT, "gateway"], env=env, columns=40, rows=60) as terminal:
+        await terminal.until("a new link is shown here")
+        assert "gateway · telegram · lookup (no language model is configured)" in " ".join(terminal.text().split())
+        terminal.press("\x03")
+        await terminal.wait()
+
+
 async def test_U57_three_answers_are_tried_and_written_and_hidden_and_lead_to_the_link_of_the_bot(
     services: Services, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -44,3 +44,14 @@ def test_N45_the_block_shows_used_limit_rest_and_where_it_is_from() -> None:
 )
 def test_each_kind_of_knowledge_has_its_line(info: SearchUsageInfo, line: str) -> None:
     assert f"   {line}" in info.format().splitlines()
+
+
+def test_back_ends_of_which_nothing_is_known_and_that_were_not_used_share_one_line() -> None:
+    used = SearchUsageInfo("searxng", local_today=1, local_count=1)
+    idle = [SearchUsageInfo(name, local_today=0, local_count=0) for name in ("tavily", "exa")]
+    failing = SearchUsageInfo("jina", error="no answer within 8 s", local_today=0, local_count=0)
+    assert usage_lines([used, idle[0], failing, idle[1]]).splitlines() == [
+        "- 🔍 Web Search: searxng · Usage: this provider does not tell · Counted here: 1 today, 1 this month",
+        "- 🔍 Web Search: jina · Usage: unavailable (no answer within 8 s) · Counted here: 0 today, 0 this month",
+        "- 🔍 Web Search, not used this month: tavily, exa",
+    ]

@@ -31,9 +31,11 @@ _RHYTHM = re.compile(
     re.IGNORECASE,
 )
 _HOW = (
-    "`/watch https://… every hour` tells you when a page or feed changes; `/watch https://… § Opening hours` watches a "
-    "part of it, `/watch https://… § price` its price, `/watch search: words` a search, `/watch file: notes.md` a "
-    "file. `/watch pause|resume|run|remove <number>` changes one, `/watch history` shows what was told."
+    "- `/watch https://… every hour` tells you when a page or feed changes.\n"
+    "- `/watch https://… § Opening hours` watches a part of it, `/watch https://… § price` its price.\n"
+    "- `/watch search: words` watches a search, `/watch file: notes.md` a file.\n"
+    "- `/watch pause|resume|run|remove <number>` changes one.\n"
+    "- `/watch history` shows what was told."
 )
 _CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
 _LOOKS = "I write where something has changed; on a page that I hardly know yet, when a second look finds it, too."
@@ -167,7 +169,7 @@ class Watches:
             case "pause" | "resume" | "remove" | "run":
                 await self._appointments.change(action, ", ".join(map(str, ids)), who)
             case _:
-                raise UsageError(_HOW)
+                raise UsageError(f"There is no {action!r} for a watch.\n\n{_HOW}")
         if action == "remove":
             await self._looks.store.remove(ids)
         closing = ["", _LOOKS]

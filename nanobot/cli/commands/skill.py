@@ -41,7 +41,7 @@ def run_skill(args: argparse.Namespace) -> int:
 async def _list(setup: Setup) -> int:
     ledger, shelf = _opened(setup)
     try:
-        text = listed(await shelf.all(), await shelf.broken())
+        text = listed(await shelf.all(), await shelf.broken(), "nanobot skill show")
     finally:
         await ledger.aclose()
     sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))

@@ -18,7 +18,7 @@ from nanobot.money.budget import Budget
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
-from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 
@@ -57,7 +57,7 @@ async def _told(setup: Setup, words: list[str], *, as_json: bool = False) -> str
         if words:
             return (await report_of(ledger.sessions, wish_of(" ".join(words)), midnight())).text
         told = await overview(ledger.sessions, budget, midnight())
-        return "\n".join([told, *(["", *map(_line, engines)] if engines else [])])
+        return "\n".join([told, *(["", usage_lines(engines)] if engines else [])])
     finally:
         searches.close()
         await ledger.aclose()
@@ -81,7 +81,3 @@ def _figures(usage: Usage) -> dict[str, object]:
     figures = {name.replace("cache_write", "cacheWrite"): value for name, value in asdict(usage).items()}
     rate = round(usage.cached / usage.input, 4) if usage.input else 0.0
     return {**figures, "cost": round(usage.cost, 6), "cacheHitRate": rate}
-
-
-def _line(info: SearchUsageInfo) -> str:
-    return "- " + " · ".join(line.strip() for line in info.format().splitlines())
