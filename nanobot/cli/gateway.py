@@ -113,10 +113,13 @@ def _announce(link: ClaimLink | None) -> None:
 
 
 def _drawn(url: str) -> str:
-    """The code to scan; where the encoding of the terminal has no blocks, that there is none."""
+    """The code to scan; where the terminal is too narrow, or its encoding has no blocks, that there is none."""
     code = qr_text(url)
     if encodable(code, sys.stdout.encoding) != code:
         return f"(A code to scan needs a terminal with UTF-8; this one has {sys.stdout.encoding}.)"
+    width, columns = len(code.splitlines()[-1]), shutil.get_terminal_size().columns
+    if sys.stdout.isatty() and width > columns:
+        return f"(A code to scan needs {width} columns; this terminal has {columns}.)"
     return f"\n{code}"
 
 

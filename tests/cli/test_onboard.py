@@ -53,7 +53,8 @@ async def test_lines_of_a_narrow_terminal_are_broken_between_words(services: Ser
     telegram = {"enabled": True, "token": TOKEN, "apiBase": services.telegram.url}
     (home / "config.json").write_text(json.dumps({"channels": {"telegram": telegram}}), encoding="utf-8")
     with PseudoTerminal([*NANOBOT, "gateway"], env=env, columns=40, rows=60) as terminal:
-        await terminal.until("a new link is shown here")
+        await terminal.until("shown here.")
+        assert "needs 41 columns" in terminal.text(), "no code is drawn that nothing could scan"
         assert "gateway · telegram · lookup (no language model is configured)" in " ".join(terminal.text().split())
         terminal.press("\x03")
         await terminal.wait()
