@@ -73,6 +73,7 @@ IMPORTS_WHEN_ASKED = {
 }
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
+    ("nanobot.cli.gateway", "nanobot.channels.terminal.render"),  # a gateway that runs as a service has no terminal
     ("nanobot.cli.habits", "nanobot.command.pages"),  # only `nanobot help TOPIC` asks for the names of the pages
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
