@@ -197,7 +197,8 @@ class AgentLoop(ChatControl):
                 break
             if not told:
                 channel = other.key.partition(":")[0]
-                holder = "another terminal" if channel == "terminal" else channel.capitalize()
+                one = "another" if message.address.channel == channel else "a"
+                holder = f"{one} terminal" if channel == "terminal" else channel.capitalize()
                 await Publisher(self._services.bus, message.shown_at)(Notice(explanations.waits_for(holder)))
                 told = True
             await _first(other.left.wait(), chat.stop.wait())
