@@ -1,7 +1,8 @@
 """`systemctl --user` and `loginctl` as far as a service needs them: reads the unit, runs its command, ends it.
 
-As a program it is one of both, by the name that it is called with; `installed` puts them into a folder for PATH. What
-is started has only the variables of the unit and of its file, as under the real one, and those named in FAKE_KEEPS.
+As a program it is one of both, by the name that it is called with; `service_manager` puts them into a folder for
+PATH. What is started has only the variables of the unit and of its file, as under the real one, and those named in
+FAKE_KEEPS.
 """
 
 import contextlib
@@ -11,18 +12,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def installed(folder: Path, notify: Path) -> Path:
-    """The two programs in a new folder; whoever they start tells `notify`, a socket of datagrams, how it is."""
+@contextlib.contextmanager
+def service_manager(folder: Path, notify: Path) -> Iterator[Path]:
+    """The two programs in a new folder, meanwhile; whoever they start tells `notify`, a socket of datagrams, how it is,
+    and is killed at the end where nobody has stopped it."""
     folder.mkdir()
     for name in ("systemctl", "loginctl"):
         program = folder / name
         words = shlex.join([sys.executable, __file__, name, str(folder), str(notify)])
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
         program.chmod(0o700)
-    return folder
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int((folder / "pid").read_text(encoding="ascii")), signal.SIGKILL)
 
 
 def directives(unit: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from nanobot.errors import UsageError
 from nanobot.upkeep.service import Service, environment_text, needed
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.service_manager import directives, installed
+from tests.fakes.service_manager import directives
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
 ANALYZE = shutil.which("systemd-analyze")
@@ -25,7 +25,7 @@ async def listen(listening: socket.socket, told: list[str]) -> None:
 
 
 async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_another_takes_it_away(
-    tmp_path: Path,
+    tmp_path: Path, tools: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.setblocking(False)
@@ -34,7 +34,6 @@ async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_ano
         hearing = asyncio.create_task(listen(listening, told))
         async with TelegramServer() as telegram, LlmServer(Reply("Good morning.")) as llm:
             at = configured(tmp_path, telegram, llm, token="${BOT_TOKEN}")
-            tools = installed(tmp_path / "manager", tmp_path / "notify")
             env = {
                 "PATH": f"{tools}:{at.env['PATH']}",
                 "BOT_TOKEN": TOKEN,

@@ -18,7 +18,6 @@ from tests.channels.telegram.gateway import OWNER, configured
 from tests.cli.harness import Program, Ran, program
 from tests.fakes.crash import strace
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.service_manager import installed
 from tests.fakes.telegram_server import TelegramServer
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +111,13 @@ class Installation:
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
 
-async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(tmp_path: Path) -> None:
+async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(
+    tmp_path: Path, tools: Path
+) -> None:
     async with TelegramServer() as telegram, LlmServer(after=Reply("still here")) as llm:
         home = configured(tmp_path, telegram, llm)
         at = Installation(tmp_path, home)
         await asyncio.to_thread(at.make)
-        tools = installed(tmp_path / "manager", tmp_path / "notify")
         service = {"PATH": f"{tools}:{at.env['PATH']}", "FAKE_KEEPS": "PYTHONPATH"}
         same = await at.run("update", "--yes")
         await at.run("agent", "-m", "remember the boat")

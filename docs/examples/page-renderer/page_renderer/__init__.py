@@ -13,7 +13,14 @@ import tempfile
 from nanobot.errors import FetchError, SkipTool
 from nanobot.plugins.entry_points import PluginSetup
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PROGRAMS = (
+    "chromium",
+    "chromium-browser",
+    "chromium-headless-shell",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
 MOST_BYTES = 5_000_000
 
 
