@@ -127,6 +127,7 @@ async def test_instructions_are_read_from_the_top_of_the_repository_down_and_inn
             terminal.press("y\r")
             await terminal.until("❯")
             terminal.press("hello\r")
+            await terminal.until("It is noted.")
             await terminal.until(IDLE)
             said = " ".join(terminal.text().split())
             assert said.count("CLAUDE.md are read") == said.count("AGENTS.md are read") == 1
