@@ -22,7 +22,7 @@ def check_command_host(value: str) -> str:
     """A host that what is confined may reach."""
     name = value.strip().lower().rstrip(".")
     if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
-        raise ValueError("a host is written as pypi.org, .pypi.org for all names below it, or with :port")
+        raise ValueError("a host is written as example.org, .example.org for all names below it, or with :port")
     return name
 
 

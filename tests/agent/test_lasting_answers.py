@@ -69,10 +69,10 @@ TABLE: tuple[Row, ...] = (
     ),
     (E("run_lossy", "make big"), "run exactly make big", (), (E("run", "make big"), E("run_open", "make big"))),
     (
-        E("run_open", "pip install x (network: pypi.org)"),
-        "run exactly pip install x (network: pypi.org)",
+        E("run_open", "pip install x (network: example.org)"),
+        "run exactly pip install x (network: example.org)",
         (),
-        (E("run_open", "pip install x (network: pypi.org, evil.test)"), E("run_open", "pip install x")),
+        (E("run_open", "pip install x (network: example.org, evil.test)"), E("run_open", "pip install x")),
     ),
     (E("send", "terminal:me", "hi"), "send to terminal:me, whatever the text and the files", (), (E("send", "x:1"),)),
     (

@@ -215,7 +215,7 @@ BROKEN: tuple[Broken, ...] = (
         '{"mcp": {"exa": {"command": "npx", "sandbox": true, "network": ["https://api.example.org/x"]}}}',
         1,
         "mcp.exa.network[0]",
-        "pypi.org",
+        "example.org",
     ),
     _b(
         "two variables as one",

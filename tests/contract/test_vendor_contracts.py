@@ -34,7 +34,7 @@ def queries() -> Iterator[SearchQuery]:
     yield from (replace(BASE, freshness=span, include_content=content) for span in SPANS for content in (False, True))
     yield from (replace(BASE, language=language) for language in LANGUAGES)
     yield from (replace(BASE, country=country, language=one) for country in COUNTRIES for one in ("", "pt", "en"))
-    yield replace(BASE, include_domains=("python.org", "pypi.org"), exclude_domains=("example.org",))
+    yield replace(BASE, include_domains=("python.org", "docs.test"), exclude_domains=("example.org",))
     yield replace(BASE, exclude_domains=("example.org",), include_content=True)
     yield replace(BASE, query="word " * 200)
     yield replace(BASE, query="long" * 300, include_domains=("python.org",), country="DE", language="de", limit=20)

@@ -170,7 +170,7 @@ class ExecTool(Tool[ExecArguments]):
             raise ValueError(f"cwd: {args.cwd} is no folder")
         hosts = tuple(sorted({one.strip().lower().rstrip(".") for one in args.network}))
         if wrong := [one for one in hosts if not _HOST.fullmatch(one)]:
-            raise ValueError(f"network: {wrong[0]!r} is no name of a host, such as pypi.org")
+            raise ValueError(f"network: {wrong[0]!r} is no name of a host, such as example.org")
         where = f" (in {place.shown})" if place and cwd != roots.workspace else ""
         return _Plan(args.argv or self._words(args.command), cwd, where, hosts)
 
