@@ -146,8 +146,9 @@ class ApiBackend(SearchBackend):
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> SearchError:
         kind, template = _NO_ANSWER[why]
         said = self._client.clean(words)
-        words = template.format(label=self.label, words=said, through=through(proxy), short=short_reason(said))
-        return SearchError(kind, words)
+        short = short_reason(said)
+        words = template.format(label=self.label, words=said, through=through(proxy), short=short)
+        return SearchError(kind, words, cause=short if kind == "network" else "")
 
     def _refusal(self, answer: ServiceAnswer, data: object) -> SearchError:
         status, reason = answer.status, self._client.clean(_reason(data))

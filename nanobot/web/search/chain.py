@@ -1,7 +1,7 @@
 """Asking back ends in order until one answers, within one deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from loguru import logger
 from msgspec import Struct, field
@@ -37,7 +37,8 @@ _RETRIED = frozenset({"unavailable", "network", "rate_limited"})
 
 
 class Attempt(Struct, frozen=True):
-    """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took."""
+    """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took, `cause`
+    that of its error."""
 
     provider: str
     error: SearchErrorKind | None = None
@@ -45,6 +46,7 @@ class Attempt(Struct, frozen=True):
     seconds: float = 0.0
     skipped: bool = False
     message: str = ""
+    cause: str = ""
 
 
 class ChainReply(Struct, frozen=True):
@@ -59,10 +61,22 @@ class ChainFailed(SearchError):
     """Every back end failed. The kind is that of the first one."""
 
     def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
-        reasons = "; ".join(dict.fromkeys(attempt.message for attempt in attempts if attempt.message))
+        reasons = "; ".join(_told_once(attempts))
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
         super().__init__(kind, reasons, retry_after=retry_after)
         self.attempts = tuple(attempts)
+
+
+def _told_once(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """What was wrong: each message once, and those of one cause as the first of them with the names of the others."""
+    said: set[str] = set()
+    for attempt in attempts:
+        if not attempt.message or attempt.message in said or attempt.cause in said:
+            continue
+        others = dict.fromkeys(one.provider for one in attempts if attempt.cause and one.cause == attempt.cause)
+        others.pop(attempt.provider, None)
+        said |= {attempt.message, *filter(None, [attempt.cause])}
+        yield attempt.message + (f" (so it is with {', '.join(others)})" if others else "")
 
 
 class ChainLink(Struct):
@@ -228,7 +242,8 @@ class SearchChain:
                 reply = await self._bounded(link, run.query, until - started)
             except SearchError as error:
                 seconds = self._clock() - started
-                run.attempts.append(Attempt(link.name, error.kind, error.status, seconds, message=str(error)))
+                told = Attempt(link.name, error.kind, error.status, seconds, message=str(error), cause=error.cause)
+                run.attempts.append(told)
                 wait = _pause_before_retry(error)
                 if trial == 1 and wait is not None and self._clock() + wait < until:
                     await self._sleep(wait)

@@ -164,7 +164,8 @@ def _judged(failure: str, words: str) -> SearchError:
     if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
         return SearchError("blocked", f"DuckDuckGo wants to see a person: {words}")
     if failure in ("DDGSException", "OSError"):
-        return SearchError("network", f"DuckDuckGo cannot be reached: {short_reason(words)}")
+        short = short_reason(words)
+        return SearchError("network", f"DuckDuckGo cannot be reached: {short}", cause=short)
     return SearchError("bad_payload", f"The answer of DuckDuckGo was not understood: {words}")
 
 
