@@ -27,8 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
 from nanobot.library.memory import MemoryFiles
+from nanobot.library.parts import Document, DocumentPart
 from nanobot.library.sections import sections
 from nanobot.library.talk import Conversations
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage

@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from nanobot.errors import PathError
-from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart
 from nanobot.library.sections import TextSection, by_line, sections
 from nanobot.library.walk import MARKDOWN, MOST_DOCUMENTS, PARSED, UNREAD, DocumentFolder, files_below, in_time
 from nanobot.security.paths import Root, Roots

@@ -6,52 +6,43 @@ processes may use it at once.
 """
 
 import fcntl
-import hashlib
-import math
 import os
-import re
 import sqlite3
 import threading
 import weakref
-import zlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import pairwise
-from pathlib import Path, PurePath
-from typing import Literal, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import StoreError
+from nanobot.library.parts import (
+    PART_ROW,
+    Document,
+    DocumentPart,
+    FoundPart,
+    Kind,
+    Scope,
+    document_of,
+    key_of,
+    packed,
+    scope_word,
+    unpacked,
+    words_of,
+)
+from nanobot.library.scoring import CANDIDATES, best
 from nanobot.providers.lookup.question import understand
 from nanobot.utils.ranking import terms
 
 T = TypeVar("T")
-Kind = Literal["talk", "memory", "document", "docs"]
-#: Whose: a kind of text, and the person or group who has it; the owner of the home is the empty one.
-Scope = tuple[Kind, str]
-_KINDS: Mapping[str, Kind] = {"talk": "talk", "memory": "memory", "document": "document", "docs": "docs"}
 
 #: PRAGMA user_version; one that differs means that the file is made anew. It changes with the tables, and with
 #: `utils.ranking.terms`, for words are taken out of the index by counting them again.
 LAYOUT = 3
 #: Seconds that a process waits for another one that writes.
 BUSY_SECONDS = 30.0
-#: Most different words of a query, and the places that the commonest of them may have together.
-_WORDS, _PLACES = 48, 20_000
-#: Candidates by the words in them, of which the best are chosen; texts from this number of bytes on are packed.
-_CANDIDATES, _PACKED = 64, 160
-#: How often a word counts that stands above a passage; how far the length of a passage counts, and the usual one, in
-#: words; what words in the order of the question count for; and what pairs with hiragana do, which are grammar mostly.
-_ABOVE, _LENGTH, _USUAL, _IN_ORDER, _GRAMMAR = 3, 0.25, 150, 0.3, 0.3
-#: How much more a word tells that stands nowhere but above passages: what is written about is named there. And what the
-#: words count for that stand close together, within so many words of the text.
-_SUBJECT, _TOGETHER, _CLOSE = 4, 2, 12
-_HIRAGANA = re.compile("[\u3040-\u309f]")
-#: Most letters that are taken off the end of a word that stands nowhere, and the fewest that stay.
-_ENDING, _SHORTEST = 2, 5
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _TABLES = """
 CREATE TABLE document (
@@ -69,65 +60,6 @@ CREATE VIRTUAL TABLE word USING fts5 (
 );
 CREATE VIRTUAL TABLE seen_in USING fts5vocab (word, 'row')
 """
-_WITH = "SELECT rowid AS id, {} AS weight FROM word WHERE word MATCH ?"
-_BEST = "SELECT id FROM ({}) GROUP BY id ORDER BY sum(weight) DESC, id DESC LIMIT ?"
-_PART = (
-    "SELECT kind, owner, name, title, state, problem, place, at, outside, text "
-    "FROM part JOIN document ON document.id = part.document WHERE part.id = ?"
-)
-
-
-class Document(Struct, frozen=True):
-    """What is indexed as a whole: a file, a conversation, a page. `name` is its path or id, unique for its kind and
-    owner; `state` tells whether it has changed, such as its time stamp and size, and `problem` why it has no text.
-    """
-
-    kind: Kind
-    owner: str
-    name: str
-    title: str = ""
-    state: str = ""
-    problem: str = ""
-
-
-class DocumentPart(Struct, frozen=True):
-    """A passage of a document: `place` is its page or heading, or who said it; `at` a time as text; `outside`: it is
-    content from outside, which nobody here has written."""
-
-    text: str
-    place: str = ""
-    at: str = ""
-    outside: bool = False
-
-
-class FoundPart(Struct, frozen=True):
-    """A passage that was found. `score` is higher for better ones; `cover` is the share of what was asked that stands
-    in it, 0 to 1, by the weight of the words."""
-
-    document: Document
-    part: DocumentPart
-    score: float
-    cover: float
-
-
-class _Word(Struct, frozen=True):
-    """A word of a query: in how many passages it stands, and how much it tells. One that `begins` stands for all words
-    that begin so."""
-
-    text: str
-    seen: int
-    weight: float
-    begins: bool = False
-
-    def is_in(self, word: str) -> bool:
-        """Whether a word of a text is this one."""
-        return word.startswith(self.text) if self.begins else word == self.text
-
-    def times(self, counts: Mapping[str, int]) -> int:
-        """How often it stands in a passage, whose words are counted."""
-        if not self.begins:
-            return counts[self.text]
-        return sum(count for word, count in counts.items() if word.startswith(self.text))
 
 
 class LibraryIndex:
@@ -149,7 +81,7 @@ class LibraryIndex:
 
     def put(self, document: Document, parts: Iterable[DocumentPart]) -> None:
         """Take a document in, in the place of what was known of it."""
-        counted = [(part, _counted(document, part)) for part in parts]
+        counted = [(part, words_of(document, part)) for part in parts]
 
         def work(db: sqlite3.Connection) -> None:
             _clear(db, document)
@@ -164,7 +96,7 @@ class LibraryIndex:
 
         False, and nothing is added, where another process was faster.
         """
-        counted = [(one, [(part, _counted(one, part)) for part in parts]) for one, parts in additions]
+        counted = [(one, [(part, words_of(one, part)) for part in parts]) for one, parts in additions]
 
         def work(db: sqlite3.Connection) -> bool:
             if _progress(db, name) != seen:
@@ -187,7 +119,7 @@ class LibraryIndex:
         def work(db: sqlite3.Connection) -> None:
             for document in gone:
                 _clear(db, document)
-                db.execute("DELETE FROM document WHERE kind = ? AND owner = ? AND name = ?", _key(document))
+                db.execute("DELETE FROM document WHERE kind = ? AND owner = ? AND name = ?", key_of(document))
 
         if gone:
             self._run(work, write=True)
@@ -200,7 +132,7 @@ class LibraryIndex:
             for name in names:
                 query = "SELECT kind, owner, name, title, state, problem FROM document WHERE kind = 'talk' AND name = ?"
                 for row in db.execute(query, (name,)).fetchall():
-                    _clear(db, _document(row))
+                    _clear(db, document_of(row))
                 db.execute("DELETE FROM document WHERE kind = 'talk' AND name = ?", (name,))
                 db.execute("DELETE FROM progress WHERE name = ?", (f"session {name}",))
             db.execute("INSERT INTO word (word) VALUES ('optimize')")  # the words of what was deleted go from the lists
@@ -214,7 +146,7 @@ class LibraryIndex:
         query = "SELECT kind, owner, name, title, state, problem FROM document WHERE kind = ?"
         query += " ORDER BY name" if owner is None else " AND owner = ? ORDER BY name"
         values = (kind,) if owner is None else (kind, owner)
-        return self._run(lambda db: tuple(_document(row) for row in db.execute(query, values)))
+        return self._run(lambda db: tuple(document_of(row) for row in db.execute(query, values)))
 
     def rows(self, kind: Kind, owner: str, wanted: Callable[[DocumentPart], bool]) -> tuple[int, ...]:
         """The passages of a kind and an owner that are `wanted`, for `remove`."""
@@ -225,7 +157,7 @@ class LibraryIndex:
 
         def work(db: sqlite3.Connection) -> tuple[int, ...]:
             found = db.execute(query, (kind, owner))
-            return tuple(row for row, text, *rest in found if wanted(DocumentPart(_unpacked(text), *rest)))
+            return tuple(row for row, text, *rest in found if wanted(DocumentPart(unpacked(text), *rest)))
 
         return self._run(work)
 
@@ -235,10 +167,10 @@ class LibraryIndex:
 
         def work(db: sqlite3.Connection) -> None:
             for row in gone:
-                found = db.execute(_PART, (row,)).fetchone()
+                found = db.execute(PART_ROW, (row,)).fetchone()
                 if found is not None:
                     *document, place, _, _, text = found
-                    _clear_part(db, row, _document(document), place, text)
+                    _clear_part(db, row, document_of(document), place, text)
 
         if gone:
             self._run(work, write=True)
@@ -261,19 +193,19 @@ class LibraryIndex:
         return self._run(lambda db: int(db.execute(query, (kind,)).fetchone()[0]))
 
     def search(
-        self, query: str, scopes: Iterable[Scope], *, limit: int = 5, whole: bool = False, among: int = _CANDIDATES
+        self, query: str, scopes: Iterable[Scope], *, limit: int = 5, whole: bool = False, among: int = CANDIDATES
     ) -> tuple[FoundPart, ...]:
         """The passages in these scopes that answer `query` best, best first; there is no search without scopes.
 
         Of a question only the words that tell its subject are looked for, or all of them as a `whole`. So many
         passages with these words are read, `among` which the best are chosen.
         """
-        holders = [_scope(*one) for one in scopes]
+        holders = [scope_word(*one) for one in scopes]
         subject = "" if whole else " ".join(topic for topic, _ in understand(query).topics)
         asked = terms(subject or query)
         if not holders or not asked:
             return ()
-        return self._run(lambda db: _search(db, asked, holders, limit, among))
+        return self._run(lambda db: best(db, asked, holders, limit, among))
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
         """One transaction, once more in a new file where this one is damaged or was deleted."""
@@ -384,35 +316,6 @@ def _remove(path: Path, inode: int) -> None:
                 Path(f"{path}{name}").unlink(missing_ok=True)
 
 
-def _scope(kind: Kind, owner: str) -> str:
-    """The word by which the passages of an owner are found; none of a text has its sign."""
-    return f"!{hashlib.blake2b(f'{kind} {owner}'.encode(), digest_size=8).hexdigest()}"
-
-
-def _key(document: Document) -> tuple[str, str, str]:
-    return document.kind, document.owner, document.name
-
-
-def _document(row: Sequence[object]) -> Document:
-    kind, owner, name, title, state, problem = map(str, row)
-    return Document(_KINDS[kind], owner, name, title, state, problem)
-
-
-def _head(document: Document, place: str) -> str:
-    """What stands above a passage and is searched with it."""
-    if document.kind in ("talk", "memory"):
-        return ""
-    name = PurePath(document.name).stem if document.kind == "document" else document.name
-    return f"{document.title} {name.replace('_', ' ')} {place}"
-
-
-def _counted(document: Document, part: DocumentPart) -> str:
-    """The words of a passage as the index has them: those above it, which have a sign too, its own, and whose it is."""
-    head = terms(_head(document, part.place))
-    words = dict.fromkeys([*head, *terms(part.text), *(f"^{word}" for word in head)])
-    return " ".join([*words, _scope(document.kind, document.owner)])
-
-
 def _progress(db: sqlite3.Connection, name: str) -> str:
     found = db.execute("SELECT seen FROM progress WHERE name = ?", (name,)).fetchone()
     return str(found[0]) if found else ""
@@ -421,7 +324,7 @@ def _progress(db: sqlite3.Connection, name: str) -> str:
 def _clear(db: sqlite3.Connection, document: Document) -> None:
     """Take the passages of a document out. FTS5 wants the very words that were put in."""
     query = "SELECT id, title FROM document WHERE kind = ? AND owner = ? AND name = ?"
-    known = db.execute(query, _key(document)).fetchone()
+    known = db.execute(query, key_of(document)).fetchone()
     if known is None:
         return
     was = replace(document, title=str(known[1]))
@@ -431,7 +334,7 @@ def _clear(db: sqlite3.Connection, document: Document) -> None:
 
 
 def _clear_part(db: sqlite3.Connection, row: int, document: Document, place: str, text: bytes) -> None:
-    words = _counted(document, DocumentPart(_unpacked(text), place))
+    words = words_of(document, DocumentPart(unpacked(text), place))
     db.execute("INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)", (row, words))
     db.execute("DELETE FROM part WHERE id = ?", (row,))
 
@@ -442,109 +345,8 @@ def _add(db: sqlite3.Connection, document: Document, counted: Iterable[tuple[Doc
         "ON CONFLICT DO UPDATE SET title = excluded.title, state = excluded.state, problem = excluded.problem "
         "RETURNING id"
     )
-    ((at,),) = db.execute(change, (*_key(document), document.title, document.state, document.problem)).fetchall()
+    ((at,),) = db.execute(change, (*key_of(document), document.title, document.state, document.problem)).fetchall()
     insert = "INSERT INTO part (document, place, at, outside, text) VALUES (?, ?, ?, ?, ?)"
     for part, words in counted:
-        row = db.execute(insert, (at, part.place, part.at, part.outside, _packed(part.text))).lastrowid
+        row = db.execute(insert, (at, part.place, part.at, part.outside, packed(part.text))).lastrowid
         db.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (row, words))
-
-
-def _packed(text: str) -> bytes:
-    """Packed where that pays; a packed text begins with a byte that no text begins with."""
-    raw = text.encode()
-    if len(raw) < _PACKED:
-        return raw
-    packed = b"\xff" + zlib.compress(raw)
-    return packed if len(packed) < len(raw) else raw
-
-
-def _unpacked(data: bytes) -> str:
-    return (zlib.decompress(data[1:]) if data[:1] == b"\xff" else data).decode()
-
-
-def _search(
-    db: sqlite3.Connection, asked: Sequence[str], holders: Sequence[str], limit: int, among: int
-) -> tuple[FoundPart, ...]:
-    words = _weighed(db, asked)
-    looked_for = [*_telling(words)]
-    if not looked_for:
-        return ()
-    mine = " OR ".join(f'"{one}"' for one in holders)
-    weighed = [(sign, word) for word in looked_for for sign in ("", "^")]
-    matches = [f'"{sign}{word.text}"{" *" * word.begins} AND ({mine})' for sign, word in weighed]
-    each = " UNION ALL ".join(_WITH.format(word.weight) for _, word in weighed)
-    best = db.execute(_BEST.format(each), (*matches, max(limit, among))).fetchall()
-    found = [_judged(db, row, words) for (row,) in best]
-    return tuple(sorted(found, key=lambda one: -one.score)[:limit])
-
-
-def _weighed(db: sqlite3.Connection, asked: Sequence[str]) -> tuple[_Word, ...]:
-    """The words of a query in order, with how much each tells; one that stands nowhere tells most.
-
-    A word by which texts are named tells what the question is about, and the others what is asked of it.
-    """
-    total = int(db.execute("SELECT coalesce(max(id), 0) FROM part").fetchone()[0])
-    words = []
-    for text in list(dict.fromkeys(asked))[:_WORDS]:
-        row = db.execute("SELECT doc FROM seen_in WHERE term = ?", (text,)).fetchone()
-        beginning, seen = (text, int(row[0])) if row else _beginning(db, text)
-        seen = min(seen, total)
-        weight = math.log(1 + (total - seen + 0.5) / (seen + 0.5)) * (_GRAMMAR if _HIRAGANA.search(text) else 1.0)
-        above = db.execute("SELECT doc FROM seen_in WHERE term = ?", (f"^{beginning}",)).fetchone()
-        weight *= 1 + _SUBJECT * min(1.0, int(above[0]) / seen if above and seen else 0.0)
-        words.append(_Word(beginning, seen, weight, begins=row is None))
-    return tuple(words)
-
-
-def _beginning(db: sqlite3.Connection, word: str) -> tuple[str, int]:
-    """For a word that stands nowhere: its beginning with which other words begin, such as a plural, and how often."""
-    for end in range(len(word), max(len(word) - _ENDING, _SHORTEST) - 1, -1):
-        query = "SELECT doc FROM seen_in WHERE term >= ? AND term < ? LIMIT 20"
-        rows = db.execute(query, (word[:end], f"{word[:end]}\U0010ffff")).fetchall()
-        if rows:
-            return word[:end], sum(int(seen) for (seen,) in rows)
-    return word, 0
-
-
-def _telling(words: Iterable[_Word]) -> Iterator[_Word]:
-    """The words worth looking for, the rarest first: common ones cost most and tell least."""
-    places = 0
-    for count, word in enumerate(sorted((word for word in words if word.seen), key=lambda word: word.seen)):
-        places += word.seen
-        if count > 1 and places > _PLACES:
-            return
-        yield word
-
-
-def _judged(db: sqlite3.Connection, row: int, words: Sequence[_Word]) -> FoundPart:
-    """A candidate with how much of the question stands in it, and how much of that in its order."""
-    *of, place, at, outside, data = db.execute(_PART, (row,)).fetchone()
-    document, part = _document(of), DocumentPart(_unpacked(data), place, at, bool(outside))
-    head, body = terms(_head(document, place)), terms(part.text)
-    counts = Counter([*head * _ABOVE, *body])
-    times = [word.times(counts) for word in words]
-    whole = sum(word.weight for word in words)
-    cover = sum(word.weight for word, count in zip(words, times, strict=True) if count) / whole
-    half = 1 - _LENGTH + _LENGTH * len(body) / _USUAL
-    score = sum(2 * word.weight * count / (count + half) for word, count in zip(words, times, strict=True))
-    beside = {*pairwise([*head, *body])}
-    score += _IN_ORDER * sum(two.weight for one, two in pairwise(words) if (one.text, two.text) in beside)
-    together = _together(words, frozenset(head), body) / whole
-    return FoundPart(document, part, score / whole * cover + _TOGETHER * together**2, cover)
-
-
-def _together(words: Sequence[_Word], head: frozenset[str], body: Sequence[str]) -> float:
-    """The weight of the words that stand closest together in the text, and of those above it; 0 where the text has
-    none."""
-    above = {word for word in words if any(word.is_in(one) for one in head)}
-    whole = {word.text: word for word in words if not word.begins}
-    begun = [word for word in words if word.begins]
-    best, near = 0.0, deque[tuple[int, _Word]]()
-    for at, one in enumerate(body):
-        if (word := whole.get(one) or next((word for word in begun if word.is_in(one)), None)) is None:
-            continue
-        near.append((at, word))
-        while near[0][0] <= at - _CLOSE:
-            near.popleft()
-        best = max(best, sum(word.weight for word in above.union(word for _, word in near)))
-    return best

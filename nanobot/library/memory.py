@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
-from nanobot.library.index import Document, DocumentPart, FoundPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart, FoundPart
 from nanobot.security.paths import ResolvedPath, Root, Roots
 from nanobot.utils.passages import split_passages
 from nanobot.utils.text import shorten, squeeze, strip_unsafe

@@ -11,7 +11,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.library.index import FoundPart, LibraryIndex, Scope
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import FoundPart, Scope
 from nanobot.library.talk import Conversations
 from nanobot.messages import Role
 from nanobot.session.store import EVER, SessionInfo, SessionStore

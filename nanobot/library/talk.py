@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from nanobot.library.forgotten import Forgets, ForgottenFacts
-from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart
 from nanobot.library.sections import pieces
 from nanobot.messages import AssistantMessage, Media, Message, ToolMessage, UserMessage
 from nanobot.session.listing import NOBODY, name_in, own_words, owner_of

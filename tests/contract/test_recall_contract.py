@@ -4,7 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart
 from nanobot.library.talk import Conversations
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
 from nanobot.session.ledger import Ledger
@@ -64,7 +65,8 @@ async def test_what_a_helper_was_asked_is_nobodys_words_and_deleted_talks_are_fo
 _WRITER = """
 import sys
 from pathlib import Path
-from nanobot.library.index import Document, DocumentPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart
 index = LibraryIndex(Path(sys.argv[1]))
 for number in range(40):
     name = f"{sys.argv[2]}-{number}"

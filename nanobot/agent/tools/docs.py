@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DocsArguments
 from nanobot.errors import SkipTool
-from nanobot.library.index import Document, DocumentPart, FoundPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart, FoundPart
 from nanobot.library.sections import sections
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access

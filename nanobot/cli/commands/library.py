@@ -22,7 +22,8 @@ from nanobot.config.paths import PEOPLE
 from nanobot.config.schema import LibraryFolderConfig
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import FREE_BYTES, INDEX_BYTES, LibraryFolders
-from nanobot.library.index import Document, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document
 from nanobot.library.walk import MOST_DOCUMENTS, DocumentFolder, in_time, is_downloads
 from nanobot.session.lock import FileLock
 from nanobot.utils.text import counted, duration, printable, shorten

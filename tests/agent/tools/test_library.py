@@ -13,7 +13,8 @@ import pytest
 
 from nanobot.bus.events import Address, Sender
 from nanobot.library.folders import LibraryFolders
-from nanobot.library.index import Document, DocumentPart, FoundPart, LibraryIndex
+from nanobot.library.index import LibraryIndex
+from nanobot.library.parts import Document, DocumentPart, FoundPart
 from nanobot.library.walk import DocumentFolder, SlowDisk, in_time
 from nanobot.providers.scripted import Call
 from tests.agent.tools.library import speaking

@@ -10,8 +10,9 @@ from typing import ClassVar
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.tools.offers import LIBRARY_DESCRIPTION, OFFERS, RECALL_DESCRIPTION, FindArguments
 from nanobot.errors import StoreError
-from nanobot.library.index import FoundPart, LibraryIndex, Scope
+from nanobot.library.index import LibraryIndex
 from nanobot.library.memory import MemoryFiles
+from nanobot.library.parts import FoundPart, Scope
 from nanobot.library.talk import Conversations
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Access, Effect
