@@ -15,16 +15,12 @@ from msgspec.structs import replace
 
 from nanobot.bus.events import (
     TERMINAL,
-    ApprovalAsked,
-    ApprovalClosed,
     ChatState,
     CommandReply,
     Event,
     InboundMessage,
     Notice,
     OutboundMessage,
-    QuestionAsked,
-    QuestionClosed,
     Sender,
     StepStarted,
     ToolFinished,
@@ -37,7 +33,7 @@ from nanobot.channels.terminal.clipboard import ShownLately, copying
 from nanobot.channels.terminal.files import FileReader, branch_of, named
 from nanobot.channels.terminal.live import Live, StatusPart, activity, summary
 from nanobot.channels.terminal.look import TextLook
-from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, TerminalQuestions
+from nanobot.channels.terminal.prompt import QuestionPrompt
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece, Transcript
@@ -83,8 +79,7 @@ class TerminalChannel:
         self._over.set()
         self._echo = echo
         self._transcript = Transcript()
-        self._questions = TerminalQuestions(clock)
-        self._given: asyncio.Queue[PersonAnswer] = asyncio.Queue()
+        self.questions = QuestionPrompt(agent, surface, clock, self._draw, self._tell)
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
@@ -93,7 +88,6 @@ class TerminalChannel:
         self._stale.set()
         self.state = ChatState()
         self._branch = ""
-        self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._active = asyncio.Event()
@@ -113,9 +107,9 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (self._listen(events), self._show(), self._post(), self._edit(), self._spin(), self._reply())
+                parts = (self._listen(events), self._show(), self._post(), self._spin(), self.questions.run())
                 work = [group.create_task(part) for part in (self._agent.loop.run(), self._look_on(), *parts)]
-                self._surface.refresh(self._live())
+                self._draw()
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
                 await self._look()
@@ -155,13 +149,13 @@ class TerminalChannel:
             self.unfold()
         if isinstance(event, TurnFinished):
             self._commands.difference_update(event.answered)
-        self._to_answer(event)
+        self._print(self.questions.see(event))
         self._note_activity()
         self._text_due.set()
 
     def submit(self, text: str, shown: str = "") -> None:
         """A message or a command was entered. `shown` is how it stood in the line, with marks for long pastes."""
-        if self._give(self._questions.numbered(text)):
+        if self.questions.answer_number(text):
             return
         name, _ = parse_command(text.strip()) or ("", "")
         if name in WORDS and WORDS[name].command == "quit":
@@ -179,7 +173,7 @@ class TerminalChannel:
             self._since = asyncio.get_running_loop().time()
         self._waiting = True
         self._note_activity()
-        self._surface.refresh(self._live())
+        self._draw()
         self._outgoing.put_nowait(partial(self._send, text, key))
 
     def _said(self, text: str) -> None:
@@ -228,7 +222,7 @@ class TerminalChannel:
         if text.strip():
             self.submit(text, shown)
         if self._unread:
-            self._say("stopping, to read this now …", asyncio.get_running_loop().time())
+            self._say("stopping, to read this now …")
             self._outgoing.put_nowait(self._send_now)
 
     async def _send_now(self) -> None:
@@ -251,7 +245,7 @@ class TerminalChannel:
         try:
             hint, text = self._lately.unfold()
         except UsageError as error:
-            self._say(str(error), asyncio.get_running_loop().time())
+            self._say(str(error))
             return
         block = MarkdownBlock("code", text, text)
         self._print([Piece("hint", f"{hint}:"), Piece("text", block=block)])
@@ -289,12 +283,8 @@ class TerminalChannel:
     def interrupt(self) -> None:
         """Ctrl-C: clear the line, else stop the turn, else leave when it comes twice."""
         now = asyncio.get_running_loop().time()
-        if self._give(self._questions.leave()):
-            self._surface.clear_input()
-            return
-        left, cleared = self._questions.back(), self._surface.clear_input()
+        left, cleared = self.questions.leave() or self.questions.back(), self._surface.clear_input()
         if left or cleared:
-            self._look_again()
             return
         if self._busy:
             self.stop_turn()
@@ -302,12 +292,12 @@ class TerminalChannel:
             self._surface.exit(130)
         else:
             self._last_interrupt = now
-            self._say("press Ctrl-C again to exit", now)
+            self._say("press Ctrl-C again to exit")
 
     def escape(self, *, empty: bool) -> None:
         """Esc: stop what runs; twice on an empty line, go back in the conversation."""
         now = asyncio.get_running_loop().time()
-        if self._give(self._questions.leave()):
+        if self.questions.leave():
             self._surface.clear_input()
             return
         if self._busy or not empty:
@@ -318,13 +308,13 @@ class TerminalChannel:
             self.submit("/rewind")
         else:
             self._last_escape = now
-            self._say("press Esc again to go back in the conversation", now)
+            self._say("press Esc again to go back in the conversation")
 
     def stop_turn(self) -> None:
         """Stop the running turn. What was sent and not read by then goes back into the line."""
         if not self._busy:
             return
-        self._say("stopping …", asyncio.get_running_loop().time())
+        self._say("stopping …")
         self._outgoing.put_nowait(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
@@ -333,132 +323,9 @@ class TerminalChannel:
             self._surface.give_back("\n".join(unread))
         await self._send("/stop")
 
-    # Questions
-
-    def takes(self, key: str) -> bool:
-        """Whether a key on the empty line answers the question that is shown."""
-        return self._questions.ready and self._questions.means(key)
-
-    def touched(self) -> None:
-        """A key was pressed: the next one counts as an answer after a pause."""
-        self._questions.touched()
-        self._look_again()
-
-    @property
-    def picking(self) -> bool:
-        """Whether a picker is shown: the arrow keys and Enter are its own, and what is typed narrows it down."""
-        return self._questions.picking
-
-    def typed(self, text: str) -> None:
-        """The line being typed has changed."""
-        if self._questions.picking:
-            self._questions.narrow(text)
-            self._look_again()
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the arrow keys on the empty line go through the answers of the question that is shown."""
-        return self._questions.chooses
-
-    def move(self, step: int) -> None:
-        """Go up or down among these answers."""
-        self._questions.move(step)
-        self._look_again()
-
-    def pick(self) -> bool:
-        """Enter on the empty line: True where the arrow keys have come to an answer."""
-        return self._give(self._questions.pick())
-
-    def answer_key(self, key: str) -> None:
-        """A key was pressed on the empty line for the question that is shown."""
-        asked = self._questions.current
-        if not self._give(self._questions.press(key)):
-            if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
-                self._begin_edit(asked)
-            self._look_again()
-
-    def _begin_edit(self, asked: ApprovalAsked) -> None:
-        """Let the person write anew what is proposed: a line below the question, a file in their editor."""
-        if asked.file:
-            self._to_edit.put_nowait(asked)
-        else:
-            self._surface.give_back(asked.proposed)
-
-    def answer_line(self, text: str) -> bool:
-        """A line was entered; True where it is the reason of a no, or what is to be done instead."""
-        return self._give(self._questions.written(text))
-
-    def answer_words(self, text: str) -> bool:
-        """A line was entered where there are no keys; True where it answers the question that is shown."""
-        asked, given = self._questions.current, self._questions.worded(text)
-        if given is None and self._questions.picking and text.strip():
-            self.typed(text)
-            return True
-        if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
-            self._begin_edit(asked)
-            return True
-        return self._give(given)
-
-    def _give(self, given: PersonAnswer | None) -> bool:
-        if given is not None:
-            self._given.put_nowait(given)
-            self._look_again()
-        return given is not None
-
-    def _to_answer(self, event: Event) -> None:
-        """Show the oldest open question; the one that is shown stays until it is over."""
-        match event:
-            case ApprovalAsked() | QuestionAsked():
-                shown = self._questions.ask(event)
-            case ApprovalClosed() | QuestionClosed():
-                shown = self._questions.close(event.id)
-            case TurnFinished():
-                shown = self._questions.close()
-            case _:
-                return
-        if shown:
-            lines = self._questions.lines()
-            if not self._surface.fits(lines) and not self._questions.picking:
-                self._print(Piece("asked", line.text) for line in lines[:-1])
-            self._surface.ring("A question waits for your answer.")
-        self._look_again()
-
-    def _look_again(self) -> None:
-        """Draw the question as it is now, and again when its keys count."""
+    def _draw(self) -> None:
+        """Draw the live part as it is now."""
         self._surface.refresh(self._live())
-        if self._questions.current is not None:
-            again = PAUSE + 0.05
-            asyncio.get_running_loop().call_later(again, lambda: self._surface.refresh(self._live()))
-
-    async def _reply(self) -> None:
-        """Hand over the answers of the person."""
-        while True:
-            given, loop = await self._given.get(), self._agent.loop
-            try:
-                if given.number or given.left:
-                    await loop.choose(TERMINAL.key, given.id, given.number, _PERSON)
-                else:
-                    await loop.approve(TERMINAL.key, given.id, given.choice, given.text)
-            except NanobotError as error:
-                self._say(str(error), asyncio.get_running_loop().time())
-
-    async def _edit(self) -> None:
-        """Open what is proposed for a file in the person's editor; what they save is asked about anew."""
-        while True:
-            asked = await self._to_edit.get()
-            try:
-                text = await self._surface.edit(asked.proposed, asked.file)
-            except UsageError as error:
-                self._tell(Notice(str(error), "warning"))
-            else:
-                if text.strip() in ("", asked.proposed.strip()):
-                    self._tell(Notice("Nothing was written anew in the editor."))
-                elif self._questions.current is not asked:
-                    self._tell(Notice("The question was over before the editor was left.", "warning"))
-                else:
-                    self._given.put_nowait(PersonAnswer(asked.id, "edit", text))
-            self._questions.back()
-            self._look_again()
 
     def _tell(self, notice: Notice) -> None:
         self._print(self._transcript.apply(notice))
@@ -472,10 +339,11 @@ class TerminalChannel:
     def _busy(self) -> bool:
         return self._waiting or self._transcript.view.running
 
-    def _say(self, text: str, now: float) -> None:
-        self._flash = (text, now + AGAIN)
-        self._surface.refresh(self._live())
-        asyncio.get_running_loop().call_later(AGAIN + 0.05, lambda: self._surface.refresh(self._live()))
+    def _say(self, text: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._flash = (text, loop.time() + AGAIN)
+        self._draw()
+        loop.call_later(AGAIN + 0.05, self._draw)
 
     def _note_activity(self) -> None:
         if self._busy:
@@ -492,13 +360,10 @@ class TerminalChannel:
         doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
         usual = summary(view, self.state, self._place, self._branch)
         status = (StatusPart(doing), StatusPart("Ctrl-C stops", 2), *usual) if doing else usual
-        flash = text if now < until else ""
-        shown = self._transcript
+        shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
-        asked = self._questions.lines()
-        unread = tuple(shown for shown, _ in self._unread.values())
-        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo, asked=asked)
-        return replace(live, unread=unread)
+        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo)
+        return replace(live, asked=self.questions.lines(), unread=tuple(shown for shown, _ in self._unread.values()))
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
@@ -517,7 +382,7 @@ class TerminalChannel:
         if text:
             await self._surface.show(text, self._live())
         else:
-            self._surface.refresh(self._live())
+            self._draw()
 
     async def _post(self) -> None:
         """Do in order what was entered."""
@@ -561,7 +426,7 @@ class TerminalChannel:
                 self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before
-        self._surface.refresh(self._live())
+        self._draw()
 
     async def _spin(self) -> None:
         """Turn the spinner while something runs."""

@@ -62,8 +62,8 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if channel.picking:
-            if channel.pick():
+        if channel.questions.picking:
+            if channel.questions.pick():
                 buffer.reset()
         elif buffer.complete_state and buffer.complete_state.current_completion:
             buffer.complete_state = None
@@ -72,9 +72,9 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
             buffer.newline(copy_margin=False)
         elif _more_follows(event):
             buffer.newline(copy_margin=False)
-        elif channel.answer_line(pastes.expand(buffer.text)):
+        elif channel.questions.answer_line(pastes.expand(buffer.text)):
             buffer.reset()
-        elif not buffer.text and channel.pick():
+        elif not buffer.text and channel.questions.pick():
             pass
         elif text := buffer.text if buffer.text.strip() else "":
             buffer.append_to_history()
@@ -95,13 +95,13 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
 
     def counts(key: str) -> bool:
         app = get_app()
-        return channel.takes(key) and not app.current_buffer.text and not app.key_processor.input_queue
+        return channel.questions.takes(key) and not app.current_buffer.text and not app.key_processor.input_queue
 
     def answer(event: KeyPressEvent) -> None:
-        channel.answer_key(event.data)
+        channel.questions.answer_key(event.data)
 
     def chooses() -> bool:
-        return channel.picking or (channel.chooses and not get_app().current_buffer.text)
+        return channel.questions.picking or (channel.questions.chooses and not get_app().current_buffer.text)
 
     def waits() -> bool:
         return channel.waits and not chooses() and not get_app().current_buffer.text
@@ -114,7 +114,7 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
 
 
 def _move(channel: TerminalChannel, step: int, _: KeyPressEvent) -> None:
-    channel.move(step)
+    channel.questions.move(step)
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

@@ -119,8 +119,8 @@ class Screen:
         if self._exit is not None:
             return self._exit
         self.app.key_bindings = bindings(channel, self._pastes)
-        self.buffer.on_text_changed += lambda buffer: channel.typed(buffer.text)
-        self.app.key_processor.after_key_press += lambda _keys: channel.touched()
+        self.buffer.on_text_changed += lambda buffer: channel.questions.typed(buffer.text)
+        self.app.key_processor.after_key_press += lambda _keys: channel.questions.touched()
         self._output.write_raw(KEEP_TITLE)
         try:
             return await self.app.run_async(set_exception_handler=False)
@@ -440,7 +440,7 @@ class PlainLines:
             return
         text = "\n".join([*self._message, line])
         self._message.clear()
-        if channel.answer_words(text):
+        if channel.questions.answer_words(text):
             return
         if text.strip():
             channel.submit(text)
