@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
     from nanobot.session.heard import Heard
+    from nanobot.session.listing import SessionHolder
 
 #: Seconds for a command, and again for what it does after a question; and the limit of the command that runs.
 COMMAND_SECONDS = 60.0
@@ -71,7 +72,7 @@ class AgentServices(Struct, frozen=True):
     `/model` chose for one of a channel, unless the command line has `model_fixed` for all of them;
     `undo` brings back what the last change of files in a chat changed,
     `trust` counts a file as the person's own or lists those that came from outside.
-    `find_sessions` finds those in which a person may look. `known` lists what is noted of a person, `forget` takes some
+    `find_sessions` finds those that a person may see. `known` lists what is noted of a person, `forget` takes some
     of it away, and `forgets` tells what they took away.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
@@ -98,7 +99,7 @@ class AgentServices(Struct, frozen=True):
     model_facts: Callable[[ProviderInfo], str] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    find_sessions: "Callable[[InboundMessage, str], Awaitable[FoundSessions]] | None" = None
+    find_sessions: "Callable[[SessionHolder, str], Awaitable[FoundSessions]] | None" = None
     known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
@@ -368,10 +369,10 @@ class ChatControl:
             raise UsageError("There are no files here.")
         return await self._services.trust(message, name)
 
-    async def find_sessions(self, message: InboundMessage, words: str) -> "FoundSessions":
+    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
         if self._services.find_sessions is None:
             raise UsageError("There are no sessions here that could be searched.")
-        return await self._services.find_sessions(message, words)
+        return await self._services.find_sessions(holder, words)
 
     async def known(self, message: InboundMessage, words: str) -> str:
         if self._services.known is None:

@@ -18,6 +18,7 @@ from nanobot.utils.text import nearest
 if TYPE_CHECKING:
     from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
+    from nanobot.session.listing import SessionHolder
 
 Emit = Callable[[str], Awaitable[None]]
 
@@ -122,8 +123,8 @@ class TurnControl(Protocol):
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
 
-    async def find_sessions(self, message: InboundMessage, words: str) -> "FoundSessions":
-        """The sessions in which the person who writes may look that have these words, best first."""
+    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
+        """The sessions that somebody may see that have these words, best first."""
 
     async def known(self, message: InboundMessage, words: str) -> str:
         """What is noted of the person who writes, line by line, or what of it holds these words."""

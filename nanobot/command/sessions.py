@@ -50,7 +50,7 @@ async def _sessions(ctx: CommandContext, _: Archive) -> None:
 
 async def _search(ctx: CommandContext, words: str) -> str:
     holder = _holder(ctx)
-    found = await ctx.control.find_sessions(ctx.message, words)
+    found = await ctx.control.find_sessions(holder, words)
     seen = await among(ctx.control.store, holder, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:

@@ -5,7 +5,7 @@ Who searches names whose words may be found; there is no search without.
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import FoundPart, Scope
 from nanobot.library.talk import Conversations
-from nanobot.messages import Role
+from nanobot.session.listing import SessionHolder
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 from nanobot.utils.passages import plain_text
 from nanobot.utils.ranking import terms
@@ -27,28 +27,7 @@ _PASSAGES, _NEAR, _QUOTE, _BEFORE = 240, 0.6, 200, 60
 _NAME = 60
 #: Seconds that a search waits for conversations that are not in the index yet.
 _CATCH_UP_SECONDS = 5.0
-_GROUP = "telegram:-"
 _WORD = re.compile(r"\S+")
-
-
-class Seeker(Struct, frozen=True):
-    """Who searches, and where: `person` and `chat` are keys such as `telegram:42`."""
-
-    role: Role
-    person: str
-    chat: str
-    direct: bool = True
-
-    def owners(self, known: Iterable[str]) -> frozenset[str]:
-        """Whose words they may look through: in a group that group's; else their own, and the owner besides what was
-        said in groups, as far as they are `known`. A guest has none."""
-        if self.role == "guest":
-            return frozenset()
-        if not self.direct:
-            return frozenset({self.chat})
-        if self.role != "owner":
-            return frozenset({self.person})
-        return frozenset({"", self.person, *(one for one in known if one.startswith(_GROUP))})
 
 
 class FoundSession(Struct, frozen=True):
@@ -79,17 +58,17 @@ class SessionSearch:
         self._index = index
         self._talk = talk
 
-    async def find(self, words: str, seeker: Seeker, *, limit: int = 20) -> FoundSessions:
-        """The sessions in which the seeker may look that have the words. Raises `StoreError`."""
+    async def find(self, words: str, holder: SessionHolder, *, limit: int = 20) -> FoundSessions:
+        """The sessions that the holder may see that have the words. Raises `StoreError`."""
         complete = await self._talk.catch_up(_CATCH_UP_SECONDS)
         there = {one.id: one for one in await self._store.changed(EVER)}
-        found = await asyncio.to_thread(self._found, words, seeker, there)
+        found = await asyncio.to_thread(self._found, words, holder, there)
         return FoundSessions(found[:limit], complete)
 
-    def _found(self, words: str, seeker: Seeker, there: Mapping[str, SessionInfo]) -> tuple[FoundSession, ...]:
+    def _found(self, words: str, holder: SessionHolder, there: Mapping[str, SessionInfo]) -> tuple[FoundSession, ...]:
         """Those with the words in what was said, best first, and those that have them in the title alone."""
         known = self._index.documents("talk")
-        owners = seeker.owners(one.owner for one in known)
+        owners = holder.owners(one.owner for one in known)
         scopes: list[Scope] = [("talk", one) for one in owners]
         found = self._index.search(words, scopes, limit=_PASSAGES, whole=True, among=_PASSAGES)
         told: dict[str, FoundSession] = {}

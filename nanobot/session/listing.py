@@ -50,6 +50,13 @@ class SessionHolder(Struct, frozen=True):
     key: str = ""
     before: str = ""
 
+    def owners(self, known: Iterable[str]) -> frozenset[str]:
+        """Whose words they may look through: in a group that group's; else their own, and the owner besides what was
+        said in groups, as far as they are `known`."""
+        if self.key or self.person:
+            return frozenset({self.key or self.person})
+        return frozenset({"", self.before, *filter(is_group, known)})
+
 
 class SessionEntry(Struct, frozen=True):
     """A conversation in a list. `owner` is who began it: a person, the owner of the home (empty), a group (its key), or

@@ -20,6 +20,7 @@ from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.security.trust import wrap
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
+from nanobot.session.listing import SessionHolder
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
@@ -180,7 +181,7 @@ class Control:
     async def trust(self, message: InboundMessage, name: str) -> str:
         return f"{name or 'all'} for {message.sender.id}"
 
-    async def find_sessions(self, message: InboundMessage, words: str) -> FoundSessions:
+    async def find_sessions(self, holder: SessionHolder, words: str) -> FoundSessions:
         quote = FoundSession(self.store.known[0], f"… the {words} sleeps", "owner", TODAY, 3)
         return FoundSessions((quote, FoundSession(self.store.known[0])), complete=words != "cat")
 

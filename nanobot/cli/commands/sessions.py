@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from nanobot.archive.kept import KeptSessions, form_of, write_private
-from nanobot.bus.events import TERMINAL
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
@@ -19,7 +18,7 @@ from nanobot.cli.options import FAILED
 from nanobot.errors import UsageError
 from nanobot.library.forgotten import ForgottenFacts
 from nanobot.library.index import LibraryIndex
-from nanobot.library.session_search import Seeker, SessionSearch
+from nanobot.library.session_search import SessionSearch
 from nanobot.library.talk import Conversations
 from nanobot.session.ledger import Ledger
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
@@ -106,8 +105,7 @@ async def _list(home: _Home, args: argparse.Namespace) -> str:
 async def _search(home: _Home, args: argparse.Namespace) -> str:
     words = " ".join(args.words)
     talk = Conversations(home.store, home.index(), ForgottenFacts(home.ledger))
-    seeker = Seeker("owner", "terminal:local", TERMINAL.key)
-    found = await SessionSearch(home.store, home.index(), talk).find(words, seeker)
+    found = await SessionSearch(home.store, home.index(), talk).find(words, _OWNER)
     seen = await among(home.store, _OWNER, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in found.sessions:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nanobot.library.memory import MemoryFiles
     from nanobot.library.session_search import FoundSessions
     from nanobot.library.talk import Conversations
+    from nanobot.session.listing import SessionHolder
     from nanobot.skills.shelf import SkillShelf
     from nanobot.skills.skill import Place
 
@@ -195,15 +196,13 @@ class LibraryTools:
 
         return Conversations(ledger.sessions, self.index, ForgottenFacts(ledger))
 
-    async def find_sessions(self, message: InboundMessage, words: str) -> "FoundSessions":
-        """The sessions in which this person may look that have the words, as `SessionSearch.find` has it."""
-        from nanobot.library.session_search import Seeker, SessionSearch
+    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
+        """The sessions that this person may see that have the words, as `SessionSearch.find` has it."""
+        from nanobot.library.session_search import SessionSearch
 
         if self._file is None or self.ledger is None:
             raise UsageError("There are no sessions here: nothing of this talk is kept.")
-        chat, sender = message.address, message.sender
-        seeker = Seeker(sender.role, f"{chat.channel}:{sender.id}", chat.key, message.direct)
-        return await SessionSearch(self.ledger.sessions, self.index, self._talk(self.ledger)).find(words, seeker)
+        return await SessionSearch(self.ledger.sessions, self.index, self._talk(self.ledger)).find(words, holder)
 
     async def known(self, message: InboundMessage, words: str) -> str:
         """What is noted of the person who writes this message, as `KnownFacts.shown` has it."""
