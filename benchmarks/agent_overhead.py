@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits

@@ -34,8 +34,8 @@ sys.path.insert(0, str(ROOT))
 from msgspec import Struct  # noqa: E402 - the project is found by the line above when run as a file
 
 from benchmarks.gateway import FIRST_USER, idle, place, running  # noqa: E402
+from nanobot.agent.chats.services import AgentServices  # noqa: E402
 from nanobot.agent.context import ContextBuilder  # noqa: E402
-from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
 from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished  # noqa: E402

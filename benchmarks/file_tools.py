@@ -22,8 +22,8 @@ from loguru import logger
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that it also runs as a file
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.files.change import EditFileTool
 from nanobot.agent.turn import TurnLimits

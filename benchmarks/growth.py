@@ -27,8 +27,8 @@ from loguru import logger  # noqa: E402 - the project is found by the line above
 from msgspec import Struct  # noqa: E402
 
 from benchmarks.gateway import FIRST_USER, running  # noqa: E402
+from nanobot.agent.chats.services import AgentServices  # noqa: E402
 from nanobot.agent.context import ContextBuilder  # noqa: E402
-from nanobot.agent.control import AgentServices  # noqa: E402
 from nanobot.agent.loop import AgentLoop  # noqa: E402
 from nanobot.agent.tools.base import Tool, ToolContext  # noqa: E402
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender  # noqa: E402

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, 
 
 from markdown_it import MarkdownIt
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web.fetch import WebFetchTool

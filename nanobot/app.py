@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self, cast
 
 from loguru import logger
 
-from nanobot.agent.control import AgentServices, Settle
+from nanobot.agent.chats.chat import Settle
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.files.offered import FileTools

@@ -94,7 +94,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.agent.external_tools", "nanobot.agent.tools.web.search"),  # no tool is imported before it is called
     ("nanobot.agent.external_tools", "nanobot.web.usage"),
     ("nanobot.agent.external_tools", "nanobot.utils.searchusage"),
-    ("nanobot.agent.control", "nanobot.agent.tools.commands.background"),
+    ("nanobot.agent.chats.control", "nanobot.agent.tools.commands.background"),
     ("nanobot.agent.tools.commands.execute", "nanobot.web.client"),  # few commands have a network
     ("nanobot.agent.tools.commands.execute", "nanobot.web.host_proxy"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
@@ -129,7 +129,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
 #: the update boundary, where one bad update must not take the others with it.
 BROAD_EXCEPTS: dict[str, int] = {
     "nanobot.agent.tools.base": 1,
-    "nanobot.agent.loop": 1,
+    "nanobot.agent.ends": 1,
     "nanobot.agent.scheduler": 1,  # a run that broke would else be begun again at once, for ever
     "nanobot.channels.telegram.receive.inbox": 2,  # reading an update, before all judging, and working on it
     "nanobot.channels.telegram.send.outbox": 1,

@@ -1,7 +1,12 @@
-"""How a turn ends: answered, at a limit, over the budget, or failed. None raises for a failure of the model."""
+"""How a turn ends: answered, at a limit, over the budget, or failed. None raises for a failure of the model.
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+What breaks a turn or a command ends at `safely`.
+"""
+
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from loguru import logger
 
 from nanobot.agent import explanations
 from nanobot.agent.answer_text import checked, mended
@@ -9,7 +14,7 @@ from nanobot.agent.conversation import Conversation
 from nanobot.agent.receipts import NOTES, ClaimKind, unbacked
 from nanobot.agent.turn import Spent, Turn
 from nanobot.bus.events import Notice, Outcome, TurnFinished
-from nanobot.errors import ProviderError
+from nanobot.errors import NanobotError, ProviderError
 from nanobot.messages import (
     AssistantMessage,
     Message,
@@ -23,6 +28,8 @@ from nanobot.utils.tool_hints import fold_hints
 
 if TYPE_CHECKING:
     from nanobot.money.budget import BudgetVerdict
+
+T = TypeVar("T")
 
 #: How often one call may fail in the same way before an answer is forced.
 SAME_FAILURES = 5
@@ -126,3 +133,14 @@ def unknown(messages: Sequence[Message]) -> Iterator[ToolCall]:
             calls = {call.id: call for call in message.calls}
         elif isinstance(message, ToolMessage) and message.text == explanations.OUTCOME_UNKNOWN:
             yield from filter(None, [calls.get(message.call_id)])
+
+
+async def safely(work: Awaitable[T]) -> T | str:
+    """The turn boundary: what goes wrong in a turn or a command becomes a sentence and ends nothing else."""
+    try:
+        return await work
+    except NanobotError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
+        logger.opt(exception=error).error("a turn or a command failed")
+        return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."

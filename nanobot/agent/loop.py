@@ -7,33 +7,33 @@ its state.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot.agent import explanations
-from nanobot.agent.control import COMMAND_LIMIT, AgentServices, Begin, Chat, ChatControl, Entry, Settle
+from nanobot.agent.chats.chat import Begin, Chat, Entry, Settle
+from nanobot.agent.chats.control import CANCEL_SECONDS, COMMAND_LIMIT, ChatControl
+from nanobot.agent.chats.services import AgentServices
+from nanobot.agent.chats.sessions import own_session
+from nanobot.agent.ends import safely
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import EndedBy, ModelSettings, Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
-    Address,
     CommandReply,
     InboundMessage,
     Notice,
     Outcome,
-    Sender,
     TurnFinished,
     TurnStarted,
 )
 from nanobot.command.router import Match
-from nanobot.errors import NanobotError, StoreError, TemporaryError, UsageError
-from nanobot.messages import AssistantMessage, Role, UserMessage, least
+from nanobot.errors import StoreError, TemporaryError
+from nanobot.messages import AssistantMessage, UserMessage
 from nanobot.security.policy import Policy
 from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
@@ -41,22 +41,17 @@ from nanobot.session.store import Record
 from nanobot.utils.text import duration
 from nanobot.utils.watchdog import log_chain
 
-T = TypeVar("T")
 Job = asyncio.Task[TurnFinished | str]
 
 #: How many turns run at the same time; the chats beyond wait their turn in order. A turn waits for its model most of
 #: the time, so the number bounds what turns hold in memory, and is far from what the processor bears.
 CONCURRENCY = 256
-#: Seconds that a cancelled turn gets to clean up before it is left behind.
-CANCEL_SECONDS = 0.7
 #: Seconds past the time limit of a turn after which it is taken for hanging, and for one that sums up.
 GRACE_SECONDS, SUMMING_SECONDS = 5.0, 60.0
 #: Seconds without any event after which the person is told what the turn waits for.
 QUIET_SECONDS = 60.0
 #: Seconds that the end of a turn of the terminal gets to be kept; a disk that hangs must not hide the answer.
 KEEP_SECONDS = 5.0
-#: Seconds in which the store may say in which session a chat is, before its turn begins and says what it waits for.
-LOOK_SECONDS = 1.0
 
 
 class AgentLoop(ChatControl):
@@ -176,7 +171,7 @@ class AgentLoop(ChatControl):
         try:
             while chat.inbox:
                 first = chat.inbox[0]
-                async with self._session_of(chat, first.message), self._room(first):
+                async with own_session(self._services, chat, self._chats.values(), first.message), self._room(first):
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
                     # What was first may have been taken back meanwhile.
@@ -185,40 +180,6 @@ class AgentLoop(ChatControl):
         finally:
             chat.busy = False
             chat.stop.clear()
-
-    @asynccontextmanager
-    async def _session_of(self, chat: Chat, message: InboundMessage) -> AsyncIterator[None]:
-        """The session of a chat, for it alone: what is asked while another one has it waits, as within one chat."""
-        told = False
-        while True:
-            session = await self._session_now(chat)
-            other = next((one for one in self._chats.values() if session and one.session == session), None)
-            if other is None or chat.stop.is_set() or not chat.inbox:
-                break
-            if not told:
-                channel = other.key.partition(":")[0]
-                one = "another" if message.address.channel == channel else "a"
-                holder = f"{one} terminal" if channel == "terminal" else channel.capitalize()
-                await Publisher(self._services.bus, message.shown_at)(Notice(explanations.waits_for(holder)))
-                told = True
-            await _first(other.left.wait(), chat.stop.wait())
-        if other is None:
-            chat.session = session
-            chat.left.clear()
-        try:
-            yield
-        finally:
-            chat.session = ""
-            chat.left.set()
-
-    async def _session_now(self, chat: Chat) -> str:
-        """The session that a chat is in; empty where the store does not tell, of which its turn will speak."""
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                current = await safely(self.store.current(chat.key))
-        except TimeoutError:
-            return ""
-        return "" if isinstance(current, str) else current.id
 
     @asynccontextmanager
     async def _room(self, entry: Entry) -> AsyncIterator[None]:
@@ -253,10 +214,6 @@ class AgentLoop(ChatControl):
         for one in unread:
             inbox.remove(one)
         return tuple(one.message.id for one in unread)
-
-    def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
-        turn = self._chat(session_key).turn
-        return (turn.message, turn.session) if turn is not None else None
 
     async def leave(self, session_key: str) -> None:
         await self.withdraw(session_key)
@@ -484,65 +441,7 @@ class AgentLoop(ChatControl):
             except TimeoutError:
                 raise StoreError(f"The disk has not answered for {KEEP_SECONDS:.0f} seconds.") from None
 
-    # What commands do to turns
-
-    async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
-        chat = self._chat(session_key)
-        turn = chat.turn
-        waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
-        if waiting is None and (turn is None or turn_id not in ("", turn.id)):
-            return "Left as it is." if turn is None and self.questions.leave(session_key) else "Nothing is running."
-        asked = (waiting or chat.taken[0]).message.sender
-        if by is not None and by.role != "owner" and by.id != asked.id:
-            raise UsageError("Only the owner and the person who asked may stop this.")
-        chat.stop.set()
-        if turn is None:
-            return "Stopped before it began."
-        late = turn.closed
-        try:
-            async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
-                await chat.idle.wait()
-        except TimeoutError:
-            return "Stopping takes longer than it should; the turn is cancelled and is still being kept."
-        if late:
-            return "Nothing is left to stop: the turn had just ended."
-        results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
-        kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
-        return f"Stopped.{kept}"
-
-    def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
-        """The messages of a channel that are answered now or wait for that."""
-        chats = [*self._chats.values()]
-        known = (entry.message for chat in chats for entry in (*(chat.taken if chat.busy else ()), *chat.inbox))
-        return tuple(message for message in known if message.address.channel == channel)
-
-    async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
-        """End what runs and waits of who may do less from now on; how many messages are not answered for it.
-
-        With a `role` they still have that and what is `granted`: what was begun with no more goes on.
-        """
-
-        def ends(message: InboundMessage) -> bool:
-            sender = message.sender
-            more = role is None or least(sender.role, role) != sender.role or not {*sender.granted} <= {*granted}
-            return (message.address.channel, sender.id) == (person.channel, person.chat) and more
-
-        ended = 0
-        for chat in [*self._chats.values()]:
-            waiting = [one for one in chat.inbox if ends(one.message)]
-            for entry in waiting:  # all at once: others are taken from there meanwhile
-                chat.inbox.remove(entry)
-            begun = chat.taken[0] if chat.busy and chat.taken else None
-            if begun is not None and ends(begun.message) and not begun.over:
-                chat.stop.set()
-                ended += 1
-            for entry in waiting:
-                finished = TurnFinished("cancelled", "", answered=(entry.message.id,))
-                if entry.settle is not None:
-                    await entry.settle(entry.message, finished, None)
-                entry.finish(finished)
-            ended += len(waiting)
-        return ended
+    # What people allow
 
     async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
         return await self.runner.approvals.answer(session_key, key, choice, text, anywhere=anywhere)
@@ -550,27 +449,6 @@ class AgentLoop(ChatControl):
     @property
     def permissions(self) -> Permissions:
         return self.runner.approvals.permissions
-
-
-async def safely(work: Awaitable[T]) -> T | str:
-    """The turn boundary: what goes wrong in a turn or a command becomes a sentence and ends nothing else."""
-    try:
-        return await work
-    except NanobotError as error:
-        return str(error)
-    except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
-        logger.opt(exception=error).error("a turn or a command failed")
-        return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."
-
-
-async def _first(*works: Coroutine[object, object, object]) -> None:
-    """Wait until one of these has ended; the others are given up."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 def _is_answered(message: InboundMessage, records: tuple[Record, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""How a turn begins: it takes its session, and what its model is told is gathered."""
+"""How a turn begins: what its model is told is gathered."""
 
 import asyncio
 from functools import partial
@@ -7,8 +7,10 @@ from loguru import logger
 
 from nanobot.agent import explanations
 from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.chats.chat import Chat
+from nanobot.agent.chats.services import AgentServices
+from nanobot.agent.chats.sessions import hold
 from nanobot.agent.context import ContextBuilder, folder_of
-from nanobot.agent.control import AgentServices, Chat
 from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
@@ -19,8 +21,6 @@ from nanobot.security.trust import wrap
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
-#: Seconds between two looks whether another process has left the session.
-HOLD_SECONDS = 0.5
 #: What a token of the window may take in the store: enough to never leave out what would fit.
 STORED_BYTES_PER_TOKEN = 8
 #: Tokens of earlier turns, of all chats together, that stay in memory.
@@ -51,7 +51,7 @@ class Opening:
             turn.session = current.id
             if not (current.title or message.aside):
                 await self._store.rename(current.id, _title(message))
-        if not await self._hold(turn):
+        if not await hold(self._store, turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
         if message.errand is not None:
             turn.prompt = helper_prompt(context, turn, message.errand)
@@ -173,28 +173,6 @@ class Opening:
         """Go on where a process that died has left the turn."""
         take_up(turn, records)
         chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
-
-    async def _hold(self, turn: Turn) -> bool:
-        """Take the session, so that no other process and no other chat serves it; what is durable waits for it."""
-        while holder := await self._take(turn):
-            if not turn.behind:
-                turn.behind = holder
-                if turn.durable:
-                    await turn.emit(Notice(explanations.waits_for(holder)))
-            if not turn.durable:
-                return False
-            await asyncio.sleep(HOLD_SECONDS)
-        turn.behind = ""
-        return True
-
-    async def _take(self, turn: Turn) -> str:
-        """Who has the session; empty where this turn has it now. A turn that is cancelled meanwhile gives it back."""
-        taking = asyncio.ensure_future(self._store.hold(turn.session))
-        try:
-            await asyncio.shield(taking)
-        finally:
-            turn.held = not await taking
-        return taking.result()
 
 
 def helper_prompt(context: ContextBuilder, turn: Turn, errand: Errand) -> Prompt:

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from nanobot.agent import ends, explanations
 from nanobot.agent.answer_text import report_checked, unlinked
 from nanobot.agent.approvals import Approvals
+from nanobot.agent.chats.questions import Questions
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
-from nanobot.agent.questions import Questions
 from nanobot.agent.receipts import CHANGES, with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import EXEC, SPAWN, with_addresses

@@ -8,8 +8,8 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedDatabase

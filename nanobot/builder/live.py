@@ -9,7 +9,7 @@ from pathlib import Path
 from loguru import logger
 from msgspec.structs import replace
 
-from nanobot.agent.control import AgentServices
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.builder.agent import RENEWED, Builder, chat_defaults
 from nanobot.bus.alarms import Alarm

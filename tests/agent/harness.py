@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.agent.chats.services import AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices, SearchUsage, SwitchModel
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recorder, Recording, Replay, read
 from nanobot.agent.tools.base import Tool, ToolContext

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.control import Settle
+from nanobot.agent.chats.chat import Settle
 from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
 from nanobot.bus.events import (

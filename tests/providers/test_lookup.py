@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.control import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.agent.tools.web.fetch import WebFetchTool

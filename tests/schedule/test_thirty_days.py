@@ -8,7 +8,7 @@ from itertools import takewhile
 
 import pytest
 
-from nanobot.agent.control import Settle
+from nanobot.agent.chats.chat import Settle
 from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.work.runs import ScheduleServices
 from nanobot.bus.events import InboundMessage, MessageBus, TurnFinished

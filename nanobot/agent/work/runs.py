@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.control import Settle
+from nanobot.agent.chats.chat import Settle
 from nanobot.agent.history import foreign_in
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError

@@ -1,186 +1,42 @@
-"""What the agent works with, what it keeps of each chat, and what commands may ask of it there."""
+"""What commands may ask of the agent in a chat, and do there: models, tools, turns, sessions, what was said."""
 
 import asyncio
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-
-from nanobot import __version__
 from nanobot.agent import explanations
-from nanobot.agent.addresses import KnownAddresses
-from nanobot.agent.context import ContextBuilder
+from nanobot.agent.chats.chat import Chat
+from nanobot.agent.chats.questions import Questions
+from nanobot.agent.chats.services import AgentServices
+from nanobot.agent.chats.status import StatusReport
 from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
-from nanobot.agent.questions import Questions
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import BudgetOf, KeepResult, Publisher, Turn
-from nanobot.bus.events import Address, ChatState, InboundMessage, MessageBus, Sender, TurnFinished
-from nanobot.command.router import CommandRouter
-from nanobot.command.settings import ChatSettings
-from nanobot.command.tool_groups import tools_line
+from nanobot.agent.turn import Publisher
+from nanobot.bus.events import Address, ChatState, InboundMessage, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError, UsageError
-from nanobot.messages import AssistantMessage, Citation, Message, Role
+from nanobot.messages import AssistantMessage, Citation, Role, least
 from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
 from nanobot.security.trust import unwrap
-from nanobot.session.ledger import Closing
-from nanobot.session.permissions import Permissions
 from nanobot.session.store import Branch, SessionInfo, SessionStore
-from nanobot.utils.text import counted, duration
 
 if TYPE_CHECKING:
-    from nanobot.agent.tools.commands.background import BackgroundTasks
-    from nanobot.agent.work.background import BackgroundHelpers
     from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
-    from nanobot.session.heard import Heard
     from nanobot.session.listing import SessionHolder
 
 #: Seconds for a command, and again for what it does after a question; and the limit of the command that runs.
 COMMAND_SECONDS = 60.0
 COMMAND_LIMIT: ContextVar[asyncio.Timeout | None] = ContextVar("COMMAND_LIMIT", default=None)
-#: Seconds for the slow parts of /status.
-STATUS_SECONDS = 10.0
-#: Seconds for which a command waits for a turn that is being kept.
-_ENDING_SECONDS = 2.0
+#: Seconds for which a command waits for a turn that is being kept, and for the end of a helper that it stops.
+_ENDING_SECONDS, _END_SECONDS = 2.0, 10.0
+#: Seconds that a cancelled turn gets to clean up before it is left behind.
+CANCEL_SECONDS = 0.7
 #: Bytes of a conversation in which /sources looks for the last answer.
 LOOK_BACK_BYTES = 400_000
-_PRIVATE = "Privacy: on, pages and speech go to no service but the model"
-_SEARCH_PENDING = "Search: asking the service…"
-
-SwitchModel = Callable[[str], Awaitable[LLMProvider]]
-SearchUsage = Callable[[], Awaitable[str]]
-#: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
-#: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
-Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
-#: Told when work on a message begins.
-Begin = Callable[[InboundMessage], Awaitable[None]]
-
-
-class AgentServices(Struct, frozen=True):
-    """What the agent works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
-
-    `switch_model` makes the provider for `/model name` and raises `UsageError`; `offered_models` lists presets and what
-    the service of a model offers, `model_facts` tells what is known of one; `search_usage` gives the search part of
-    /status as Markdown, `search_known` what of it is known at once; `chats` keeps what people set for a chat, and what
-    `/model` chose for one of a channel, unless the command line has `model_fixed` for all of them;
-    `undo` brings back what the last change of files in a chat changed,
-    `trust` counts a file as the person's own or lists those that came from outside.
-    `find_sessions` finds those that a person may see. `known` lists what is noted of a person, `forget` takes some
-    of it away, and `forgets` tells what they took away.
-    `permissions` keeps what people have allowed for good. `budget` is what may be spent.
-    `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
-    `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
-    them back. `keep_result` keeps a result that is too long for a request where the model can page through it.
-    `helpers` are those in the background, None where nothing of the kind is looked after.
-    `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
-    `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
-    `heard` gives what reminders, watches and tasks have said in a chat since somebody spoke there, once.
-    """
-
-    bus: MessageBus
-    store: SessionStore
-    provider: LLMProvider
-    context: ContextBuilder
-    router: CommandRouter
-    tools: Mapping[str, ToolFactory] = field(default_factory=dict)
-    switch_model: SwitchModel | None = None
-    search_usage: SearchUsage | None = None
-    search_known: Callable[[], str] | None = None
-    chats: ChatSettings | None = None
-    model_fixed: bool = False
-    offered_models: Callable[[ProviderInfo], Awaitable[tuple[ModelOffer, ...]]] | None = None
-    model_facts: Callable[[ProviderInfo], str] | None = None
-    undo: Callable[[InboundMessage], Awaitable[str]] | None = None
-    trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    find_sessions: "Callable[[SessionHolder, str], Awaitable[FoundSessions]] | None" = None
-    known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
-    changes_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
-    keep_result: KeepResult | None = None
-    undo_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
-    permissions: Permissions | None = None
-    budget: BudgetOf = lambda _: None
-    tasks: "BackgroundTasks | None" = None
-    tasks_folder: Path | None = None
-    helpers: "Callable[[], BackgroundHelpers | None]" = lambda: None
-    remember: Callable[[InboundMessage, Role, frozenset[str]], Awaitable[str]] | None = None
-    skills: Callable[[], Awaitable[str]] | None = None
-    turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
-    heard: "Callable[[str], Awaitable[tuple[Heard, ...]]] | None" = None
-
-    async def private(self, key: str) -> bool:
-        """Whether a chat wants what it asks kept from services."""
-        return self.chats is not None and await self.chats.get(key, "privacy") == "on"
-
-
-class Entry(Struct, frozen=True):
-    """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
-
-    One with `settle` is durable: its turn goes on in the next process where this one ends before it. `begin` is told
-    when work on it begins. No other turn runs beside one that is `alone`, and it reads no other message; there is one
-    such at a time.
-    """
-
-    message: InboundMessage
-    done: "asyncio.Future[TurnFinished] | None" = None
-    settle: Settle | None = None
-    begin: Begin | None = None
-    alone: bool = False
-
-    @property
-    def over(self) -> bool:
-        """Whether its turn has ended, as far as anybody waits for that."""
-        return self.done is not None and self.done.done()
-
-    async def begun(self) -> None:
-        if self.begin is not None:
-            await self.begin(self.message)
-
-    def finish(self, finished: TurnFinished) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_result(finished)
-
-
-class Chat(Struct):
-    """The state of one session key. `window` is the context size learned from the service, 0 while unknown.
-
-    `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
-    in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
-    setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
-    process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
-    those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
-    of its last prompt with what tells whether they have changed; `announced`: there was one. `session` is the one that
-    it has for itself now, empty where none; `left` is set when it has left that.
-    """
-
-    key: str
-    provider: LLMProvider
-    inbox: deque[Entry] = field(default_factory=deque)
-    taken: list[Entry] = field(default_factory=list)
-    turn: Turn | None = None
-    busy: bool = False
-    work: "asyncio.Task[None] | None" = None
-    steered: set[str] = field(default_factory=set)
-    recalled: bool = False
-    chosen: str = ""
-    outdated: bool = False
-    window: int = 0
-    addresses: KnownAddresses = field(default_factory=KnownAddresses)
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
-    unsummed: bool = False
-    announced: bool = False
-    instructions: dict[str, int] = field(default_factory=dict)
-    session: str = ""
-    left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class ChatControl:
@@ -196,8 +52,7 @@ class ChatControl:
         self.look_first: Callable[[], Awaitable[None]] = _nothing_to_look_at
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
-        self._started = time.monotonic()
-        self._facts: list[Callable[[], str]] = []
+        self._report = StatusReport(services, self.registry)
         self._register_default_tools(services.tools)
 
     def _register_default_tools(self, factories: Mapping[str, ToolFactory]) -> None:
@@ -414,9 +269,73 @@ class ChatControl:
             return "it does not run in this process, so that it cannot be stopped here."
         chat.stop.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(STATUS_SECONDS):
+            async with asyncio.timeout(_END_SECONDS):
                 await chat.idle.wait()
         return "stopped."
+
+    # Turns
+
+    def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
+        turn = self._chat(session_key).turn
+        return (turn.message, turn.session) if turn is not None else None
+
+    async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
+        chat = self._chat(session_key)
+        turn = chat.turn
+        waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
+        if waiting is None and (turn is None or turn_id not in ("", turn.id)):
+            return "Left as it is." if turn is None and self.questions.leave(session_key) else "Nothing is running."
+        asked = (waiting or chat.taken[0]).message.sender
+        if by is not None and by.role != "owner" and by.id != asked.id:
+            raise UsageError("Only the owner and the person who asked may stop this.")
+        chat.stop.set()
+        if turn is None:
+            return "Stopped before it began."
+        late = turn.closed
+        try:
+            async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
+                await chat.idle.wait()
+        except TimeoutError:
+            return "Stopping takes longer than it should; the turn is cancelled and is still being kept."
+        if late:
+            return "Nothing is left to stop: the turn had just ended."
+        results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
+        kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
+        return f"Stopped.{kept}"
+
+    def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
+        """The messages of a channel that are answered now or wait for that."""
+        chats = [*self._chats.values()]
+        known = (entry.message for chat in chats for entry in (*(chat.taken if chat.busy else ()), *chat.inbox))
+        return tuple(message for message in known if message.address.channel == channel)
+
+    async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
+        """End what runs and waits of who may do less from now on; how many messages are not answered for it.
+
+        With a `role` they still have that and what is `granted`: what was begun with no more goes on.
+        """
+
+        def ends(message: InboundMessage) -> bool:
+            sender = message.sender
+            more = role is None or least(sender.role, role) != sender.role or not {*sender.granted} <= {*granted}
+            return (message.address.channel, sender.id) == (person.channel, person.chat) and more
+
+        ended = 0
+        for chat in [*self._chats.values()]:
+            waiting = [one for one in chat.inbox if ends(one.message)]
+            for entry in waiting:  # all at once: others are taken from there meanwhile
+                chat.inbox.remove(entry)
+            begun = chat.taken[0] if chat.busy and chat.taken else None
+            if begun is not None and ends(begun.message) and not begun.over:
+                chat.stop.set()
+                ended += 1
+            for entry in waiting:
+                finished = TurnFinished("cancelled", "", answered=(entry.message.id,))
+                if entry.settle is not None:
+                    await entry.settle(entry.message, finished, None)
+                entry.finish(finished)
+            ended += len(waiting)
+        return ended
 
     # What was said and what goes on
 
@@ -441,27 +360,22 @@ class ChatControl:
 
     def add_status(self, fact: Callable[[], str]) -> None:
         """Let /status show one more line, such as the health of a channel; an empty one is left out."""
-        self._facts.append(fact)
+        self._report.facts.append(fact)
 
     async def status(self, session_key: str, *, everything: bool = True) -> str:
-        search = await self.searches(ask=False) or (_SEARCH_PENDING if self._services.search_usage else "")
-        lines = await self._status(session_key)
-        return "\n".join([*lines, *(await self._of_all_chats(session_key, search) if everything else ())])
+        chat = self._chat(session_key)
+        if not everything:
+            return await self._report.text(chat)
+        return await self._report.full(chat, self.tools(key=session_key), ask=False)
 
     async def status_full(self, session_key: str) -> str:
-        search = await self.searches(ask=True)
-        return "\n".join([*await self._status(session_key), *await self._of_all_chats(session_key, search)])
+        return await self._report.full(self._chat(session_key), self.tools(key=session_key), ask=True)
 
     async def searches(self, *, ask: bool) -> str:
-        if not ask or self._services.search_usage is None:
-            return self._services.search_known() if self._services.search_known is not None else ""
-        try:
-            async with asyncio.timeout(STATUS_SECONDS):
-                return await self._services.search_usage()
-        except TimeoutError:
-            return "Search: the service did not answer in time."
-        except NanobotError as error:
-            return f"Search: {error}"
+        return await self._report.searches(ask=ask)
+
+    async def state(self, session_key: str) -> ChatState:
+        return await self._report.state(self._chat(session_key))
 
     @property
     def budget(self) -> "Budget | None":
@@ -473,74 +387,9 @@ class ChatControl:
             return "it costs nothing: no language model is asked"
         return await self.budget.estimate(message, info, pages=pages, requests=requests)
 
-    async def state(self, session_key: str) -> ChatState:
-        chat, store = self._chat(session_key), self.store
-        info, session = chat.provider.info, await store.current(session_key)
-        usage = await store.spent(session=session.id)
-        used, window = _context_of(await store.history(session.id, size=1)), chat.window or info.capabilities.window
-        return ChatState(
-            info.model or info.name,
-            session.id,
-            session.title,
-            session.messages,
-            used,
-            window,
-            usage.cost,
-            bool(usage.unpriced),
-        )
-
-    async def _status(self, session_key: str) -> list[str]:
-        """What is about one chat: its model, its session, what it cost, and its turn."""
-        chat, state = self._chat(session_key), await self.state(session_key)
-        info = chat.provider.info
-        usage = await self.store.spent(session=state.session)
-        why = f"; {info.chosen_because}" if info.chosen_because else ""
-        share = f" ({state.used / state.window:.0%})" if state.window else ""
-        title = f" {state.title}" if state.title else ""
-        running = "nothing is running"
-        if (turn := chat.turn) is not None:
-            running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
-        return [
-            f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
-            f"- Model: {info.model or 'none'} ({info.name}{why})",
-            f"- Context: {state.used:,} of {state.window:,} tokens{share}",
-            f"- Session: `{state.session}`{title}, {counted(state.messages, 'message')}",
-            f"- Spent: {usage.text}",
-            f"- Turn: {running}",
-        ]
-
-    async def _of_all_chats(self, session_key: str, search: str) -> list[str]:
-        """What is about the installation, which only its owner is to know."""
-        window = self._chat(session_key).window or self.provider(session_key).capabilities.window
-        today = await self.store.spent(self.midnight())
-        private = [_PRIVATE] if await self._services.private(session_key) else []
-        facts = [*private, *filter(None, (fact() for fact in self._facts))]
-        budget = [f"- Budget: {await self.budget.overview()}"] if self.budget is not None else []
-        files = await asyncio.to_thread(self._services.context.files, window)
-        return [
-            f"- Today, all chats: {today.text}",
-            *budget,
-            f"- Tools: {tools_line(self.tools(key=session_key))}",
-            *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self.registry.skipped.items())),
-            *(f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}" for file in files),
-            *(f"- {fact}" for fact in facts),
-            *(["", search] if search else []),
-        ]
-
 
 async def _nothing_to_look_at() -> None:
     """The configuration is what it was at the start."""
-
-
-def _context_of(messages: tuple[Message, ...]) -> int:
-    """The tokens of the last request that was answered."""
-    answers = [message for message in messages if isinstance(message, AssistantMessage)]
-    return next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
-
-
-def _size(count: int) -> str:
-    """Bytes such as `812 B` or `1.5 kB`."""
-    return f"{count} B" if count < 1_000 else f"{count / 1_000:.1f} kB"
 
 
 def _first_line(description: str) -> str:

@@ -1,0 +1,81 @@
+"""What the agent keeps of each chat, and of each message that waits there for its turn."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct, field
+
+from nanobot.agent.addresses import KnownAddresses
+from nanobot.agent.turn import Turn
+from nanobot.bus.events import InboundMessage, TurnFinished
+from nanobot.providers.base import LLMProvider
+from nanobot.session.ledger import Closing
+
+#: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
+#: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
+Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
+#: Told when work on a message begins.
+Begin = Callable[[InboundMessage], Awaitable[None]]
+
+
+class Entry(Struct, frozen=True):
+    """A message that waits for its turn; `done` is resolved with the end of the turn that read it.
+
+    One with `settle` is durable: its turn goes on in the next process where this one ends before it. `begin` is told
+    when work on it begins. No other turn runs beside one that is `alone`, and it reads no other message; there is one
+    such at a time.
+    """
+
+    message: InboundMessage
+    done: "asyncio.Future[TurnFinished] | None" = None
+    settle: Settle | None = None
+    begin: Begin | None = None
+    alone: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether its turn has ended, as far as anybody waits for that."""
+        return self.done is not None and self.done.done()
+
+    async def begun(self) -> None:
+        if self.begin is not None:
+            await self.begin(self.message)
+
+    def finish(self, finished: TurnFinished) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_result(finished)
+
+
+class Chat(Struct):
+    """The state of one session key. `window` is the context size learned from the service, 0 while unknown.
+
+    `inbox` holds what waits, `taken` the messages that the turn has read, `steered` the ids of those that it had read
+    in mid-turn in an earlier process. `work` serves the chat while it is `busy`; `idle` is set while no turn runs;
+    setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
+    process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
+    those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
+    of its last prompt with what tells whether they have changed; `announced`: there was one. `session` is the one that
+    it has for itself now, empty where none; `left` is set when it has left that.
+    """
+
+    key: str
+    provider: LLMProvider
+    inbox: deque[Entry] = field(default_factory=deque)
+    taken: list[Entry] = field(default_factory=list)
+    turn: Turn | None = None
+    busy: bool = False
+    work: "asyncio.Task[None] | None" = None
+    steered: set[str] = field(default_factory=set)
+    recalled: bool = False
+    chosen: str = ""
+    outdated: bool = False
+    window: int = 0
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    unsummed: bool = False
+    announced: bool = False
+    instructions: dict[str, int] = field(default_factory=dict)
+    session: str = ""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
