@@ -135,6 +135,7 @@ def _machine(patient: Patient) -> list[Check]:
         ("Disk", _in_thread(partial(machine.disk, patient.paths.home, patient.paths.workspace))),
         ("Time zone", _in_thread(partial(machine.time_zone, config.agents.defaults.timezone, env))),
         ("Versions", _in_thread(machine.versions)),
+        ("Updates", _in_thread(machine.updates)),
         ("Sandbox", partial(machine.sandbox, config.tools)),
     ]
 

@@ -20,7 +20,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from nanobot import __version__
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.doctor.findings import Finding, one_line
+from nanobot.errors import UsageError
 from nanobot.security.sandbox import Reason, choose
+from nanobot.upkeep.environments import leftovers, own_environment
 from nanobot.utils.host import zone_of
 
 #: Bytes of free room below which it is said, and below which nothing can be kept.
@@ -102,6 +104,19 @@ def versions() -> Finding:
         fix = "Each runs at every start of Python. If you do not know one, take it away and change your keys."
         return Finding("Versions", "warn", f"{told}; files that run code by themselves: {names}", fix)
     return Finding("Versions", "ok", f"{told} with FTS5; every package fits")
+
+
+def updates() -> Finding:
+    """Whether an update that was broken off has left an environment half done."""
+    name = "Updates"
+    try:
+        found = leftovers(own_environment())
+    except UsageError:
+        return Finding(name, "off", "this nanobot is in no environment of its own")
+    if found:
+        words = f"left by an update that was broken off: {', '.join(map(str, found[:3]))}"
+        return Finding(name, "warn", words, "`nanobot doctor --fix` deletes it, and so does the next update.")
+    return Finding(name, "ok", "none was broken off")
 
 
 def _searches_texts() -> bool:

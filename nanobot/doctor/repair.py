@@ -7,10 +7,11 @@ from pathlib import Path
 
 from nanobot.config.paths import Paths
 from nanobot.doctor.home import open_to_others, reading
-from nanobot.errors import StoreError
+from nanobot.errors import StoreError, UsageError
 from nanobot.library.index import discard
 from nanobot.session.layout import APPLICATION_ID
 from nanobot.session.lock import FileLock, token_locks
+from nanobot.upkeep.environments import own_environment, sweep
 
 #: Bytes of changes beside a database that are written into it.
 _LOG = 4_000_000
@@ -21,10 +22,18 @@ _LOCKS = ("gateway.lock", "terminal-jobs.lock", "library.lock")
 
 def repair(paths: Paths) -> list[str]:
     """Put right what is safe; a sentence for each thing that was done, or that could not be."""
-    if not paths.home.is_dir():
-        return []
     home = paths.home
-    return [*_closed(paths), *_unlocked(home), *_tidied(home), *_indexed(home), *_written(paths)]
+    if not home.is_dir():
+        return _swept()
+    return [*_closed(paths), *_unlocked(home), *_tidied(home), *_indexed(home), *_written(paths), *_swept()]
+
+
+def _swept() -> list[str]:
+    """Delete environments that an update left half done, where this nanobot is in one of its own."""
+    try:
+        return sweep(own_environment())
+    except UsageError:
+        return []
 
 
 def _closed(paths: Paths) -> list[str]:

@@ -9,16 +9,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from msgspec import Struct
-
 from nanobot import __version__
+from nanobot.config.edit import ConfigFile
 from nanobot.errors import NanobotError, UsageError
-from nanobot.upkeep.releases import SOURCE_NOTE, Release, noted, run
+from nanobot.upkeep.environments import MARK, Environment
+from nanobot.upkeep.releases import SOURCE_NOTE, Release, run
 from nanobot.utils.processes import run_program
 
 #: Seconds for one step of the self-test.
@@ -28,46 +27,20 @@ _EXTRAS = {"mcp": "mcp", "cluster": "procrastinate"}
 #: AT_FDCWD and RENAME_EXCHANGE of renameat2(2).
 _HERE, _EXCHANGE = -100, 2
 _QUESTION = "When is the ferry?"
-_NO_ENVIRONMENT = (
-    "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be installed beside it. Update "
-    "it with the program that installed it; `nanobot backup` first."
-)
 
 
-class Environment(Struct, frozen=True):
-    """A virtual environment: `place` is where people start it, `folder` where it is, the same or where a link leads."""
-
-    place: Path
-    folder: Path
-
-    @property
-    def python(self) -> str:
-        return str(self.folder / "bin" / "python")
-
-
-def own_environment() -> Environment:
-    """The one that this process runs in. Raises `UsageError` where it is none, or nothing can be put beside it."""
-    place = Path(noted(Path(sys.prefix)).get("place", sys.prefix))
-    if place.resolve() != Path(sys.prefix).resolve():  # it was moved, or copied
-        place = Path(sys.prefix)
-    if sys.prefix == sys.base_prefix or not os.access(place.parent, os.W_OK):
-        raise UsageError(_NO_ENVIRONMENT.format(prefix=sys.prefix))
-    return Environment(place, place.resolve())
-
-
-def program() -> str:
-    """The Python of this environment by the name that stays when another version takes its place."""
-    try:
-        return str(own_environment().place / "bin" / Path(sys.executable).name)
-    except UsageError:
-        return sys.executable
-
-
-async def install_beside(release: Release, own: Environment) -> Environment:
-    """A new environment with this release, beside the one that runs. Raises `NanobotError`; nothing stays then."""
+def beside(own: Environment) -> Environment:
+    """Where the next environment is made: named by this moment."""
     base = own.place.with_name(f"{own.place.name}-{datetime.now().astimezone():%Y-%m-%dT%H%M%S}")
-    fresh = Environment(base, base)
+    return Environment(base, base)
+
+
+async def install_beside(release: Release, own: Environment, fresh: Environment) -> None:
+    """Make a new environment with this release, beside the one that runs. Raises `NanobotError`; nothing stays then."""
+    base = fresh.folder
     try:
+        base.mkdir()
+        (base / MARK).touch()
         await run(sys.executable, "-m", "venv", str(base))
         with tempfile.TemporaryDirectory() as folder:
             wanted = release.requirement
@@ -85,25 +58,32 @@ async def install_beside(release: Release, own: Environment) -> Environment:
     except BaseException:
         shutil.rmtree(base, ignore_errors=True)
         raise
-    return fresh
 
 
-async def prove(fresh: Environment, backup: Path, arguments: Sequence[str]) -> str:
+async def prove(fresh: Environment, backup: Path, arguments: Sequence[str], shared: Path | None = None) -> str:
     """Let the new version start, read the configuration, take over a copy of all that is kept, and answer a question
-    without a network; its version. Raises `NanobotError` with what failed. `arguments` name the configuration."""
+    without a network; its version. Raises `NanobotError` with what failed. `arguments` name the configuration.
+
+    `shared` is the configuration where it names a database of many gateways, of which nothing is touched: what is tried
+    reads a copy that names none.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
+        if shared is not None:
+            arguments = ("--config", str(_without_shared(shared, Path(folder, "config.json"))))
         env = {**os.environ, "NANOBOT_HOME": str(home), "XDG_RUNTIME_DIR": folder}
         steps = (
             ("--version",),
             ("restore", str(backup), "--yes"),
-            ("config", "check", *arguments),
+            ("config", *arguments, "check"),
             ("usage", *arguments),
             ("demo", "--plain", _QUESTION),
         )
         version = ""
         for step in steps:
-            said_by = f"The new version does not pass `nanobot {' '.join(step[:2])}`: "
+            said_by = (
+                f"The new version does not pass `nanobot {' '.join(one for one in step if one not in arguments)}`: "
+            )
             try:
                 done = await run_program((fresh.python, "-P", "-m", "nanobot", *step), _TEST_SECONDS, env)
             except TimeoutError as error:
@@ -115,6 +95,14 @@ async def prove(fresh: Environment, backup: Path, arguments: Sequence[str]) -> s
                 raise NanobotError(f"{said_by}{' '.join(said)}")
             version = version or (done.out.decode(errors="replace").split() or ["unknown"])[-1]
     return version
+
+
+def _without_shared(config: Path, copy: Path) -> Path:
+    """A copy of a configuration that differs from it in this alone: it names no database of many gateways."""
+    copy.touch(mode=0o600)
+    copy.write_bytes(config.read_bytes())
+    ConfigFile(copy, os.environ).remove(("gateway", "ledger"))
+    return copy
 
 
 def switch(own: Environment, fresh: Environment) -> Environment:
@@ -143,13 +131,6 @@ def switch(own: Environment, fresh: Environment) -> Environment:
 def switch_back(kept: Environment) -> None:
     """Let the place lead to the old environment again."""
     _lead(kept.place, kept.folder)
-
-
-def discard(environment: Environment, place: Path) -> None:
-    """Delete an environment that nothing leads to."""
-    if environment.folder != place.resolve():
-        with suppress(OSError):
-            shutil.rmtree(environment.folder)
 
 
 def _lead(place: Path, folder: Path) -> None:

@@ -3,21 +3,28 @@
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from nanobot import __version__
 from nanobot.errors import UsageError
-from nanobot.upkeep.update import Environment, switch, switch_back
+from nanobot.upkeep.environments import MARK, Environment, leftovers, making, sweep
+from nanobot.upkeep.releases import SOURCE_NOTE
+from nanobot.upkeep.update import switch, switch_back
 from tests.channels.telegram.gateway import OWNER, configured
 from tests.cli.harness import Program, Ran, program
 from tests.fakes.crash import strace
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.postgres import TestServer
 from tests.fakes.telegram_server import TelegramServer
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +117,28 @@ class Installation:
             out, err = await process.communicate()
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
+    async def killed_while_installing(self, env: dict[str, str]) -> Path:
+        """Kill an update and its pip as soon as pip runs; the environment that it leaves."""
+        command = (self.python, "-P", "-m", "nanobot", "update", "--yes")
+        update = await asyncio.create_subprocess_exec(
+            *command, env={**self.env, **env}, cwd=self.place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        children = Path(f"/proc/{update.pid}/task/{update.pid}/children")
+        async with asyncio.timeout(120):
+            while not (found := [one for one in children.read_text().split() if _installs(one)]):
+                await asyncio.sleep(0.02)
+        pip = Path(f"/proc/{found[0]}/cmdline").read_bytes().decode().partition("\0")[0]
+        update.kill()
+        os.killpg(int(found[0]), signal.SIGKILL)
+        await update.wait()
+        return Path(pip).parents[1]
+
+
+def _installs(process: str) -> bool:
+    with suppress(OSError):
+        return b"\0pip\0install\0" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
+
 
 async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(
     tmp_path: Path, tools: Path
@@ -123,6 +152,10 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         await at.run("agent", "-m", "remember the boat")
         ready = await at.run("gateway", "--install", env=service)
         at.release("9.9.1")
+        killed = await at.killed_while_installing(service)
+        fixed = await at.run("doctor", "--fix", "--quick", env=service)
+        swept = not killed.exists()
+        left = await at.killed_while_installing(service)
         told = await at.run("update", "--check", env=service)
         taken = await at.run("update", "--yes", env=service)
         now = await at.run("--version")
@@ -145,6 +178,8 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
     assert ready.code == 0, ready.out + ready.err
     assert (told.code, "There is nanobot 9.9.1" in told.out) == (0, True), told.err
     assert (taken.code, "Updated to nanobot 9.9.1" in taken.out) == (0, True), taken.out + taken.err
+    assert (swept, f"is gone: {killed}" in fixed.err) == (True, True), fixed.err
+    assert (left.exists(), f"is gone: {left}" in taken.out) == (False, True), taken.out
     assert now.out == "nanobot 9.9.1\n"
     assert (untested.code, "Nothing was changed" in untested.err) == (1, True), untested.out + untested.err
     assert (back.code, "going back" in back.out) == (1, True), back.out + back.err
@@ -183,6 +218,60 @@ def test_an_update_that_is_killed_while_it_switches_leaves_an_environment_in_its
     command = [str(strace.STRACE), "-f", "-qq", "-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={at}"]
     subprocess.run([*command, sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert (tmp_path / ".venv" / "bin").is_dir()
+
+
+async def test_a_self_test_touches_nothing_of_a_database_that_gateways_share(
+    tmp_path: Path, postgres: TestServer
+) -> None:
+    address = postgres.fresh()
+    home = program(tmp_path, gateway={"ledger": address}, providers={"custom": {"apiBase": "http://127.0.0.1:9/v1"}})
+    backup = tmp_path / "backup.tar.gz"
+    assert (await home.run("backup", str(backup))).code == 0
+    env = {**home.env, "NANOBOT_CONFIG": str(home.home / "config.json")}
+    code = (
+        "import asyncio, sys; from pathlib import Path; from nanobot.upkeep.update import Environment, prove; "
+        "here = Path(sys.prefix); "
+        f"print(asyncio.run(prove(Environment(here, here), Path({str(backup)!r}), (), "
+        f"Path({str(home.home / 'config.json')!r}))))"
+    )
+    ran = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    with psycopg.connect(postgres.address) as db:
+        name = urlsplit(address).path.removeprefix("/")
+        sessions = db.execute("SELECT sessions FROM pg_stat_database WHERE datname = %s", [name]).fetchone()
+    assert (ran.returncode, ran.stdout.strip()) == (0, __version__), ran.stderr
+    assert sessions == (0,)
+    assert address in (home.home / "config.json").read_text(encoding="utf-8")
+
+
+def test_only_what_a_broken_update_left_and_nobody_uses_is_deleted(tmp_path: Path) -> None:
+    own = Environment(tmp_path / ".venv", tmp_path / "v1")
+    names = ("half", "before", "linked", "used", "made", "old", "young", "named")
+    at = {name: tmp_path / f".venv-2026-01-0{number}T030405" for number, name in enumerate(names, 1)}
+    at["named"] = tmp_path / ".venv-0.1.0"
+    for folder in (own.folder, *at.values()):
+        (folder / "bin").mkdir(parents=True)
+        (folder / MARK).touch()
+    own.place.symlink_to("v1")
+    (tmp_path / "mine").symlink_to(at["linked"])
+    (at["before"] / MARK).unlink()
+    (at["before"] / SOURCE_NOTE).touch()
+    for name in ("old", "young"):
+        (at[name] / MARK).unlink()
+    os.utime(at["old"], (0, 0))
+    sleeper = at["used"] / "bin" / "sleep"
+    shutil.copy(str(shutil.which("sleep")), sleeper)
+    with subprocess.Popen([sleeper, "60"]) as running, making(at["made"]):
+        try:
+            found = leftovers(own)
+            told = sweep(own)
+        finally:
+            running.kill()
+    assert found == [at["half"], at["old"]]
+    assert [line.endswith(f"is gone: {folder}.") for line, folder in zip(told, found, strict=True)] == [True, True]
+    assert {name for name, folder in at.items() if not folder.exists()} == {"half", "old"}
+    assert not (own.folder / MARK).exists()
 
 
 async def test_what_cannot_be_updated_says_what_to_do(tmp_path: Path) -> None:

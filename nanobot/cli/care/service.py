@@ -14,8 +14,8 @@ from nanobot.cli.agent_command import Setup, set_up
 from nanobot.doctor.gateway import gateway_at
 from nanobot.errors import NanobotError, UsageError
 from nanobot.providers.vendors import VENDORS
+from nanobot.upkeep.environments import program
 from nanobot.upkeep.service import LABEL, UNIT, Service, environment_text, needed
-from nanobot.upkeep.update import program
 from nanobot.utils.host import shipped
 from nanobot.utils.processes import ProgramOutput, run_program
 from nanobot.utils.text import printable

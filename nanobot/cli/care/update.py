@@ -15,10 +15,11 @@ from nanobot.cli.options import FAILED
 from nanobot.errors import NanobotError, StoreError, UsageError
 from nanobot.session.lock import home_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import BEFORE_UPDATE, make_backup
+from nanobot.upkeep.environments import Environment, discard, making, own_environment, sweep, taken_place
 from nanobot.upkeep.nightly import backup_folder, name_now
 from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
-from nanobot.upkeep.update import Environment, discard, install_beside, own_environment, prove, switch, switch_back
+from nanobot.upkeep.update import beside, install_beside, prove, switch, switch_back
 from nanobot.utils.text import printable
 
 
@@ -40,21 +41,25 @@ def run_update(args: argparse.Namespace) -> int:
 
 
 async def _update(setup: Setup, release: Release, own: Environment, arguments: tuple[str, ...]) -> int:
+    for line in await asyncio.to_thread(sweep, own):
+        _print(line)
     target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
-    shared = bool(setup.loaded.config.gateway.ledger)
-    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared, whole=True)
+    shared = setup.loaded.path if setup.loaded.config.gateway.ledger else None
+    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared is not None, whole=True)
     _print(f"Backup: {made.file}")
-    _print("Installing it beside this one …")
-    fresh = await install_beside(release, own)
-    try:
-        _print("Trying it on a copy of what is kept …")
-        version = await prove(fresh, made.file, arguments)
-    except BaseException as error:
-        await asyncio.to_thread(discard, fresh, own.place)
-        if not isinstance(error, NanobotError):  # it was interrupted
-            raise
-        raise NanobotError(f"{error} Nothing was changed; nanobot {__version__} stays.") from error
-    return await asyncio.to_thread(_exchange, setup, own, fresh, version)
+    fresh = beside(own)
+    with making(fresh.folder):
+        _print("Installing it beside this one …")
+        await install_beside(release, own, fresh)
+        try:
+            _print("Trying it on a copy of what is kept …")
+            version = await prove(fresh, made.file, arguments, shared)
+        except BaseException as error:
+            await asyncio.to_thread(discard, fresh, own.place)
+            if not isinstance(error, NanobotError):  # it was interrupted
+                raise
+            raise NanobotError(f"{error} Nothing was changed; nanobot {__version__} stays.") from error
+        return await asyncio.to_thread(_exchange, setup, own, fresh, version)
 
 
 def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) -> int:
@@ -72,6 +77,7 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
             start_service(setup.env)
         raise
     if not served:
+        taken_place(Environment(own.place, fresh.folder))
         _print(
             f"Updated to nanobot {version}. Start the gateway again where you have one; {kept.folder} is the old one."
         )
@@ -79,6 +85,7 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
     started = time.time()
     start_service(setup.env)
     if bot := answers(health_file(setup.loaded.config, setup.paths), started):
+        taken_place(Environment(own.place, fresh.folder))
         _print(f"Updated to nanobot {version}, which answers as @{bot}. {kept.folder} is the old one.")
         return 0
     _print("It does not ask for messages within a minute: going back.")
