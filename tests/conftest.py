@@ -32,7 +32,7 @@ GROUPS = {
     "tests/test_docs": "rules",
     "tests/providers/test_sdk_": "sdk",
 }
-_NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
+_NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM", "LANGUAGE", "LC_ALL", "LC_MESSAGES")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
 #: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
 WARNINGS = "error,ignore:Deprecated since version v22.2"
@@ -50,6 +50,7 @@ def surroundings() -> Iterator[None]:
             if name in _NAMES or name.startswith("NANOBOT_") or name.upper().endswith(_ENDINGS):
                 patch.delenv(name)
         patch.setenv("TERM", "xterm-256color")
+        patch.setenv("LANG", "C.UTF-8")
         patch.setenv("PYTHONWARNINGS", WARNINGS)
         # A temporary folder of our own: what others left in that of the machine may belong to another user.
         folder = tempfile.mkdtemp(prefix="nanobot-tests-")

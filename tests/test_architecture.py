@@ -81,6 +81,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.command.builtin", "nanobot.command.models"),  # and so is what is known of models
     ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
+    ("nanobot.utils.translation", "ast"),  # English needs no catalogue
+    ("nanobot.utils.translation", "gettext"),
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages

@@ -39,6 +39,7 @@ from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Record
 from nanobot.utils.text import duration
+from nanobot.utils.translation import speak
 from nanobot.utils.watchdog import log_chain
 
 Job = asyncio.Task[TurnFinished | str]
@@ -137,6 +138,7 @@ class AgentLoop(ChatControl):
     async def _receive(self, entry: Entry) -> None:
         """A command is answered now; what else a person says waits for its turn, or steers the one that runs."""
         message = entry.message
+        speak(message.sender.language, message.address.key)
         match = self._services.router.match_message(message)
         if match is not None:
             self._start(self._command(match, entry))
@@ -268,6 +270,7 @@ class AgentLoop(ChatControl):
     async def _contained(self, chat: Chat, entry: Entry) -> None:
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
         chat.taken = [entry]
+        speak(entry.message.sender.language, entry.message.address.key)
         await entry.begun()
         with logger.contextualize(turn=entry.message.id or "-"):
             problem = await safely(self._serve(chat, entry))

@@ -49,13 +49,15 @@ class Sender(Struct, frozen=True):
     """Who speaks. The channel judges the `role` and says it; one that says nothing sends guests.
 
     Everything that a turn may see and do hangs on it: the prompt, the history, the tools, the grants. The person at the
-    terminal is the owner. `granted` is what the owner lets a user do besides.
+    terminal is the owner. `granted` is what the owner lets a user do besides. `language` is the tag of the one in which
+    they are spoken to, such as zh-hans; empty where the channel does not tell it.
     """
 
     id: str
     name: str = ""
     role: Role = "guest"
     granted: tuple[str, ...] = ()
+    language: str = ""
 
 
 class Errand(Struct, frozen=True):

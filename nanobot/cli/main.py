@@ -13,6 +13,7 @@ from nanobot.cli.habits import parse
 from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
 from nanobot.utils.text import printable
+from nanobot.utils.translation import settle
 
 #: Objects made before a first collection of a long run.
 _COLLECT_AFTER = 50_000
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="stand_in")  # what the locale cannot show is replaced, never an error
     arguments = list(sys.argv[1:] if argv is None else argv)
+    settle(os.environ)
     os.umask(0o077)  # conversations, lists of tools, recordings: whatever is written is its owner's alone
     try:
         code = _left(arguments)

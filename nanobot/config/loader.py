@@ -16,6 +16,7 @@ from nanobot.config.values import Validator
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import settle
 
 _LARGEST = 4_000_000
 
@@ -42,7 +43,7 @@ def load(path: Path | None = None, *, env: Mapping[str, str], must_exist: bool =
     """The configuration in `path`, or in the file that `env` points to. A file that is not there means all defaults.
 
     With `must_exist` a missing file is an error, for a path that a person has named. Raises `ConfigError` with every
-    problem found. Never writes.
+    problem found. Never writes. From here on this process speaks the language that it names.
     """
     path = path or Paths.resolve(env).config
     text = read_text(path, must_exist=must_exist)
@@ -50,6 +51,7 @@ def load(path: Path | None = None, *, env: Mapping[str, str], must_exist: bool =
         config = Config()
         return Loaded(config, path, secrets=known_secrets(config, env), exists=False)
     loaded = load_text(text, path, env=env)
+    settle(wanted=loaded.config.agents.defaults.language)
     return replace(loaded, problems=(*loaded.problems, *_open_to_others(loaded, text)))
 
 

@@ -99,6 +99,10 @@ class AgentDefaults(Section, frozen=True):
     timezone: Annotated[
         str, Kind(check_timezone), "IANA name such as Europe/Berlin; empty: the system's time zone."
     ] = ""
+    language: Annotated[
+        Literal["auto", "en", "zh"],
+        "Language of nanobot's own sentences; `auto`: that of each person's Telegram, in a terminal that of LANG.",
+    ] = "auto"
 
 
 class SubagentsConfig(Section, frozen=True):

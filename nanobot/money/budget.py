@@ -20,6 +20,7 @@ from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.money.caps import TODAY, BudgetLimits, Cap, Caps, Payer, Used, hears_figures, money_caps
 from nanobot.money.prices import Price, Prices, estimate
+from nanobot.utils.translation import _
 
 #: Seconds after which what others spent is read again.
 FRESH_SECONDS = 5.0
@@ -250,7 +251,7 @@ class Budget:
     async def raise_today(self, amount: float) -> float:
         """Allow so many USD more today, to all together and to each; what is allowed besides today now."""
         if not 0 < amount <= 1_000_000:
-            raise UsageError("Name what is allowed besides today in USD, such as `/usage raise 5`.")
+            raise UsageError(_("Name what is allowed besides today in USD, such as `/usage raise 5`."))
         self._fresh_until = 0.0
         await self.refresh()
         today = self._day.date().isoformat()
@@ -269,21 +270,23 @@ class Budget:
     async def overview(self) -> str:
         """What of the caps of all together is used."""
         await self.refresh()
-        return "; ".join(f"{one.period} {one.figures}" for one in self._common(priced=True)) or "no cap is set"
+        return "; ".join(one.told for one in self._common(priced=True)) or _("no cap is set")
 
     async def of_person(self, person: str) -> str:
         """The caps of one person, and what of them is used; empty where there is none."""
         await self.refresh()
-        told = ", ".join(f"{one.period} {one.figures}" for one in self._personal(person))
-        return f"cap{' of their own' * (person in self._own)}: {told}" if told else ""
+        told = ", ".join(one.told for one in self._personal(person))
+        if not told:
+            return ""
+        return _("cap of their own: {caps}", caps=told) if person in self._own else _("cap: {caps}", caps=told)
 
     async def estimate(self, payer: Payer, asked: AskedModel, *, pages: int = 0, requests: int = 0) -> str:
         """About what so many pages and further requests would cost, and how much of the budget is used: to be said
         before such work is begun."""
         await self.refresh()
         told = estimate(self._price(asked), pages, requests)
-        used = next((f"; {one.period} {one.figures} are used" for one in self._shown(payer)), "")
-        return f"{told}{used}"
+        used = next((_("{cap} are used", cap=one.told) for one in self._shown(payer)), "")
+        return "; ".join(filter(None, (told, used)))
 
     # Lines
 

@@ -7,10 +7,30 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from nanobot.messages import Cause, Role
+from nanobot.utils.translation import N_, _, day_of
 
 TODAY = "today"
-_HOW = "To go on now, `/usage raise 5` allows 5 USD more today; {key} in the configuration is the cap."
-_BY_OWNER = "Its owner can allow more."
+THIS_MONTH = "this month"
+_PERIODS = {TODAY: N_("today"), THIS_MONTH: N_("this month")}
+#: Whose budget it is → the sentences for one that is used up and for one that is all but used up.
+_USED_UP = {
+    "own": (
+        N_("Your budget for {period} is used up: {figures}."),
+        N_("Your budget for {period} is all but used up: {figures}."),
+    ),
+    "unpriced": (
+        N_("The budget for models of unknown price for {period} is used up: {figures}."),
+        N_("The budget for models of unknown price for {period} is all but used up: {figures}."),
+    ),
+    "common": (
+        N_("The budget for {period} is used up: {figures}."),
+        N_("The budget for {period} is all but used up: {figures}."),
+    ),
+    "unseen": (
+        N_("The budget of this nanobot for {period} is used up."),
+        N_("The budget of this nanobot for {period} is all but used up."),
+    ),
+}
 
 
 class Caps(Struct, frozen=True):
@@ -78,46 +98,56 @@ class Cap(Struct, frozen=True):
     @property
     def figures(self) -> str:
         if self.tokens:
-            return f"{self.used:,.0f} of {self.most:,.0f} tokens"
-        return f"{self.used:,.2f} of {self.most:,.2f} USD"
-
-    @property
-    def used_up(self) -> str:
-        """How much of it is left, in a part of a sentence."""
-        return f"for {self.period} is {'used up' if self.share >= 1 else 'all but used up'}"
+            return _("{used:,.0f} of {most:,.0f} tokens", used=self.used, most=self.most)
+        return _("{used:,.2f} of {most:,.2f} USD", used=self.used, most=self.most)
 
     @property
     def advice(self) -> str:
         """How the owner goes on."""
-        return _HOW.format(key=self.key)
+        return _(
+            "To go on now, `/usage raise 5` allows 5 USD more today; {key} in the configuration is the cap.",
+            key=self.key,
+        )
 
     def again(self, day: datetime) -> str:
         """When it goes on; `day` is the midnight with which today began."""
         if self.period == TODAY:
-            return f"It goes on tomorrow at 00:00 ({day.tzinfo})."
+            return _("It goes on tomorrow at 00:00 ({zone}).", zone=day.tzinfo)
         month = (day.replace(day=28) + timedelta(days=4)).replace(day=1)
-        return f"It goes on from {month.day} {month:%B}, 00:00 ({month.tzinfo})."
+        return _("It goes on from {date}, 00:00 ({zone}).", date=day_of(month), zone=month.tzinfo)
+
+    @property
+    def told_period(self) -> str:
+        return _(_PERIODS[self.period])
+
+    @property
+    def told(self) -> str:
+        """Its period and its figures."""
+        return f"{self.told_period} {self.figures}"
+
+    def _used_up(self, whose: str) -> str:
+        full, all_but = _USED_UP[whose]
+        return _(full if self.share >= 1 else all_but, period=self.told_period, figures=self.figures)
 
     def told_owner(self, day: datetime) -> str:
         """What is used up, with its figures, and when it goes on."""
-        what = "The budget for models of unknown price" if self.tokens else "The budget"
-        return f"{what} {self.used_up}: {self.figures}. {self.again(day)}"
+        return f"{self._used_up('unpriced' if self.tokens else 'common')} {self.again(day)}"
 
     def stopped(self, payer: Payer, day: datetime) -> str:
         """Three sentences for whom it stops: what is used up, when it goes on, how to go on now."""
-        if self.own:
-            return f"Your budget {self.used_up}: {self.figures}. {self.again(day)} {_BY_OWNER}"
-        if not hears_figures(payer):
-            return f"The budget of this nanobot {self.used_up}. {self.again(day)} {_BY_OWNER}"
-        return f"{self.told_owner(day)} {self.advice}"
+        if not self.own and hears_figures(payer):
+            return f"{self.told_owner(day)} {self.advice}"
+        by_owner = _("Its owner can allow more.")
+        return f"{self._used_up('own' if self.own else 'unseen')} {self.again(day)} {by_owner}"
 
     def warning(self, payer: Payer) -> str:
         """What is said before it stops anybody."""
+        if not self.own and not hears_figures(payer):
+            return _("The budget of this nanobot for {period} is nearly used up.", period=self.told_period)
+        known = {"share": self.share, "period": self.told_period, "figures": self.figures}
         if self.own:
-            return f"{self.share:.0%} of your budget for {self.period} are used: {self.figures}."
-        if hears_figures(payer):
-            return f"{self.share:.0%} of the budget for {self.period} are used: {self.figures}. {self.advice}"
-        return f"The budget of this nanobot for {self.period} is nearly used up."
+            return _("{share:.0%} of your budget for {period} are used: {figures}.", **known)
+        return _("{share:.0%} of the budget for {period} are used: {figures}.", **known) + " " + self.advice
 
 
 def hears_figures(payer: Payer) -> bool:
@@ -130,4 +160,4 @@ def money_caps(used: Used, caps: Caps, more: tuple[float, float], key: str, *, o
     if caps.per_day is not None:
         yield Cap(TODAY, f"{key}.perDay", used.day, caps.per_day + more[0], own=own)
     if caps.per_month is not None:
-        yield Cap("this month", f"{key}.perMonth", used.month, caps.per_month + more[1], own=own)
+        yield Cap(THIS_MONTH, f"{key}.perMonth", used.month, caps.per_month + more[1], own=own)

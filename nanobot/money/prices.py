@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from nanobot.messages import Usage
+from nanobot.utils.translation import _, _n
 
 _MILLION = 1_000_000
 #: Tokens that reading one page takes, at least and at most: what the model is sent of it, and what it says of it.
@@ -122,10 +123,11 @@ def estimate(price: Price | None, pages: int, requests: int) -> str:
         )
         for place in (0, 1)
     )
-    count = f", {pages} page{'s' * (pages != 1)}" if pages else ""
-    tokens = f"about {low.input + low.output:,} to {high.input + high.output:,} tokens"
+    tokens = {"least": low.input + low.output, "most": high.input + high.output}
     if price is None:
-        return f"{tokens} at a price that is not known{count}"
-    if price.free:
-        return f"{tokens}, which cost nothing{count}"
-    return f"about {price.cost(low):,.2f} to {price.cost(high):,.2f} USD{count}"
+        told = _("about {least:,} to {most:,} tokens at a price that is not known", **tokens)
+    elif price.free:
+        told = _("about {least:,} to {most:,} tokens, which cost nothing", **tokens)
+    else:
+        told = _("about {least:,.2f} to {most:,.2f} USD", least=price.cost(low), most=price.cost(high))
+    return f"{told}, {_n('{number} page', '{number} pages', pages)}" if pages else told

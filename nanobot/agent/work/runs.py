@@ -20,6 +20,7 @@ from nanobot.session.ledger import Also, Closing, InboxRow, Ledger, OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.translation import _, day_of, weekday_of
 
 #: Failures in a row after which a job is paused.
 MOST_FAILURES = 5
@@ -231,7 +232,8 @@ def title_of(job: ScheduledJob) -> str:
 
 def when_of(job: ScheduledJob, due: datetime) -> str:
     """A due time as people say it, in the zone of the job."""
-    return f"{job.local(due):%A %d %B, %H:%M}"
+    at = job.local(due)
+    return _("{weekday} {date}, {time}", weekday=weekday_of(at), date=day_of(at), time=f"{at:%H:%M}")
 
 
 def skipped(job: ScheduledJob, past: Missed) -> str:

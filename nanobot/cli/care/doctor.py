@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from pathlib import Path
 
 from loguru import logger
@@ -25,6 +26,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
+from nanobot.utils.translation import ENGLISH, speaking
 
 #: Seconds that threads get to end at the end.
 _LEAVE_SECONDS = 0.5
@@ -62,7 +64,8 @@ async def _look(args: argparse.Namespace, file: Path | None) -> int:
     if args.fix:
         for line in await asyncio.to_thread(repair, patient.paths):
             sys.stderr.write(printable(f"fixed: {line}\n"))
-    found = await examine(patient)
+    with speaking(ENGLISH) if file is not None else nullcontext():  # whoever helps reads it
+        found = await examine(patient)
     if file is not None:
         _write(file, bundle(patient, found))
         sys.stdout.write(printable(f"Written to {file}. Read it before you pass it on.\n"))

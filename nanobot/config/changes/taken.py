@@ -27,6 +27,7 @@ TAKEN: Mapping[str, bool] = {
     "agents.defaults.maxToolResultChars": True,
     "agents.defaults.maxTurnSeconds": True,
     "agents.defaults.maxTurnTokens": True,
+    "agents.defaults.language": True,
     "agents.defaults.timezone": False,  # appointments stand in it
     "agents.subagents": True,
     "modelPresets": True,

@@ -169,9 +169,10 @@ class TelegramIntake:
         answer = answers_question(message, own) if asked else ""
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
+        language = contents.text_of(user.language_code)
         return IncomingMessage(
             address=place,
-            sender=Sender(str(person), contents.name_of(who.full_name), "guest"),
+            sender=Sender(str(person), contents.name_of(who.full_name), "guest", language=language),
             private=is_private(message),
             message_ids=(number,),
             update_ids=(update.update_id,),
@@ -180,7 +181,7 @@ class TelegramIntake:
             attachments=(*files, *contents.quoted_files(message, self._line.me)),
             quotes=() if answer else contents.quotes(message, self._line.me),
             addressed=addressed(message, self._line.me),
-            language=contents.text_of(user.language_code),
+            language=language,
             album=contents.text_of(message.media_group_id),
             forwarded=forwarded,
             edited=update.edited_message is not None,

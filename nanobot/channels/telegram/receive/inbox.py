@@ -38,6 +38,7 @@ from nanobot.errors import ChannelError, StoreError
 from nanobot.session.database import DISK_PAUSE, until_stored
 from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import duration
+from nanobot.utils.translation import heard, speak
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
@@ -47,6 +48,8 @@ PROBATION_SECONDS = 8.0
 #: Messages that are named where several of one chat are given up.
 _MOST_NAMED = 40
 _PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
+#: Begins the note of the language in which somebody is spoken to at an address.
+_LANGUAGE = "language:"
 #: Has the menu of commands of a private chat set: its id, the role of its person, their language.
 OfferMenu = Callable[[str, Role, str], None]
 
@@ -140,6 +143,8 @@ class Inbox:
 
     async def resume(self) -> None:
         """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
+        for key, tag in (await self._ledger.notes(_LANGUAGE)).items():
+            heard(tag, key.removeprefix(_LANGUAGE))
         found = await self._ledger.recover(self._channel)
         await self.set_aside(found.parked)
         if found.waiting:
@@ -328,6 +333,8 @@ class Inbox:
 
     async def _judge(self, batch: _Batch, incoming: IncomingMessage) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
+        place = incoming.address.key
+        speak(incoming.language, place)
         row, verdict = batch.rows[0], await self._gate.judge(incoming)
         if verdict.overhear:
             for one in batch.messages:
@@ -344,6 +351,8 @@ class Inbox:
         if verdict.role is None:
             self._start(self._refuse(incoming.address, verdict.reply, batch.numbers))
             return
+        if heard(incoming.language, place):
+            await self._ledger.set_notes({f"{_LANGUAGE}{place}": incoming.language})
         await self._say_away(incoming, row)
         message = replace(await self._intake.complete(incoming, verdict.role, verdict.granted), id=row.turn)
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.

@@ -1,0 +1,175 @@
+"""The fixed sentences of nanobot in the language of whoever reads them.
+
+A sentence that a person sees is written in English and wrapped: `_("Sent to {chat}.", chat=name)`, with the values put
+in after the translation; `_n("{number} file", "{number} files", count)` where it depends on a number. A sentence of a
+table that is made at import is marked by `N_` and translated where it is shown: `_(TABLE[name])`. What only a model or
+the log reads stays English and is not wrapped; `# English: why` says so in the code where a rule test would ask.
+
+The catalogues are gettext's, `locale/LANGUAGE/LC_MESSAGES/ROOM.po`, one per room of the package; `python -m
+tests.translations` brings them up to date. They are read from the text, because compiled ones are binaries, when the
+first sentence in their language is shown.
+"""
+
+import functools
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gettext import NullTranslations
+
+ENGLISH = "en"
+#: First part of a language's tag → its catalogue. Chinese is written here in simplified signs for all of its countries.
+CATALOGUES: Mapping[str, str] = {"zh": "zh_CN"}
+FOLDER = Path(__file__).parent.parent / "locale"
+#: Variables that tell the language of messages, the first one that is set counts (POSIX 8.2, and gettext's LANGUAGE).
+_VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+#: Bytes of the head of a compiled catalogue (gettext manual, "The Format of GNU MO Files").
+_MO_HEAD, _MO_MAGIC = 28, 0x950412DE
+
+_spoken: ContextVar[str] = ContextVar("language", default="")
+
+
+class _Settled:
+    """What holds for the whole process: `wanted` by the configuration, `surrounding` told by the environment, and where
+    people talk (the key of an address) → the language that they spoke there last."""
+
+    wanted = ""
+    surrounding = ENGLISH
+    places: Mapping[str, str] = {}
+
+
+def known(tag: str) -> str:
+    """The language here of a tag such as `zh-hans`, `zh_CN.UTF-8` or `C`: `en`, `zh`, or empty for an empty tag.
+
+    For a language without a catalogue it is English.
+    """
+    first = re.split(r"[-_.@]", tag.strip().casefold())[0]
+    return first if first in CATALOGUES else ENGLISH if first else ""
+
+
+def settle(environ: Mapping[str, str] | None = None, wanted: str | None = None) -> None:
+    """Begin a process in the language of its surroundings, or the one that the configuration wants (`auto`: none)."""
+    if environ is not None:
+        told = next((environ[name] for name in _VARIABLES if environ.get(name)), "")
+        _Settled.surrounding = known(told.partition(":")[0]) or ENGLISH
+    if wanted is not None:
+        _Settled.wanted = "" if wanted == "auto" else known(wanted)
+
+
+def heard(tag: str, place: str) -> bool:
+    """Remember the language in which somebody speaks at `place`, the key of an address; whether that is news."""
+    code = known(tag)
+    if not code or _Settled.places.get(place) == code:
+        return False
+    _Settled.places = {**_Settled.places, place: code}
+    return True
+
+
+def speak(tag: str = "", place: str = "") -> None:
+    """From here on in this task, speak as whoever has this language; with an empty tag as was last heard at `place`."""
+    _spoken.set(_Settled.wanted or known(tag) or _Settled.places.get(place, ""))
+
+
+@contextmanager
+def speaking(code: str) -> Iterator[None]:
+    """Inside, sentences are in this language, whatever the configuration says."""
+    before = _spoken.set(code)
+    try:
+        yield
+    finally:
+        _spoken.reset(before)
+
+
+def language() -> str:
+    """The language of the sentences that are made here and now: `en` or `zh`."""
+    return _spoken.get() or _Settled.wanted or _Settled.surrounding
+
+
+def N_(message: str, /) -> str:  # noqa: N802 - gettext's name for it
+    """`message` itself, marked for the catalogues; `_` translates it where it is shown."""
+    return message
+
+
+def _(message: str, /, **values: object) -> str:
+    """`message` in the language of whoever reads it, with the values in its braces."""
+    code = language()
+    said = message if code == ENGLISH or not message else _catalogue(code).gettext(message)
+    return said.format(**values) if values else said
+
+
+def _n(one: str, many: str, number: int, /, **values: object) -> str:
+    """The sentence for a number of things, which stands in its braces as `number`."""
+    code = language()
+    said = (one if number == 1 else many) if code == ENGLISH else _catalogue(code).ngettext(one, many, number)
+    return said.format(number=number, **values)
+
+
+_MONTHS = (
+    N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June"),
+    N_("July"), N_("August"), N_("September"), N_("October"), N_("November"), N_("December"),
+)  # fmt: skip
+_WEEKDAYS = (
+    N_("Monday"), N_("Tuesday"), N_("Wednesday"), N_("Thursday"), N_("Friday"), N_("Saturday"), N_("Sunday"),
+)  # fmt: skip
+
+
+def day_of(date: date) -> str:
+    """`1 December`."""
+    return _("{day} {month}", day=date.day, month=_(_MONTHS[date.month - 1]))
+
+
+def weekday_of(date: date) -> str:
+    """`Monday`."""
+    return _(_WEEKDAYS[date.weekday()])
+
+
+@functools.cache
+def _catalogue(code: str) -> "NullTranslations":
+    from gettext import GNUTranslations
+
+    entries: dict[str, str] = {}
+    for path in sorted((FOLDER / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
+        entries |= {key: said for key, said in read(path.read_text(encoding="utf-8")).items() if said}
+    return GNUTranslations(BytesIO(_compiled(entries)))
+
+
+_ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr|msgstr\[\d\]) ((?:"(?:[^"\\\n]|\\.)*"\n?)+)', re.MULTILINE)
+
+
+def read(catalogue: str) -> dict[str, str]:
+    """The entries of a `.po` text as a compiled catalogue has them: plural forms joined by NUL, the head under ""."""
+    from ast import literal_eval
+
+    entries: dict[str, str] = {}
+    key = ""
+    for kind, quoted in _ENTRY.findall(catalogue):
+        words = str(literal_eval(f"({quoted})"))
+        if kind == "msgid":
+            key = words
+        elif kind == "msgid_plural":
+            key += "\0" + words
+        elif key in entries and kind != "msgstr" and kind != "msgstr[0]":
+            entries[key] += "\0" + words
+        else:
+            entries[key] = words
+    return entries
+
+
+def _compiled(entries: Mapping[str, str]) -> bytes:
+    """A catalogue as gettext reads it."""
+    pairs = sorted((key.encode(), said.encode()) for key, said in entries.items())
+    tables, texts, place = [b"", b""], b"", _MO_HEAD + 16 * len(pairs)
+    for side in (0, 1):
+        for pair in pairs:
+            tables[side] += struct.pack("<II", len(pair[side]), place)
+            texts += pair[side] + b"\0"
+            place += len(pair[side]) + 1
+    head = struct.pack("<7I", _MO_MAGIC, 0, len(pairs), _MO_HEAD, _MO_HEAD + 8 * len(pairs), 0, 0)
+    return head + tables[0] + tables[1] + texts

@@ -1,0 +1,95 @@
+"""Every fixed sentence that a person sees can be had in every language of the catalogues."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from nanobot.utils.translation import CATALOGUES
+from tests.translations import PACKAGE, ROOT, Said, entries, marked, modules, name_of, rooms, unwrapped
+
+#: Beginning of a module's path → why its sentences stay English.
+ENGLISH = {
+    "nanobot/agent/tools/": "a model reads what tools say; what a person sees of it is worded elsewhere",
+    "nanobot/config/schema": "the reference of the keys, which docs/configuration.md shows",
+}
+#: Rooms that nobody has gone through yet.
+NOT_YET = (
+    "agent", "archive", "builder", "bus", "channels", "cli", "cluster", "command", "config", "demo", "doctor", "files",
+    "library", "migrate", "nanobot", "plugins", "providers", "schedule", "security", "session", "skills",
+    "upkeep", "utils", "watch", "web",
+)  # fmt: skip
+_FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
+#: What is typed as it stands: code, a command of a chat.
+_TYPED = re.compile(r"`[^`]+`|(?<![\w/.])/[a-z]{3,}\b")
+
+
+def pairs() -> Iterator[tuple[str, Said, str]]:
+    for language in CATALOGUES.values():
+        for room in rooms():
+            said = marked(room)
+            known = entries(language, room)
+            yield from ((f"{language}/{room}", one, known.get(key, "")) for key, one in said.items())
+
+
+def test_every_sentence_has_a_translation_and_every_translation_a_sentence() -> None:
+    missing = [f"{place}: {said.one}" for place, said, translation in pairs() if not all(translation.split("\0"))]
+    assert not missing, "write them into the catalogue (python -m tests.translations adds their entries)"
+    for language in CATALOGUES.values():
+        for room in rooms():
+            spare = entries(language, room).keys() - marked(room).keys() - {""}
+            assert not spare, f"{language}/{room}: python -m tests.translations takes them out"
+
+
+def test_a_translation_has_the_values_and_the_typed_words_of_its_sentence() -> None:
+    wrong = []
+    for place, said, translation in pairs():
+        original = said.many or said.one
+        for form in translation.split("\0"):
+            same = set(_FIELD.findall(form)) | {"number"} == set(_FIELD.findall(original)) | {"number"}
+            typed = set(_TYPED.findall(original)) <= set(_TYPED.findall(form))
+            edges = [form[:1].isspace(), form[-1:].isspace()] == [original[:1].isspace(), original[-1:].isspace()]
+            if not (same and typed and edges):
+                wrong.append(f"{place}: {original!r}: {form!r}")
+    assert not wrong
+
+
+def test_a_sentence_of_several_rooms_has_one_translation() -> None:
+    known: dict[tuple[str, str], str] = {}
+    for place, said, translation in pairs():
+        language = place.partition("/")[0]
+        assert known.setdefault((language, said.key), translation) == translation, f"{place}: {said.one}"
+
+
+@pytest.mark.parametrize("room", [room for room in rooms() if room not in NOT_YET])
+def test_no_sentence_of_a_room_is_left_unwrapped(room: str) -> None:
+    left = [
+        f"{path.relative_to(ROOT)}:{line}: {text!r:.120}"
+        for path in modules(room)
+        if not path.relative_to(ROOT).as_posix().startswith(tuple(ENGLISH))
+        for line, text in unwrapped(path)
+    ]
+    assert not left, "wrap it in _(...), or say `# English: why` beside it"
+
+
+def test_no_function_that_translates_uses_the_name_for_something_else() -> None:
+    """A loop over `_` would make it a local variable."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                inside = [*ast.walk(node)]
+                calls = any(isinstance(one, ast.Call) and name_of(one) == "_" for one in inside)
+                bound = any(
+                    isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store) for one in inside
+                )
+                assert not (calls and bound), f"{path.name}:{node.lineno}"
+
+
+def test_a_sentence_that_is_wrapped_is_a_literal_without_values_in_it() -> None:
+    """An f-string would be looked up with its values, and never found. `_(TABLE[key])` is marked in the table."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and name_of(node) in ("_", "_n", "N_"):
+                assert node.args, f"{path.name}:{node.lineno}"
+                assert not isinstance(node.args[0], ast.JoinedStr), f"{path.name}:{node.lineno}"

@@ -1,0 +1,83 @@
+"""The language of the fixed sentences: which one is meant, and what stands in it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from nanobot.utils import translation
+from nanobot.utils.translation import _, _n, heard, known, language, settle, speak, speaking
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    yield
+    settle({}, "auto")
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("zh-hans", "zh"),
+        ("zh_CN.UTF-8", "zh"),
+        ("zh-TW", "zh"),
+        ("ZH", "zh"),
+        ("de", "en"),
+        ("C.UTF-8", "en"),
+        ("en-GB", "en"),
+        ("", ""),
+    ],
+)
+def test_a_tag_of_a_language_is_known_however_it_is_written(tag: str, code: str) -> None:
+    assert known(tag) == code
+
+
+@pytest.mark.parametrize(
+    ("env", "code"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        ({"LANG": "de_DE", "LANGUAGE": "zh_CN:en"}, "zh"),
+        ({}, "en"),
+    ],
+)
+def test_the_first_variable_that_is_set_tells_the_language_of_the_surroundings(env: dict[str, str], code: str) -> None:
+    settle(env)
+    assert language() == code
+
+
+def test_the_configuration_stands_above_the_surroundings_and_above_what_people_speak() -> None:
+    settle({"LANG": "zh_CN.UTF-8"}, "en")
+    speak("zh-hans")
+    assert language() == "en"
+
+
+def test_where_somebody_spoke_last_tells_the_language_of_what_nobody_asked_for() -> None:
+    assert heard("zh-hans", "telegram:42")
+    assert not heard("zh-hans", "telegram:42")
+    assert not heard("", "telegram:42")
+    speak("", "telegram:42")
+    assert language() == "zh"
+    speak("", "telegram:43")
+    assert language() == "en"
+    assert heard("de", "telegram:42")
+
+
+def test_a_sentence_without_a_translation_stays_as_it_is_with_its_values() -> None:
+    with speaking("zh"):
+        assert _("Nobody says {this}.", this=1) == "Nobody says 1."
+        assert _n("{number} elk", "{number} elks", 2) == "2 elks"
+    assert _n("{number} elk", "{number} elks", 1) == "1 elk"
+
+
+def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
+    text = (
+        'msgid ""\nmsgstr "Plural-Forms: nplurals=1; plural=0;\\n"\n\n#: a.py\nmsgid ""\n"two\\n"\n"lines"\n'
+        'msgstr "\u4e24\u884c"\n\nmsgid "{number} \\"file\\""\nmsgid_plural "{number} files"\n'
+        'msgstr[0] "{number} \u4e2a\u6587\u4ef6"\n'
+    )
+    assert translation.read(text) == {
+        "": "Plural-Forms: nplurals=1; plural=0;\n",
+        "two\nlines": "\u4e24\u884c",
+        '{number} "file"\0{number} files': "{number} \u4e2a\u6587\u4ef6",
+    }
