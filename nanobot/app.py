@@ -20,6 +20,7 @@ from nanobot.agent.tools.files.offered import FileTools
 from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
+from nanobot.builder.values import limits_of
 from nanobot.bus.alarms import Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
@@ -102,7 +103,8 @@ class Nanobot:
         loop = builder.loop(services)
         if launch.recorder is not None:
             unread = await Pins(loop.permissions).unread(loop.registry.described())
-            launch.recorder.begin(loop.registry, provider.info, builder.limits(), [one.server for one in unread])
+            servers = [one.server for one in unread]
+            launch.recorder.begin(loop.registry, provider.info, limits_of(loaded.config), servers)
         else:  # a recording names its tools at the beginning
             builder.external.follow(loop.registry)
         return cls(loaded.config, loop, services, bus, shared, builder)

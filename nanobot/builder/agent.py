@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,25 +27,23 @@ from nanobot.agent.tools.offers import (
 )
 from nanobot.agent.tools.own_tools import CommandTools, schedule_tool, spawn_tool, talk_tools, watch_tool
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import BudgetOf, ModelSettings, SubagentLimits, Turn, TurnLimits
+from nanobot.agent.turn import BudgetOf, Turn
 from nanobot.builder.launch import Launch, SharedServices
 from nanobot.builder.models import Models
+from nanobot.builder.values import chat_defaults, helper_limits_of, limits_of, not_counted, policy_of, settings_of
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
-from nanobot.command.settings import ChatSettings, SettingName
+from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import PEOPLE, Paths
-from nanobot.config.schema import AgentDefaults, Config
+from nanobot.config.schema import AgentDefaults
 from nanobot.config.schema_tools import HooksConfig
-from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import ToolCall
 from nanobot.providers.base import LLMProvider, ProviderInfo
-from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.results import ToolResult
-from nanobot.security.policy import Policy, Rule
 from nanobot.security.projects import counts
 from nanobot.session.ledger import HEARD, Ledger
 from nanobot.session.permissions import Permissions
@@ -54,7 +51,6 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.web.fetch import WebFetchTool
@@ -151,20 +147,7 @@ class Builder:
     def warnings(self) -> list[str]:
         """What does not keep the agent from starting, and is not what the file says."""
         config = self.loaded.config
-        found = [str(problem) for problem in self.loaded.problems]
-        found += [f"{where} is switched off: {reason}" for where, reason in self.loaded.disabled.items()]
-        for name, one in config.providers.items():
-            if vendor_of(name) is None and not one.api_base:
-                near = nearest(name, [vendor.name for vendor in VENDORS])
-                hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
-                why = unsupported(name) or f"no provider of that name is known. {hint}"
-                found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
-        known = [*self.tools()] if config.tools.policy.rules else []
-        for rule in config.tools.policy.rules:
-            if not (rule.tool.startswith("mcp_") or any(fnmatchcase(name, rule.tool) for name in known)):
-                near = nearest(rule.tool, known)
-                hint = f' Did you mean "{near}"?' if near else ""
-                found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
+        found = not_counted(self.loaded, [*self.tools()] if config.tools.policy.rules else [])
         found += self.files.problems()
         if self.plugins is not None:
             found += [f"plugins.enabled: {name} is not used: {why}" for name, why in self.plugins.problems.items()]
@@ -360,9 +343,10 @@ class Builder:
 
     def loop(self, services: AgentServices) -> AgentLoop:
         """The agent with the limits, the settings and the policy of the configuration."""
-        concurrency = self.loaded.config.gateway.concurrency
-        loop = AgentLoop(services, limits=self.limits(), settings=self.settings(), concurrency=concurrency)
-        loop.runner.approvals.policy = self.policy()
+        config = self.loaded.config
+        limits, settings = limits_of(config), settings_of(config)
+        loop = AgentLoop(services, limits=limits, settings=settings, concurrency=config.gateway.concurrency)
+        loop.runner.approvals.policy = policy_of(config)
         loop.runner.approvals.shared = self._ledger if self._launch.role is not None else None
         self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
@@ -375,8 +359,7 @@ class Builder:
 
     def equip(self, runner: AgentRunner, services: AgentServices) -> None:
         """Give a runner its helpers."""
-        section = self.loaded.config.agents.subagents
-        limits = SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens)
+        limits = helper_limits_of(self.loaded.config)
         if limits != runner.helpers:
             runner.bound(limits)
         if self._launch.role is not None and self._ledger is not None:
@@ -408,26 +391,6 @@ class Builder:
         """Have the caps and prices of the configuration as it is now."""
         for one in self._budgets:
             one.configure(self.loaded.config.budget, self.loaded.config.prices)
-
-    def limits(self) -> TurnLimits:
-        known = TurnLimits()
-        web = self.loaded.config.tools.web
-        return TurnLimits(
-            self.defaults.max_tool_iterations,
-            self.defaults.max_turn_seconds,
-            self.defaults.max_turn_tokens or known.max_tokens,
-            _result_chars(self.defaults.max_tool_result_chars, web.fetch),
-            web.search.lookup_repeats,
-        )
-
-    def settings(self) -> ModelSettings:
-        return ModelSettings(self.defaults.max_tokens, self.defaults.temperature, self.defaults.reasoning_effort)
-
-    def policy(self) -> Policy:
-        """The judge of every call, with the rules of the owner."""
-        section = self.loaded.config.tools.policy
-        rules = [Rule(one.decision, one.tool, one.match, one.tainted) for one in section.rules if one.decision]
-        return Policy(section.preset, rules)
 
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
@@ -509,14 +472,6 @@ class Builder:
         await self.external.aclose()
 
 
-def chat_defaults(config: Config) -> tuple[dict[SettingName, str], dict[SettingName, str]]:
-    """What chats have where nothing else was set for them, and what nobody may set."""
-    telegram, private = config.channels.telegram, config.tools.web.privacy
-    values: dict[SettingName, str] = {"hints": telegram.hints, "streaming": telegram.streaming}
-    values["privacy"] = "on" if private else "off"
-    return values, {"privacy": "tools.web.privacy"} if private else {}
-
-
 async def _said_in(ledger: Ledger, chat: str) -> "tuple[Heard, ...]":
     """What reminders, watches and tasks have said in a chat since this was asked last."""
     if await ledger.note(f"{HEARD}{chat}") is None:
@@ -524,8 +479,3 @@ async def _said_in(ledger: Ledger, chat: str) -> "tuple[Heard, ...]":
     from nanobot.session.heard import take
 
     return await take(ledger.database, chat)
-
-
-def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
-    """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
-    return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)

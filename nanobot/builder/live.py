@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.builder.agent import RENEWED, Builder, chat_defaults
+from nanobot.builder.agent import RENEWED, Builder
+from nanobot.builder.values import chat_defaults, limits_of, policy_of, settings_of
 from nanobot.bus.alarms import Alarm
 from nanobot.config.changes.taken import changed, taken_over
 from nanobot.config.loader import Loaded, load
@@ -112,7 +113,7 @@ class LiveConfig:
             if renewed:
                 self._spent += [(time.monotonic(), close) for close in self._builder.renew_tools()]
             tools = {name: one for name, one in self._builder.tools().items() if name in renewed}
-            self._loop.renew(self._builder.limits(), self._builder.settings(), self._builder.policy(), tools)
+            self._loop.renew(limits_of(config), settings_of(config), policy_of(config), tools)
             self._builder.equip(self._loop.runner, self._services)
             self._builder.renew_budget()
             logger.info("taken from {}: {}", self._path, ", ".join(differs))

@@ -1,0 +1,75 @@
+"""The configuration as plain values of the agent: limits, settings, policy; and what of it does not count."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from nanobot.agent.turn import ModelSettings, SubagentLimits, TurnLimits
+from nanobot.command.settings import SettingName
+from nanobot.config.loader import Loaded
+from nanobot.config.schema import Config
+from nanobot.config.schema_web import WebFetchConfig
+from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
+from nanobot.security.policy import Policy, Rule
+from nanobot.utils.text import nearest
+
+
+def limits_of(config: Config) -> TurnLimits:
+    """What a turn may take."""
+    known, defaults, web = TurnLimits(), config.agents.defaults, config.tools.web
+    return TurnLimits(
+        defaults.max_tool_iterations,
+        defaults.max_turn_seconds,
+        defaults.max_turn_tokens or known.max_tokens,
+        _result_chars(defaults.max_tool_result_chars, web.fetch),
+        web.search.lookup_repeats,
+    )
+
+
+def helper_limits_of(config: Config) -> SubagentLimits:
+    """What helpers may take; one can always run, for what an earlier configuration has begun."""
+    section = config.agents.subagents
+    return SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens)
+
+
+def settings_of(config: Config) -> ModelSettings:
+    """How models are asked."""
+    defaults = config.agents.defaults
+    return ModelSettings(defaults.max_tokens, defaults.temperature, defaults.reasoning_effort)
+
+
+def policy_of(config: Config) -> Policy:
+    """The judge of every call, with the rules of the owner."""
+    section = config.tools.policy
+    rules = [Rule(one.decision, one.tool, one.match, one.tainted) for one in section.rules if one.decision]
+    return Policy(section.preset, rules)
+
+
+def chat_defaults(config: Config) -> tuple[dict[SettingName, str], dict[SettingName, str]]:
+    """What chats have where nothing else was set for them, and what nobody may set."""
+    telegram, private = config.channels.telegram, config.tools.web.privacy
+    values: dict[SettingName, str] = {"hints": telegram.hints, "streaming": telegram.streaming}
+    values["privacy"] = "on" if private else "off"
+    return values, {"privacy": "tools.web.privacy"} if private else {}
+
+
+def not_counted(loaded: Loaded, tools: Sequence[str]) -> list[str]:
+    """What the file says that does not count, with the reason; rules of the policy are held against these `tools`."""
+    found = [str(problem) for problem in loaded.problems]
+    found += [f"{where} is switched off: {reason}" for where, reason in loaded.disabled.items()]
+    for name, one in loaded.config.providers.items():
+        if vendor_of(name) is None and not one.api_base:
+            near = nearest(name, [vendor.name for vendor in VENDORS])
+            hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
+            why = unsupported(name) or f"no provider of that name is known. {hint}"
+            found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
+    for rule in loaded.config.tools.policy.rules:
+        if not (rule.tool.startswith("mcp_") or any(fnmatchcase(name, rule.tool) for name in tools)):
+            near = nearest(rule.tool, tools)
+            hint = f' Did you mean "{near}"?' if near else ""
+            found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
+    return found
+
+
+def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
+    """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
+    return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)
