@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from loguru import logger
@@ -14,7 +14,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.builder.agent import RENEWED, Builder
 from nanobot.builder.values import chat_defaults, limits_of, policy_of, settings_of
 from nanobot.bus.alarms import Alarm
-from nanobot.config.changes.taken import changed, taken_over
+from nanobot.config.changes.taken import TAKEN, changed, taken_over
 from nanobot.config.loader import Loaded, load
 from nanobot.config.schema import Config
 from nanobot.errors import NanobotError
@@ -123,9 +123,11 @@ class LiveConfig:
             self._services.chats.configure(*chat_defaults(config))
         for follow in self.follows:
             follow(config)
-        self._say_what_waits(changed(config, loaded.config))
+        self._say_what_waits(changed(config, loaded.config), [one for one in differs if TAKEN[one] == "next terminal"])
 
-    def _say_what_waits(self, waiting: tuple[str, ...]) -> None:
+    def _say_what_waits(self, waiting: tuple[str, ...], terminals: Sequence[str]) -> None:
+        if terminals:
+            self._tell(f"{self._path}: the next terminal has the change of {', '.join(terminals)}.")
         if not set(waiting) <= set(self._waiting):
             named = ", ".join(waiting)
             count = "counts" if len(waiting) == 1 else "count"

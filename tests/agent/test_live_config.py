@@ -52,7 +52,7 @@ async def agent(tmp_path: Path, llm: LlmServer, **keys: object) -> AsyncIterator
         yield Running(app, path, config)
 
 
-def test_each_key_says_whether_it_is_taken_at_once() -> None:
+def test_each_key_says_when_a_change_of_it_is_taken() -> None:
     keys = [".".join(path) for path, _ in walk_keys()]
     for key in keys:
         assert len([one for one in TAKEN if f"{key}.".startswith(f"{one}.")]) == 1, key
@@ -60,7 +60,7 @@ def test_each_key_says_whether_it_is_taken_at_once() -> None:
         assert any(f"{key}.".startswith(f"{one}.") for key in keys), f"{one} is no key"
     page = (shipped("docs") / "configuration.md").read_text(encoding="utf-8")
     told = page.partition("## While nanobot runs")[2].partition("\n## ")[0]
-    late = [one.removeprefix("channels.telegram.") for one, taken in TAKEN.items() if not taken]
+    late = [one.removeprefix("channels.telegram.") for one, when in TAKEN.items() if when != "next turn"]
     assert [one for one in late if f"`{one}`" not in told] == []
 
 
@@ -145,6 +145,10 @@ async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_
             path.write_text(json.dumps({**good, "gateway": {"concurrency": 9}, "budget": {"perDay": 3}}), "utf-8")
             assert "is in order again" in await told("is in order again")
             assert "the change of gateway counts after a restart" in await told("after a restart")
+            good["channels"]["terminal"] = {"notify": "off"}
+            path.write_text(json.dumps({**good, "gateway": {"concurrency": 9}, "budget": {"perDay": 3}}), "utf-8")
+            assert "the next terminal has the change of channels.terminal" in await told("next terminal")
+            assert sum("after a restart" in one for one in telegram.visible(OWNER)) == 1, "a terminal is no gateway"
             other = {**good["agents"]["defaults"], "modelPreset": "nothing"}
             path.write_text(json.dumps({**good, "agents": {"defaults": other}}), "utf-8")
             assert 'modelPreset names "nothing"' in await told('names "nothing"')

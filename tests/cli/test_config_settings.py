@@ -94,6 +94,23 @@ def test_what_cannot_be_written_is_refused_with_the_nearest_right_thing(file: Pa
     assert file.read_text(encoding="utf-8") == "{ /* mine */ }"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("set agents.defaults.model gpt-5", "A running nanobot takes it with its next turn."),
+        ("set channels.terminal.notify off", "The next terminal has it"),
+        ("set gateway.concurrency 9", "A running nanobot has it after its next start."),
+        ('set channels {"terminal":{"notify":"off"}}', "after its next start"),
+    ],
+)
+def test_a_change_says_when_it_is_in_force(
+    file: Path, capsys: pytest.CaptureFixture[str], words: str, says: str
+) -> None:
+    assert call(*words.split()) == 0
+    assert f"{file}. " in (told := capsys.readouterr().out)
+    assert says in told
+
+
 async def test_a_secret_comes_from_a_pipe_or_a_variable_and_is_never_shown(tmp_path: Path) -> None:
     nanobot = Program(tmp_path / "home")
     ran = await nanobot.run("config", "set", "providers.openai.apiKey", "--stdin", stdin=f"{KEY}\n".encode())

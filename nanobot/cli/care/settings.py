@@ -5,12 +5,12 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nanobot.cli.care.editor import edited
 from nanobot.cli.options import FAILED, USAGE
 from nanobot.config.changes.asked import dotted, is_secret, key_path, literal, value_of
-from nanobot.config.changes.taken import at_once
+from nanobot.config.changes.taken import When, taken
 from nanobot.config.edit import ConfigFile
 from nanobot.config.given import expand
 from nanobot.config.keys import KeyPath, masked
@@ -30,8 +30,11 @@ _SEEN_IN_URL = (
     "and in the history of your shell. `nanobot config set {key} --stdin` reads it from a pipe, or from what you paste "
     "and end with Ctrl-D; a variable (`${{NAME}}`) may stand in its place."
 )
-_NEXT_TURN = "A running nanobot takes it with its next turn."
-_NEXT_START = "A running nanobot has it after its next start."
+_IN_FORCE: Mapping[When, str] = {
+    "next turn": "A running nanobot takes it with its next turn.",
+    "next terminal": "The next terminal has it; one that is open goes on as it is.",
+    "next start": "A running nanobot has it after its next start.",
+}
 
 
 def run_settings(paths: Paths, args: argparse.Namespace) -> int:
@@ -67,7 +70,7 @@ def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
     if file.text == before:
         _print(f"{key} is {shown} already in {paths.config}.")
     else:
-        _print(f"{key} = {shown} in {paths.config}. {_when(path)}")
+        _print(f"{key} = {shown} in {paths.config}. {_IN_FORCE[taken(path)]}")
     return _told(loaded, path)
 
 
@@ -93,10 +96,6 @@ def _asked(path: KeyPath, args: argparse.Namespace) -> object:
     if not text:
         raise UsageError("There was no value, so nothing was changed.")
     return literal(text) if secret else value_of([text], path)
-
-
-def _when(path: KeyPath) -> str:
-    return _NEXT_TURN if at_once(path) else _NEXT_START
 
 
 def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -142,7 +141,7 @@ def _unset(paths: Paths, path: KeyPath) -> int:
         _print(f"{key} is not in {paths.config}: it has its default already.")
         return 0
     file.remove(path)
-    _print(f"{key} is taken out of {paths.config} and has its default again. {_when(path)}")
+    _print(f"{key} is taken out of {paths.config} and has its default again. {_IN_FORCE[taken(path)]}")
     return 0
 
 

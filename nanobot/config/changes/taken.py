@@ -1,7 +1,7 @@
-"""Which keys a running nanobot takes at once, and which count after its next start."""
+"""When a running nanobot takes a change of each key: with its next turn, in the next terminal, after its next start."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -11,69 +11,73 @@ from nanobot.config.section import Section
 
 _S = TypeVar("_S", bound=Section)
 
-#: Beginnings of keys; True: a running nanobot takes a change with the next turn. Every key begins with exactly one.
-TAKEN: Mapping[str, bool] = {
-    "$schema": True,
-    "agents.defaults.workspace": False,  # files, memory and skills are open there
-    "agents.defaults.model": True,
-    "agents.defaults.provider": True,
-    "agents.defaults.modelPreset": True,
-    "agents.defaults.fallbackModels": True,
-    "agents.defaults.maxTokens": True,
-    "agents.defaults.contextWindowTokens": True,
-    "agents.defaults.temperature": True,
-    "agents.defaults.reasoningEffort": True,
-    "agents.defaults.maxToolIterations": True,
-    "agents.defaults.maxToolResultChars": True,
-    "agents.defaults.maxTurnSeconds": True,
-    "agents.defaults.maxTurnTokens": True,
-    "agents.defaults.language": True,
-    "agents.defaults.timezone": False,  # appointments stand in it
-    "agents.subagents": True,
-    "modelPresets": True,
-    "providers": True,
-    "channels.terminal": False,  # a terminal asks at its start
-    "channels.telegram.enabled": False,
-    "channels.telegram.token": False,
-    "channels.telegram.allowFrom": True,
-    "channels.telegram.proxy": False,
-    "channels.telegram.apiBase": False,
-    "channels.telegram.apiFileBase": False,
-    "channels.telegram.groupPolicy": True,
-    "channels.telegram.streaming": True,
-    "channels.telegram.hints": True,
-    "channels.telegram.replyToMessage": True,
-    "channels.telegram.joinSeconds": False,
-    "channels.telegram.groupContext": False,
-    "channels.telegram.transcription": False,
-    "channels.telegram.webhook": False,
-    "tools.policy": True,
-    "tools.profile": False,  # the sandbox is looked for at the start
-    "tools.restrictToWorkspace": False,
-    "tools.files": False,  # commands that run stand on these folders
-    "tools.exec": False,
-    "tools.web.enable": True,
-    "tools.web.proxy": False,  # commands that run go through it
-    "tools.web.privacy": True,
-    "tools.web.search": True,
-    "tools.web.fetch": True,
-    "tools.mcpServers": False,  # they are programs that run
-    "tools.ssrfWhitelist": False,
-    "budget": True,
-    "prices": True,
-    "gateway": False,
-    "library": False,
-    "backup": False,
-    "schedule": False,
-    "hooks": False,
-    "plugins": False,
+#: The later it is, the further at the end it stands.
+When = Literal["next turn", "next terminal", "next start"]
+#: Beginnings of keys. Every key begins with exactly one.
+TAKEN: Mapping[str, When] = {
+    "$schema": "next turn",
+    "agents.defaults.workspace": "next start",  # files, memory and skills are open there
+    "agents.defaults.model": "next turn",
+    "agents.defaults.provider": "next turn",
+    "agents.defaults.modelPreset": "next turn",
+    "agents.defaults.fallbackModels": "next turn",
+    "agents.defaults.maxTokens": "next turn",
+    "agents.defaults.contextWindowTokens": "next turn",
+    "agents.defaults.temperature": "next turn",
+    "agents.defaults.reasoningEffort": "next turn",
+    "agents.defaults.maxToolIterations": "next turn",
+    "agents.defaults.maxToolResultChars": "next turn",
+    "agents.defaults.maxTurnSeconds": "next turn",
+    "agents.defaults.maxTurnTokens": "next turn",
+    "agents.defaults.language": "next turn",
+    "agents.defaults.timezone": "next start",  # appointments stand in it
+    "agents.subagents": "next turn",
+    "modelPresets": "next turn",
+    "providers": "next turn",
+    "channels.terminal": "next terminal",  # which asks at its start, and nothing else does
+    "channels.telegram.enabled": "next start",
+    "channels.telegram.token": "next start",
+    "channels.telegram.allowFrom": "next turn",
+    "channels.telegram.proxy": "next start",
+    "channels.telegram.apiBase": "next start",
+    "channels.telegram.apiFileBase": "next start",
+    "channels.telegram.groupPolicy": "next turn",
+    "channels.telegram.streaming": "next turn",
+    "channels.telegram.hints": "next turn",
+    "channels.telegram.replyToMessage": "next turn",
+    "channels.telegram.joinSeconds": "next start",
+    "channels.telegram.groupContext": "next start",
+    "channels.telegram.transcription": "next start",
+    "channels.telegram.webhook": "next start",
+    "tools.policy": "next turn",
+    "tools.profile": "next start",  # the sandbox is looked for at the start
+    "tools.restrictToWorkspace": "next start",
+    "tools.files": "next start",  # commands that run stand on these folders
+    "tools.exec": "next start",
+    "tools.web.enable": "next turn",
+    "tools.web.proxy": "next start",  # commands that run go through it
+    "tools.web.privacy": "next turn",
+    "tools.web.search": "next turn",
+    "tools.web.fetch": "next turn",
+    "tools.mcpServers": "next start",  # they are programs that run
+    "tools.ssrfWhitelist": "next start",
+    "budget": "next turn",
+    "prices": "next turn",
+    "gateway": "next start",
+    "library": "next start",
+    "backup": "next start",
+    "schedule": "next start",
+    "hooks": "next start",
+    "plugins": "next start",
 }
 
 
-def at_once(path: KeyPath) -> bool:
-    """Whether a running nanobot takes a change of this key, or of all keys below it, without a restart."""
+def taken(path: KeyPath) -> When:
+    """When a change of this key, or of all keys below it, is in force in a nanobot that runs."""
     key = ".".join(path)
-    return all(taken for one, taken in TAKEN.items() if f"{key}.".startswith(f"{one}.") or one.startswith(f"{key}."))
+    found = {when for one, when in TAKEN.items() if f"{key}.".startswith(f"{one}.") or one.startswith(f"{key}.")}
+    order: tuple[When, ...] = get_args(When)
+    return max(found, key=order.index)
 
 
 def changed(before: Config, after: Config) -> tuple[str, ...]:
@@ -83,8 +87,8 @@ def changed(before: Config, after: Config) -> tuple[str, ...]:
 
 def taken_over(before: Config, after: Config) -> Config:
     """`after`, where every key that counts after the next start has its value of `before`."""
-    for one, taken in TAKEN.items():
-        if not taken:
+    for one, when in TAKEN.items():
+        if when == "next start":
             after = _with(after, _path(one), value_at(before, _path(one)))
     return after
 
