@@ -45,7 +45,8 @@ from nanobot.providers.base import Capabilities, Request  # noqa: E402
 from nanobot.providers.scripted import Call, ScriptedProvider, Step  # noqa: E402
 from nanobot.results import ToolResult  # noqa: E402
 from nanobot.security.policy import Access  # noqa: E402
-from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem  # noqa: E402
+from nanobot.session.ledger import Ledger  # noqa: E402
+from nanobot.session.rows import Arrival, Closing, OutboxItem  # noqa: E402
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase  # noqa: E402
 from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402
 

@@ -25,7 +25,8 @@ from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, Turn
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.schedule.job import NEVER, Every, ScheduledJob
 from nanobot.schedule.store import JobStore
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.watch.store import WatchStore

@@ -35,8 +35,8 @@ from nanobot.command.router import Match
 from nanobot.errors import StoreError, TemporaryError
 from nanobot.messages import AssistantMessage, UserMessage
 from nanobot.security.policy import Policy
-from nanobot.session.ledger import Closing
 from nanobot.session.permissions import Permissions
+from nanobot.session.rows import Closing
 from nanobot.session.store import Record
 from nanobot.utils.text import duration
 from nanobot.utils.translation import speak

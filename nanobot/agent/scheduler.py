@@ -37,7 +37,7 @@ from nanobot.schedule.due import Missed, missed
 from nanobot.schedule.job import NEVER, ScheduledJob, told
 from nanobot.schedule.store import Comes
 from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
-from nanobot.session.ledger import Arrival, InboxRow, OutboxItem, crash_reason
+from nanobot.session.rows import Arrival, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import shorten, squeeze
 
 #: The channel of conversations that the schedule begins; on it their events are published.

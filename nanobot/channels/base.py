@@ -14,7 +14,7 @@ from nanobot.bus.events import Address, ChatState, InboundMessage, MessageBus, S
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.ledger import Closing, OutboxItem
+from nanobot.session.rows import Closing, OutboxItem
 from nanobot.session.store import SessionStore
 
 #: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.

@@ -18,7 +18,8 @@ from nanobot.cluster.postgres import REQUEST, Connection, EngineConnector, Postg
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
 from nanobot.session.layout import KEPT
-from nanobot.session.ledger import INBOX, Arrival, InboxRow, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import INBOX, Arrival, InboxRow
 
 #: The tasks of the engine: to serve an update, and to be there.
 SERVE, PRESENT = "nanobot.serve", "nanobot.present"

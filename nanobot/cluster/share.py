@@ -9,7 +9,8 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.errors import StoreError
-from nanobot.session.ledger import InboxRow, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import InboxRow
 
 if TYPE_CHECKING:
     from nanobot.cluster.worker import ClusterWorker, Election

@@ -18,7 +18,8 @@ from nanobot.schedule.due import judge, planned
 from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob, written
 from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction, Value, stamp
-from nanobot.session.ledger import Also, Arrival, Ledger, OutboxItem
+from nanobot.session.ledger import Also, Ledger
+from nanobot.session.rows import Arrival, OutboxItem
 
 #: Jobs of one person.
 MOST_JOBS = 500

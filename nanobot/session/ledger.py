@@ -8,17 +8,24 @@ in one transaction, so that an answer is neither lost nor made twice, wherever t
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
 
-from msgspec import Struct, convert
 from msgspec.structs import asdict
 
-from nanobot.messages import Message
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
-from nanobot.session.store import EVER, SessionStore
-
-InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
-OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
+from nanobot.session.rows import (
+    INBOX,
+    OUTBOX,
+    Arrival,
+    Closing,
+    InboxRow,
+    InboxState,
+    OutboxItem,
+    OutboxRow,
+    OutboxState,
+    Recovery,
+    outbox_rows,
+)
+from nanobot.session.store import SessionStore
 
 #: Crashes during work on a row after which it is worked on alone, and after which it is parked: those beyond the first
 #: number count only where nothing else was worked on.
@@ -27,9 +34,6 @@ SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 KEEP_DAYS = 7
 #: Begins the key of the note with what was said in a chat beside its conversation, as `session.heard` keeps it.
 HEARD = "heard "
-INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
-_OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
-             FROM outbox"""
 _ACCEPT = """
 INSERT INTO inbox (channel, id, payload, key, state, attempts, reason, at)
 VALUES (:channel, :id, :payload, :key, 'new', 0, '', :at) ON CONFLICT (channel, id) DO NOTHING
@@ -75,7 +79,7 @@ WITH held AS (
   AND (state = 'sending' OR not_before > :at OR worker NOT IN (:worker, '')) GROUP BY chat)
 """
 #: What may be sent now, of this worker and of nobody.
-_DUE = f"""{_HELD} {_OUTBOX} LEFT JOIN held USING (chat)
+_DUE = f"""{_HELD} {OUTBOX} LEFT JOIN held USING (chat)
 WHERE channel = :channel AND state IN ('new', 'unknown') AND not_before <= :at AND worker IN (:worker, '')
 AND (first IS NULL OR seq < first) AND chat NOT IN ({{}}) ORDER BY seq LIMIT :most
 """
@@ -98,90 +102,6 @@ _NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) D
 
 #: What is done in a transaction besides.
 Also = Callable[[Transaction], Awaitable[None]]
-
-
-class Arrival(Struct, frozen=True):
-    """One update as it came: the channel's own id of it and its JSON. `key` is the session it belongs to, if known."""
-
-    id: str
-    payload: str
-    key: str = ""
-
-
-class InboxRow(Struct, frozen=True, array_like=True):
-    """An accepted update. `seq` is unique for ever; `at` is UTC.
-
-    `attempts` counts how often a process died while it worked on the row, which is `claimed` then, beyond
-    `SUSPECT_AFTER` only if it worked on nothing else. A row that is `waiting` for its turn is not concerned.
-
-    Rows that were begun together are one message: `batch` is the `seq` of the first of them, 0 before they were begun.
-    """
-
-    seq: int
-    channel: str
-    id: str
-    payload: str
-    key: str
-    state: InboxState
-    attempts: int
-    reason: str
-    at: datetime
-    batch: int = 0
-
-    @property
-    def turn(self) -> str:
-        """The id of the message and of the turn that it begins; the first half of the outbox's key."""
-        return f"in-{self.seq}"
-
-
-class OutboxItem(Struct, frozen=True, array_like=True):
-    """One message to send, known by (`turn`, `part`): a second one of that key is the same message.
-
-    `payload` is JSON of the channel's own making. `not_before` is the earliest time to send it.
-    """
-
-    turn: str
-    part: int
-    channel: str
-    chat: str
-    payload: str
-    thread: str = ""
-    not_before: datetime = EVER
-
-
-class Closing(Struct, frozen=True):
-    """The last messages of a turn, which are kept together with its answer. `session` is the id of a session."""
-
-    session: str
-    messages: tuple[Message, ...]
-    turn: str = ""
-
-
-class OutboxRow(Struct, frozen=True, array_like=True):
-    """A message on its way out.
-
-    `draft`: shown while it is written, its final text is not known yet; `new`: to be sent; `sending`: begun; `unknown`:
-    it may have arrived; `sent` with the channel's `message_id`; `failed` for good with `reason`. A row of any state may
-    carry the `message_id` of a message that is already in the chat: then it is finished by an edit.
-    """
-
-    seq: int
-    item: OutboxItem
-    state: OutboxState
-    attempts: int
-    message_id: str
-    reason: str
-    at: datetime
-
-
-class Recovery(Struct, frozen=True):
-    """What a start finds: rows to work on in order, and rows to be `parked` because they came with crashes.
-
-    The latter are claimed until they are buried, which their people are told of in the same transaction.
-    """
-
-    waiting: tuple[InboxRow, ...] = ()
-    parked: tuple[InboxRow, ...] = ()
 
 
 class Ledger:
@@ -319,8 +239,8 @@ class Ledger:
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         """The drafts of a turn, by part; its final text may have fewer parts."""
-        query = f"{_OUTBOX} WHERE turn = :turn AND state = 'draft' ORDER BY part"
-        return await self.database.read(lambda db: _outbox(db, query, turn=turn))
+        query = f"{OUTBOX} WHERE turn = :turn AND state = 'draft' ORDER BY part"
+        return await self.database.read(lambda db: outbox_rows(db, query, turn=turn))
 
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
@@ -333,7 +253,7 @@ class Ledger:
         chat before it that is being sent, waits for its time, or is another worker's."""
         values = {"channel": channel, "without": json.dumps(list(without)), **self._here()}
         query = _DUE.format(self.database.members)
-        return await self.database.read(lambda db: _outbox(db, query, **values, most=limit))
+        return await self.database.read(lambda db: outbox_rows(db, query, **values, most=limit))
 
     async def begin(self, seq: int) -> bool:
         """Mark a row `sending`, just before it goes out: where the process dies after this it may have arrived.
@@ -367,11 +287,11 @@ class Ledger:
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
         """What is still to be delivered by this process: `new`, `sending` and `unknown` rows, oldest first."""
         query = (
-            f"{_OUTBOX} WHERE channel = :channel AND state IN ('new', 'sending', 'unknown') "
+            f"{OUTBOX} WHERE channel = :channel AND state IN ('new', 'sending', 'unknown') "
             "AND worker IN (:worker, '') ORDER BY seq"
         )
         values = {"channel": channel, "worker": self.database.worker}
-        return await self.database.read(lambda db: _outbox(db, query, **values))
+        return await self.database.read(lambda db: outbox_rows(db, query, **values))
 
     # Leases and small facts
 
@@ -490,8 +410,8 @@ class Ledger:
         return await self._kept(db, items)
 
     async def _kept(self, db: Transaction, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
-        query = f"{_OUTBOX} WHERE turn = :turn AND part = :part"
-        found = [await _outbox(db, query, turn=item.turn, part=item.part) for item in items]
+        query = f"{OUTBOX} WHERE turn = :turn AND part = :part"
+        found = [await outbox_rows(db, query, turn=item.turn, part=item.part) for item in items]
         return tuple(row for rows in found for row in rows)
 
     async def _begin(self, db: Transaction, seq: int) -> bool:
@@ -503,13 +423,3 @@ class Ledger:
     def _here(self) -> dict[str, str]:
         """Who sends, and when."""
         return {"worker": self.database.worker, "at": stamp(self._clock())}
-
-
-async def _outbox(db: Transaction, query: str, **values: str | int) -> tuple[OutboxRow, ...]:
-    found = await db.fetch(tuple[object, ...], query, **values)
-    return tuple(convert((row[0], row[1:8], *row[8:]), OutboxRow) for row in found)
-
-
-def crash_reason(attempts: int) -> str:
-    """Why a row is parked."""
-    return f"nanobot stopped {attempts} times while it worked on it"

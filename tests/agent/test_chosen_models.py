@@ -7,7 +7,8 @@ from nanobot.command.settings import ChatSettings
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import ScriptedProvider
-from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Closing
 from nanobot.session.sqlite import MemoryDatabase
 from tests.agent.harness import Box, agent, message
 

@@ -16,7 +16,8 @@ from nanobot.messages import Message, Role, Text, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Action, Call, Fail, Say, ScriptedProvider, StepSource, Wait
 from nanobot.results import ToolResult
-from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Closing
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import Record
 from tests.agent.harness import HERE, Box, FakeTool, agent, message

@@ -18,7 +18,8 @@ from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access
-from nanobot.session.ledger import Closing, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Closing
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent, message

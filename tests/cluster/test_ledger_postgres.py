@@ -14,7 +14,7 @@ from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import JOIN_SECONDS, ClusterWorker, Election
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
-from nanobot.session.ledger import Arrival, Closing, InboxRow, OutboxItem
+from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
 from tests.fakes.postgres import TestServer

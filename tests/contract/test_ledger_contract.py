@@ -8,16 +8,8 @@ from msgspec.structs import replace
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from nanobot.session.ledger import (
-    KEEP_DAYS,
-    MOST_ATTEMPTS,
-    SUSPECT_AFTER,
-    Arrival,
-    Closing,
-    InboxRow,
-    Ledger,
-    OutboxItem,
-)
+from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, SUSPECT_AFTER, Ledger
+from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.contract.conftest import HandClock
 from tests.fakes.ledger import states

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.messages import AssistantMessage, Text, ToolCall, UserMessage
-from nanobot.session.ledger import Arrival, Closing, Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Arrival, Closing, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from tests.crash.power import Losses, judge, record, traced
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.session.database import Transaction
-from nanobot.session.ledger import OutboxItem
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase
 
 T = TypeVar("T")

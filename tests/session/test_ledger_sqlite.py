@@ -14,7 +14,8 @@ from nanobot.messages import AssistantMessage, Text, ToolCall, Usage, UserMessag
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction
 from nanobot.session.layout import APPLICATION_ID, STEPS, VERSION
-from nanobot.session.ledger import Arrival, Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Arrival, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.fakes.ledger import states

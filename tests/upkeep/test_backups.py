@@ -18,8 +18,9 @@ from msgspec.json import encode
 
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError, StoreError
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
 from nanobot.session.lock import terminal_jobs_lock
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
 from nanobot.upkeep.nightly import NightlyBackups

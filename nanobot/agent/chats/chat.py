@@ -10,7 +10,7 @@ from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import InboundMessage, TurnFinished
 from nanobot.providers.base import LLMProvider
-from nanobot.session.ledger import Closing
+from nanobot.session.rows import Closing
 
 #: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
 #: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.

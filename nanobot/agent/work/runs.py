@@ -16,7 +16,8 @@ from nanobot.schedule.job import JobKind, ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import Transaction, now, until_stored
 from nanobot.session.heard import Heard, hear
-from nanobot.session.ledger import Also, Closing, InboxRow, Ledger, OutboxItem
+from nanobot.session.ledger import Also, Ledger
+from nanobot.session.rows import Closing, InboxRow, OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze

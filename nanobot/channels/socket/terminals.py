@@ -23,7 +23,7 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.base import AgentTurns
 from nanobot.channels.socket import wire
-from nanobot.session.ledger import OutboxItem
+from nanobot.session.rows import OutboxItem
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
 PERSON = Sender("local", role="owner")

@@ -17,7 +17,8 @@ from nanobot.bus.events import (
 from nanobot.channels.base import answer_text, terminal_lines
 from nanobot.errors import StoreError
 from nanobot.session.database import DISK_PAUSE
-from nanobot.session.ledger import Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem, OutboxRow
 
 
 class TerminalReports:

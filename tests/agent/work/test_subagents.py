@@ -18,7 +18,7 @@ from nanobot.providers.base import Request
 from nanobot.providers.scripted import Action, Call, ScriptedProvider, Step
 from nanobot.results import ToolResult
 from nanobot.security.policy import Effect
-from nanobot.session.ledger import Closing
+from nanobot.session.rows import Closing
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import Box, FakeTool, QueryArgs, agent, message

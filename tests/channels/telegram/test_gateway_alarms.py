@@ -14,7 +14,8 @@ from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.status import Look
-from nanobot.session.ledger import MOST_ATTEMPTS, Arrival, Ledger
+from nanobot.session.ledger import MOST_ATTEMPTS, Ledger
+from nanobot.session.rows import Arrival
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, configured, running

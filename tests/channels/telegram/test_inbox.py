@@ -23,7 +23,8 @@ from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
 from nanobot.messages import UserMessage
-from nanobot.session.ledger import Arrival, InboxRow, Ledger, OutboxRow
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import Arrival, InboxRow, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock

@@ -17,7 +17,8 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import StoreError
 from nanobot.messages import UserMessage
 from nanobot.providers.scripted import Say, Step, Wait
-from nanobot.session.ledger import Also, Arrival, Closing, Ledger, OutboxItem, OutboxRow
+from nanobot.session.ledger import Also, Ledger
+from nanobot.session.rows import Arrival, Closing, OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import SmallAgent, small_agent
 from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update

@@ -18,7 +18,8 @@ from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.builtin import builtin_router
-from nanobot.session.ledger import INBOX, InboxRow, Ledger
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import INBOX, InboxRow
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER

@@ -11,7 +11,8 @@ import pytest
 
 from nanobot.channels.telegram.read.media import KEEP_MEDIA_DAYS, OldMedia
 from nanobot.messages import Media, Text, UserMessage
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.llm_server import LlmServer, Reply

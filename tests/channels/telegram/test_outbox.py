@@ -17,7 +17,8 @@ from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import Media
 from nanobot.results import Source
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.fakes.ledger import states

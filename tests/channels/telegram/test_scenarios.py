@@ -12,7 +12,8 @@ from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, acting, stage
 from tests.fakes.clock import AT, JumpingClock

@@ -18,7 +18,7 @@ from nanobot.channels.telegram.render.screen_messages import LIMIT, utf16_length
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import ChannelError
-from nanobot.session.ledger import Arrival, InboxRow
+from nanobot.session.rows import Arrival, InboxRow
 from nanobot.utils.text import shorten, squeeze
 
 AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]

@@ -36,7 +36,8 @@ from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.errors import ChannelError, StoreError
 from nanobot.session.database import DISK_PAUSE, until_stored
-from nanobot.session.ledger import SUSPECT_AFTER, Closing, InboxRow, OutboxItem, crash_reason
+from nanobot.session.ledger import SUSPECT_AFTER
+from nanobot.session.rows import Closing, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import duration
 from nanobot.utils.translation import heard, speak
 

@@ -17,7 +17,8 @@ from nanobot.channels.telegram.render.screen_messages import STATUS_PART, Messag
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.errors import StoreError
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
+from nanobot.session.rows import OutboxItem
 
 #: Seconds that a call, that one which need not succeed, and that an upload may take.
 CALL_SECONDS, SHORT_SECONDS = 35.0, 12.0

@@ -13,8 +13,9 @@ from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.config.schema import Config
 from nanobot.messages import Media
-from nanobot.session.ledger import Ledger, OutboxItem
+from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
+from nanobot.session.rows import OutboxItem
 
 if TYPE_CHECKING:
     from nanobot.channels.telegram.send.outbox import TelegramOutbox

@@ -38,7 +38,7 @@ from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
-from nanobot.session.ledger import OutboxItem, OutboxRow
+from nanobot.session.rows import OutboxItem, OutboxRow
 
 #: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
