@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
+from uuid import uuid4
 
 from loguru import logger
 
@@ -21,7 +22,7 @@ from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.launch import SharedServices
 from nanobot.builder.values import limits_of
-from nanobot.bus.alarms import Trouble
+from nanobot.bus.alarms import Alarm, Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded, load
@@ -294,7 +295,7 @@ class Nanobot:
 
         shared, zone = self._shared, zone_of(self.config.agents.defaults.timezone, self._shared.env)
         folder = backup_folder(self.config.backup, shared.paths)
-        nightly = NightlyBackups(folder, shared.paths, shared.env, zone, self._backed_up)
+        nightly = NightlyBackups(folder, shared.paths, shared.env, zone, self._backed_up, self._backup_lacks)
         async with _meanwhile(nightly.run()):
             yield
 
@@ -304,6 +305,13 @@ class Nanobot:
             self._shared.alarms.failed(Trouble("backup", "The nightly backup", why, advice))
         else:
             self._shared.alarms.well("backup")
+
+    def _backup_lacks(self, files: str) -> None:
+        words = (
+            f"The nightly backup was made without what could not be read: {files}. Give nanobot the right to read it, "
+            "or move it elsewhere. I say this once, until other files cannot be read."
+        )
+        self._shared.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", words))
 
     @asynccontextmanager
     async def config_followed(self) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -62,8 +62,8 @@ class Backup(Struct, frozen=True):
 def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool = False) -> Backup:
     """Write a backup to a file that is not there yet; it stands there when it is whole and on the disk.
 
-    Databases are copied as they are at one moment, also while they are in use. `whole`: one that cannot be copied is
-    an error; else the backup is made without it and says so. Raises `StoreError`.
+    Databases are copied as they are at one moment, also while they are in use. `whole`: one of ours that cannot be
+    copied is an error; all else that cannot be read is left out, and told. Raises `StoreError`.
     """
     if target.exists():
         raise StoreError(f"{target} is there already. Name another file; a backup never replaces one.")
@@ -94,12 +94,13 @@ class _Writer:
     def __init__(self, file: IO[bytes], target: Path, *, whole: bool) -> None:
         self._target = target
         self._whole = whole
+        self._home = Path()
         self._archive = tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self.count = 0
         self.unread: list[str] = []
 
     def write(self, paths: Paths, *, shared: bool) -> None:
-        home = paths.home
+        home = self._home = paths.home
         outside = not paths.workspace.is_relative_to(home)
         apart = not paths.config.is_relative_to(home) and paths.config.exists()
         manifest = Manifest(
@@ -129,20 +130,33 @@ class _Writer:
         if self._is_backup(path):
             return
         try:
-            found = path.stat(follow_symlinks=follow and path.exists())
-            if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
-                self._archive.addfile(self._archive.gettarinfo(path, name))
-            elif stat.S_ISREG(found.st_mode):
-                self._file(path, name, copied=copied)
-            else:  # pipes and sockets hold nothing
-                return
-            self.count += 1
+            opened = self._opened(path, name, copied=copied, follow=follow)
         except FileNotFoundError:  # it went away meanwhile
             return
-        except (PermissionError, sqlite3.DatabaseError) as error:
-            if copied and self._whole:
+        except (OSError, sqlite3.DatabaseError) as error:
+            if copied and self._whole and path.parent == self._home:
                 raise
-            self.unread.append(f"{path}: {error}")
+            self.unread.append(f"{path}: {_why(error)}")
+            return
+        match opened:
+            case None:
+                return
+            case tarfile.TarInfo():
+                self._archive.addfile(opened)
+            case file:
+                with file:
+                    self._stream(path, file, name)
+        self.count += 1
+
+    def _opened(self, path: Path, name: str, *, copied: bool, follow: bool) -> IO[bytes] | tarfile.TarInfo | None:
+        """A file that is read, or what stands for a link or an empty folder; None for a pipe or a socket, which hold
+        nothing. Raises `OSError` and `sqlite3.Error` where it cannot be read."""
+        mode = path.stat(follow_symlinks=follow and path.exists()).st_mode
+        if stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
+            return self._archive.gettarinfo(path, name)
+        if not stat.S_ISREG(mode):
+            return None
+        return _copy_of(path) if copied else path.open("rb")
 
     def _is_backup(self, path: Path) -> bool:
         """Whether a file is a backup in the folder that this one goes to: with those in it, each would be twice the
@@ -150,25 +164,13 @@ class _Writer:
         named = path.name.startswith(NAMES) and path.name.endswith(SUFFIX)
         return (named or path.name.startswith(f".{self._target.name}.")) and path.parent.samefile(self._target.parent)
 
-    def _file(self, path: Path, name: str, *, copied: bool) -> None:
-        if not copied:
-            with path.open("rb") as file:
-                self._stream(file, name, os.fstat(file.fileno()))
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder, "copy.db")
-            with (
-                closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
-                closing(sqlite3.connect(copy)) as to,
-            ):
-                db.backup(to)
-            with copy.open("rb") as file:
-                self._stream(file, name, os.fstat(file.fileno()))
-
-    def _stream(self, file: IO[bytes], name: str, found: os.stat_result) -> None:
-        member = tarfile.TarInfo(name)
+    def _stream(self, path: Path, file: IO[bytes], name: str) -> None:
+        found, member = os.fstat(file.fileno()), tarfile.TarInfo(name)
         member.size, member.mtime, member.mode = found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode)
-        self._archive.addfile(member, _Exactly(file, found.st_size))
+        reader = _Exactly(file, found.st_size)
+        self._archive.addfile(member, reader)
+        if reader.broken:
+            self.unread.append(f"{path}: only in part: {reader.broken}")
 
     def _bytes(self, name: str, data: bytes, mode: int) -> None:
         member = tarfile.TarInfo(name)
@@ -176,19 +178,40 @@ class _Writer:
         self._archive.addfile(member, io.BytesIO(data))
 
 
+def _copy_of(path: Path) -> IO[bytes]:
+    """A database as it is at one moment, in a file without a name."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "copy.db")
+        with (
+            closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
+            closing(sqlite3.connect(copy)) as to,
+        ):
+            db.backup(to)
+        return copy.open("rb")
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
 class _Exactly(io.RawIOBase):
-    """So many bytes of a file, also where it becomes shorter meanwhile: the archive has said how many will come."""
+    """So many bytes of a file, also where it becomes shorter meanwhile or its disk fails: the archive has said how many
+    will come. `broken` is why not all of it could be read."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file = file
         self._left = size
+        self.broken = ""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1, /) -> bytes:
         wanted = self._left if size < 0 else min(size, self._left)
-        data = self._file.read(wanted)
+        try:
+            data = b"" if self.broken else self._file.read(wanted)
+        except OSError as error:
+            data, self.broken = b"", _why(error)
         self._left -= wanted
         return data + b"\0" * (wanted - len(data))
 
@@ -196,7 +219,7 @@ class _Exactly(io.RawIOBase):
 def _below(folder: Path, unread: list[str], *, passing: bool) -> Iterator[Path]:
     """The files, links and empty folders below a folder; `passing`: it is a home, parts of which are left out, and
     folders directly in it are ours also where a link leads to them."""
-    for place, inner, files in os.walk(folder, onerror=lambda error: unread.append(str(error))):
+    for place, inner, files in os.walk(folder, onerror=lambda error: unread.append(f"{error.filename}: {_why(error)}")):
         here = Path(place)
         if passing and here == folder:
             inner[:] = [name for name in inner if not _passes(name)]
@@ -232,6 +255,8 @@ def _is_database(path: Path, paths: Paths) -> bool:
         return False
     if path.is_symlink() and not _leads_out(path, paths.home):
         return False
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
-    return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return path.parent == paths.home  # one of ours that cannot be read is missed, and no file like any other

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from loguru import logger
+from msgspec import DecodeError
+from msgspec.json import decode, encode
 
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
@@ -27,6 +29,10 @@ _LOOK_SECONDS, _FIRST_SECONDS, _LONGEST_SECONDS = 900.0, 600.0, 7200.0
 _PACKAGE = Path(__file__).parents[2]
 #: Told why a backup failed; empty where one was made.
 Report = Callable[[str], None]
+#: What the last backup of a night could not read, beside it: the owner has been told of that.
+_UNREAD = ".nightly-unread.json"
+#: What `nanobot backup` ends with where it left out what cannot be read, and how many of that the owner is told.
+PARTLY, _NAMED = 3, 5
 
 
 def backup_folder(config: BackupConfig, paths: Paths) -> Path:
@@ -69,10 +75,12 @@ class NightlyBackups:
     """Has a backup made each night by a program of its own, which gives way to others, while a gateway runs.
 
     It is made of what lies at `paths`, also where a command line named them. `env` are the variables of the program,
-    `zone` says when it is night.
+    `zone` says when it is night. `news` is told of files that could not be read, once until others cannot be.
     """
 
-    def __init__(self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report) -> None:
+    def __init__(
+        self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report, news: Report
+    ) -> None:
         named = ("--config", str(paths.config)) if paths.config_named else ()
         arguments = (*named, "--workspace", str(paths.workspace))
         self._folder = folder
@@ -80,6 +88,7 @@ class NightlyBackups:
         self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
         self._zone = zone
         self._report = report
+        self._news = news
 
     async def run(self, first: float = _FIRST_SECONDS) -> None:
         """Look again and again until cancelled."""
@@ -100,10 +109,33 @@ class NightlyBackups:
         """Make one now; what fails is reported, and tried again at the next look."""
         try:
             done = await run_program(self._command, _LONGEST_SECONDS, self._env)
-            said = done.error.decode(errors="replace").strip().rpartition("\n")[2] if done.code else ""
-            why = (said or f"exit code {done.code}") if done.code else ""
+            failed = done.code not in (0, PARTLY)
+            said = done.error.decode(errors="replace").strip().rpartition("\n")[2] if failed else ""
+            why = (said or f"exit code {done.code}") if failed else ""
+            if not failed:
+                await asyncio.to_thread(self._left_out, done.out)
         except (OSError, TimeoutError) as error:
             why = str(error) or "it took more than two hours"
         if why:
             logger.warning("the nightly backup: {}", why)
         self._report(why)
+
+    def _left_out(self, told: bytes) -> None:
+        """Tell of files that a backup lacks, where they are not those of the last one. What is noted is noted first: a
+        sentence too few is better than one each night."""
+        note = self._folder / _UNREAD
+        try:
+            unread = sorted(decode(told, type=list[str]))
+        except DecodeError:
+            return
+        try:
+            known = decode(note.read_bytes(), type=list[str])
+        except (OSError, DecodeError):
+            known = []
+        if unread == known:
+            return
+        note.write_bytes(encode(unread))
+        if unread:
+            more = f", and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+            logger.warning("the nightly backup lacks {}{}", ", ".join(unread[:_NAMED]), more)
+            self._news(f"{'; '.join(unread[:_NAMED])}{more}")

@@ -325,7 +325,7 @@ async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tm
         old.write_bytes(b"")
         os.utime(old, (day, day))
     (folder / "nanobot-by-hand.tar.gz").write_bytes(b"")
-    nightly = NightlyBackups(folder, Paths.resolve(at.env), at.env, UTC, told.append)
+    nightly = NightlyBackups(folder, Paths.resolve(at.env), at.env, UTC, told.append, print)
     await nightly.make()
     kept = sorted(one.name for one in folder.iterdir())
     shutil.rmtree(folder)
@@ -342,7 +342,7 @@ async def test_a_nightly_backup_holds_the_workspace_that_the_command_line_of_the
     (tmp_path / "desk").mkdir()
     (tmp_path / "desk" / "plan.md").write_text("by boat", encoding="utf-8")
     paths, told = Paths.resolve(at.env, None, tmp_path / "desk"), list[str]()
-    await NightlyBackups(at.home / "backups", paths, at.env, UTC, told.append).make()
+    await NightlyBackups(at.home / "backups", paths, at.env, UTC, told.append, print).make()
     made = next((at.home / "backups").iterdir())
     with tarfile.open(made) as archive:
         assert "workspace/plan.md" in archive.getnames()
@@ -355,15 +355,15 @@ async def test_a_night_in_which_the_database_cannot_be_copied_takes_no_older_bac
     (at.home / "backups" / "nightly-whole.tar.gz").write_bytes(b"")
     (at.home / "nanobot.db").write_bytes(b"SQLite format 3\0" + b"damaged" * 1_000)
     told = list[str]()
-    await NightlyBackups(at.home / "backups", Paths.resolve(at.env), at.env, UTC, told.append).make()
+    await NightlyBackups(at.home / "backups", Paths.resolve(at.env), at.env, UTC, told.append, print).make()
     by_hand = await at.run("backup", str(tmp_path / "by-hand.tar.gz"))
     assert [one.name for one in (at.home / "backups").iterdir()] == ["nightly-whole.tar.gz"]
     assert "No backup could be written" in told[0]
-    assert (by_hand.code, "not in it, for it cannot be read" in by_hand.err) == (1, True)
+    assert (by_hand.code, "not in it, for it cannot be read" in by_hand.err) == (3, True)
 
 
 def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path: Path) -> None:
-    nightly = NightlyBackups(tmp_path, Paths.resolve({"NANOBOT_HOME": str(tmp_path)}), {}, UTC, print)
+    nightly = NightlyBackups(tmp_path, Paths.resolve({"NANOBOT_HOME": str(tmp_path)}), {}, UTC, print, print)
     night, noon = datetime(2026, 3, 2, 3, 10, tzinfo=UTC), datetime(2026, 3, 2, 12, tzinfo=UTC)
     assert nightly.due(noon)  # there is none
     made = tmp_path / "nightly-x.tar.gz"
@@ -375,3 +375,69 @@ def test_a_nightly_backup_is_due_at_night_or_where_the_last_one_is_old(tmp_path:
 
     assert [aged(night, 24), aged(night, 2), aged(noon, 24), aged(noon, 27)] == [True, False, False, True]
     assert aged(noon, -9_000)  # made while the clock was ahead by a year
+
+
+#: Makes a backup of a night, and prints what the owner is told of it.
+_NIGHT = """
+import asyncio, os; from datetime import UTC; from pathlib import Path
+from nanobot.config.paths import Paths; from nanobot.upkeep.nightly import NightlyBackups
+told, folder = [], Path(os.environ["NANOBOT_HOME"], "backups")
+one = NightlyBackups(folder, Paths.resolve(os.environ), os.environ, UTC, told.append, told.append)
+asyncio.run(one.make()); print(*told, sep="|")
+"""
+
+
+def test_files_that_cannot_be_read_are_told_once_and_all_else_is_kept(tmp_path: Path) -> None:
+    at = program(tmp_path)
+    shut = []
+    for name in ("one.txt", "two.txt", "kept.txt"):
+        (at.home / "workspace").mkdir(exist_ok=True)
+        (at.home / "workspace" / name).write_text(name, encoding="utf-8")
+        shut.append(at.home / "workspace" / name)
+    bare = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    if bare and shutil.which(bare[0]) is None:
+        pytest.skip("every file can be read here: setpriv is missing")
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*bare, *command], env=at.env, capture_output=True, text=True, timeout=120, check=False)
+
+    def night() -> str:
+        ran = run(sys.executable, "-c", _NIGHT)
+        assert ran.returncode == 0, ran.stderr
+        made = next((at.home / "backups").glob("nightly-*"))
+        made.rename(made.with_name(f"made-{len(nights)}.tar.gz"))
+        return ran.stdout.strip()
+
+    nights = list[str]()
+    for closed in shut[:2]:
+        closed.chmod(0)
+        nights.append(night())
+        nights.append(night())
+    with tarfile.open(at.home / "backups" / "made-3.tar.gz") as archive:
+        held = {name for name in archive.getnames() if name.endswith(".txt")}
+    by_hand = run(*at.command("backup", str(tmp_path / "hand.tar.gz")))
+    for one in shut:
+        one.chmod(0o600)
+    nights.append(night())
+    whole = run(*at.command("backup", str(tmp_path / "whole.tar.gz")))
+    shut[1].chmod(0)
+    nights.append(night())
+    both = f"{shut[0]}: Permission denied; {shut[1]}: Permission denied|"
+    assert nights == [f"{shut[0]}: Permission denied|", "", both, "", "", f"{shut[1]}: Permission denied|"]
+    assert held == {"home/workspace/kept.txt"}
+    assert (by_hand.returncode, by_hand.stderr.count("cannot be read")) == (3, 2)
+    assert whole.returncode == 0, whole.stderr
+
+
+def test_a_night_fails_where_a_database_of_ours_cannot_be_read(tmp_path: Path) -> None:
+    at = program(tmp_path)
+    database = at.home / "nanobot.db"
+    database.write_bytes(b"SQLite format 3\0")
+    database.chmod(0)
+    bare = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    if bare and shutil.which(bare[0]) is None:
+        pytest.skip("every file can be read here: setpriv is missing")
+    command = [*bare, sys.executable, "-c", _NIGHT]
+    ran = subprocess.run(command, env=at.env, capture_output=True, text=True, timeout=120, check=False)
+    assert "No backup could be written" in ran.stdout
+    assert not list((at.home / "backups").glob("nightly-*"))

@@ -5,13 +5,15 @@ import os
 import sys
 from pathlib import Path
 
+from msgspec.json import encode
+
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
 from nanobot.session.lock import home_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
-from nanobot.upkeep.nightly import backup_folder, backups_in, make_nightly, name_now
+from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.text import file_size, printable
 
@@ -21,10 +23,11 @@ _NONE = "There is no backup in {folder}. `nanobot backup` makes one."
 _SHARED = (
     "The conversations are not in it: they are in the database that gateway.ledger names. Back that up with pg_dump."
 )
+_WITHOUT = "nanobot: the backup was made without that. Give yourself the right to read it, or move it elsewhere.\n"
 
 
 def run_backup(args: argparse.Namespace) -> int:
-    """Make a backup, or list those that there are; the exit code. 1: something could not be read."""
+    """Make a backup, or list those that there are; the exit code. `PARTLY`: it lacks what could not be read."""
     paths, config, shared = _places(args)
     folder = backup_folder(config, paths)
     if args.list:
@@ -35,8 +38,11 @@ def run_backup(args: argparse.Namespace) -> int:
         made = make_nightly(config, paths, shared=shared)
     else:
         made = make_backup(paths, _target(args.target, folder), shared=shared)
-    _tell(made, shared=shared, quiet=args.nightly)
-    return 1 if made.unread else 0
+    if args.nightly:
+        _print(encode(made.unread).decode())  # for the gateway
+    else:
+        _tell(made, shared=shared)
+    return PARTLY if made.unread else 0
 
 
 def run_restore(args: argparse.Namespace) -> int:
@@ -108,16 +114,17 @@ def _list(folder: Path) -> None:
         _print(_NONE.format(folder=folder))
 
 
-def _tell(made: Backup, *, shared: bool, quiet: bool) -> None:
-    if not quiet:
-        _print(f"{made.file}  {file_size(made.size)}, {made.count} files")
-        _print("It holds your keys, conversations and files: keep it where nobody else can read it.")
+def _tell(made: Backup, *, shared: bool) -> None:
+    _print(f"{made.file}  {file_size(made.size)}, {made.count} files")
+    _print("It holds your keys, conversations and files: keep it where nobody else can read it.")
     if shared:
         _print(_SHARED)
     for line in made.unread[:_NAMED]:
         sys.stderr.write(printable(f"nanobot: not in it, for it cannot be read: {line}\n"))
     if len(made.unread) > _NAMED:
         sys.stderr.write(f"nanobot: and {len(made.unread) - _NAMED} more\n")
+    if made.unread:
+        sys.stderr.write(_WITHOUT)
 
 
 def _about(manifest: Manifest, file: Path) -> str:
