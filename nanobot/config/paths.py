@@ -64,7 +64,8 @@ class Paths(Struct, frozen=True):
     ) -> "Paths":
         """The paths that `env` (NANOBOT_HOME, NANOBOT_CONFIG) and the two arguments ask for; arguments win.
 
-        `~/.nanobot` at the start of `workspace` means the home that is in force. Nothing is created.
+        `~/.nanobot` at the start of `workspace` means the home that is in force. Nothing is created. Raises
+        `ConfigError` where a name is no UTF-8: nothing of it could be written into a file, a database or a message.
         """
         user = Path(env["HOME"]) if env.get("HOME") else Path.home()
         chosen = env.get("NANOBOT_HOME", "").strip()
@@ -73,10 +74,13 @@ class Paths(Struct, frozen=True):
         wanted = str(workspace or "")
         if wanted == _SHORT_HOME or wanted.startswith(f"{_SHORT_HOME}/"):
             wanted = str(home / wanted[len(_SHORT_HOME) :].lstrip("/"))
+        config = _expand(named, user) if named else home / "config.json"
+        place = _expand(wanted, user) if wanted else home / "workspace"
+        _judge_names(home, config, place)
         return cls(
             home=home,
-            config=_expand(named, user) if named else home / "config.json",
-            workspace=_expand(wanted, user) if wanted else home / "workspace",
+            config=config,
+            workspace=place,
             database=home / "nanobot.db",
             media=home / "media",
             cache=home / "cache",
@@ -111,6 +115,17 @@ class Paths(Struct, frozen=True):
                 _close(Path(place, name), self.config)
             # What lies in a folder that was closed is out of reach, and may be a hundred thousand files of a person.
             inner[:] = [name for name in inner if _close(Path(place, name), self.config)]
+
+
+def _judge_names(*places: Path) -> None:
+    for place in places:
+        try:
+            str(place).encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(place).decode(errors="backslashreplace")
+            hint = "Name another one with NANOBOT_HOME, --config or --workspace, or rename the folder."
+            problem = ConfigProblem(shown, 0, "", "the name of this place is no UTF-8, so nanobot cannot use it.", hint)
+            raise ConfigError(problem) from None
 
 
 def folder_name(key: str) -> str:

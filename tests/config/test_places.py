@@ -1,6 +1,7 @@
 """Where files are, what the first start makes, and what is generated from the schema."""
 
 import json
+import os
 import shutil
 import stat
 import subprocess
@@ -146,3 +147,18 @@ def test_the_schema_for_editors_allows_variables_and_null_everywhere() -> None:
     assert group["maxResults"]["description"]
     assert "brave" in schema
     assert json.loads(schema)["properties"]
+
+
+@pytest.mark.parametrize("name", ["NANOBOT_HOME", "NANOBOT_CONFIG", "HOME"])
+@pytest.mark.parametrize("command", [("config", "check"), ("-m", "hello"), ("backup",)])
+def test_a_place_whose_name_is_no_utf_8_gets_one_sentence(tmp_path: Path, name: str, command: tuple[str, ...]) -> None:
+    place = os.fsencode(tmp_path) + b"/caf\xe9"
+    env = {b"PATH": os.environb.get(b"PATH", b""), b"HOME": os.fsencode(tmp_path), name.encode(): place}
+    done = subprocess.run(
+        [sys.executable, "-m", "nanobot", *command], env=env, capture_output=True, timeout=60, check=False
+    )
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout, said.count("\n")) == (2, b"", 1), said
+    assert f"{tmp_path}/caf\\xe9" in said
+    assert "is no UTF-8, so nanobot cannot use it" in said
+    assert not os.path.lexists(place)
