@@ -6,6 +6,7 @@ import pytest
 
 from nanobot.utils import translation
 from nanobot.utils.translation import _, _n, heard, known, language, settle, speak, speaking
+from tests.fakes.chinese import english_left
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +82,21 @@ def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
         "two\nlines": "\u4e24\u884c",
         '{number} "file"\0{number} files': "{number} \u4e2a\u6587\u4ef6",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("没有定时任务。\nNo job is set.\n", ["No job is set."]),
+        ("已设置：Tell me the news, then", ["已设置：Tell me the news, then"]),
+        ("用 `nanobot schedule add text` 添加，或发送 /watch list all，见 https://a.example/some/path 。", []),
+        ("已保存到 /home/me/notes of mine.txt，模型 gpt-4 turbo", []),
+        ("Opus 4 Python 已启动", []),
+    ],
+)
+def test_what_is_left_in_english_is_found_and_what_is_typed_is_not(text: str, left: list[str]) -> None:
+    assert english_left(text) == left
+
+
+def test_words_that_somebody_else_wrote_are_not_english_that_was_left() -> None:
+    assert not english_left("提醒：Buy milk and bread", "Buy milk and bread")
