@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 from loguru import logger
@@ -12,13 +13,14 @@ from msgspec import Struct, field
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from nanobot.agent import explanations
 from nanobot.agent.consent import question_of
-from nanobot.agent.tools.base import Approval, Approver, Decided, Proposal, Question, in_question
+from nanobot.agent.tools.base import Approval, Approver, Decided, Proposal, Question, ToolContext, ToolLike, in_question
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Message, ToolCall
-from nanobot.security.policy import JudgedCall, Policy, Verdict, answered, unattended
+from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answered, unattended
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords
 from nanobot.utils.text import duration
@@ -120,6 +122,32 @@ class Approvals(Struct):
             except StoreError as error:
                 logger.warning("that it was told is not kept: {}", error)
         return tuple(one.label for one in unread)
+
+    async def decide(
+        self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext
+    ) -> tuple[Verdict, dict[str, object], str]:
+        """What is decided about a call, by who speaks in this turn and by what was named in its session; and its
+        arguments, with what a model is told where the owner has changed them.
+
+        What runs is what was shown: where the call would do something else by the time of the answer, it is judged
+        again.
+        """
+        note = ""
+        while True:
+            call = await judged_call(turn, tool, arguments, context)
+            proposes = partial(tool.proposal, arguments, context)
+            ruling = await self.verdict(call, context.approve, lambda: turn.said, proposes)
+            if ruling.edited is not None:
+                proposal, text = ruling.edited.proposal, ruling.edited.text
+                note = explanations.edited(tool.proposes, text, proposal.file)
+                arguments = tool.rewritten(arguments, proposal, text)
+                continue
+            verdict = ruling.verdict
+            waited = verdict.decision == "allow" and verdict.open
+            if not waited or (await judged_call(turn, tool, arguments, context)).effects == call.effects:
+                context.allowed = verdict.effects if verdict.decision == "allow" else ()
+                context.asked = verdict.open if verdict.decision == "allow" else ()
+                return verdict, arguments, note
 
     async def verdict(
         self,
@@ -281,3 +309,31 @@ class Approvals(Struct):
                 continue
             if kept and not pending.answer.done():
                 pending.answer.set_result(decode(kept, type=Decided))
+
+
+async def judged_call(turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:
+    """A call with everything that it would do now. The context is told which hosts nobody has named."""
+    await tool.prepare(arguments, context)
+    addresses = tool.addresses(arguments, context)
+    reached = [
+        Effect("lookup", url)
+        if url in turn.addresses or tool.asks(url)
+        else Effect("address", url, reason=tool.refuses(url))
+        for url in addresses
+    ]
+    context.made_up = frozenset(one.about for one in reached if one.kind == "address")
+    # Paths are looked up on the disk, and the diff of a write reads its file.
+    effects = () if tool.access == "public" else await asyncio.to_thread(tool.effects, arguments, context)
+    return JudgedCall(
+        tool.name,
+        arguments,
+        (*effects, *reached),
+        turn.authority,
+        context.person,
+        context.session,
+        turn.taint,
+        scheduled=turn.scheduled,
+        granted=turn.granted,
+        public=tool.access == "public",
+        direct=turn.message.direct,
+    )

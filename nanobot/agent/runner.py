@@ -39,7 +39,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict
+from nanobot.security.policy import Policy, Verdict
 from nanobot.security.trust import wrap
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
@@ -340,7 +340,7 @@ class AgentRunner:
             if refusal is not None:
                 known = explanations.known_sources(turn.found.get(target, set()))
                 return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
-        verdict, meant, note = await self._verdict(turn, tool, arguments, context)
+        verdict, meant, note = await self.approvals.decide(turn, tool, arguments, context)
         if verdict.decision == "allow" and not tool.idempotent:
             await turn.intend(call)
         result = await self.tools.execute(name, meant, verdict, context)
@@ -391,59 +391,6 @@ class AgentRunner:
             unlinked=partial(unlinked, turn),
             so_far=lambda: tuple(turn.messages),
             spawn=partial(self.spawn, turn, call) if self.spawn is not None and _may_spawn(turn) else None,
-        )
-
-    async def _verdict(
-        self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext
-    ) -> tuple[Verdict, dict[str, object], str]:
-        """What is decided about a call, by who speaks in this turn and by what was named in its session; and its
-        arguments, with what a model is told where the owner has changed them.
-
-        What runs is what was shown: where the call would do something else by the time of the answer, it is judged
-        again.
-        """
-        note = ""
-        while True:
-            call = await self._call(turn, tool, arguments, context)
-            proposes = partial(tool.proposal, arguments, context)
-            ruling = await self.approvals.verdict(call, context.approve, lambda: turn.said, proposes)
-            if ruling.edited is not None:
-                proposal, text = ruling.edited.proposal, ruling.edited.text
-                note = explanations.edited(tool.proposes, text, proposal.file)
-                arguments = tool.rewritten(arguments, proposal, text)
-                continue
-            verdict = ruling.verdict
-            waited = verdict.decision == "allow" and verdict.open
-            if not waited or (await self._call(turn, tool, arguments, context)).effects == call.effects:
-                context.allowed = verdict.effects if verdict.decision == "allow" else ()
-                context.asked = verdict.open if verdict.decision == "allow" else ()
-                return verdict, arguments, note
-
-    async def _call(self, turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:
-        """A call with everything that it would do now. The context is told which hosts nobody has named."""
-        await tool.prepare(arguments, context)
-        addresses = tool.addresses(arguments, context)
-        reached = [
-            Effect("lookup", url)
-            if url in turn.addresses or tool.asks(url)
-            else Effect("address", url, reason=tool.refuses(url))
-            for url in addresses
-        ]
-        context.made_up = frozenset(one.about for one in reached if one.kind == "address")
-        # Paths are looked up on the disk, and the diff of a write reads its file.
-        effects = () if tool.access == "public" else await asyncio.to_thread(tool.effects, arguments, context)
-        return JudgedCall(
-            tool.name,
-            arguments,
-            (*effects, *reached),
-            turn.authority,
-            context.person,
-            context.session,
-            turn.taint,
-            scheduled=turn.scheduled,
-            granted=turn.granted,
-            public=tool.access == "public",
-            direct=turn.message.direct,
         )
 
     async def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
