@@ -235,7 +235,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index.md")))
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", page("index.md")))
     assert linked == {path.relative_to(DOCS).as_posix() for path in PAGES} - {"index.md"}
 
 

@@ -2,7 +2,10 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -71,6 +74,43 @@ def test_no_sentence_of_a_room_is_left_unwrapped(room: str) -> None:
         for line, text in unwrapped(path)
     ]
     assert not left, "wrap it in _(...), or say `# English: why` beside it"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("??/*.md")), ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_translated_page_has_the_blocks_the_sections_and_the_links_of_its_original(path: Path) -> None:
+    """What is typed is the same; a link leads to a translated page where there is one."""
+    original = ROOT / "README.md" if path.stem == "README" else path.parent.parent / path.name
+    ours, theirs = (Page.of(one) for one in (path, original))
+    assert ours.blocks == theirs.blocks
+    assert ours.sections == theirs.sections
+    assert ours.links >= {*theirs.links} - {path}
+    assert all(link.exists() for link in ours.links)
+
+
+class Page(NamedTuple):
+    """What a page shows as it is typed, how many sections it has at each level, and the files that it leads to."""
+
+    blocks: list[str]
+    sections: Counter[int]
+    links: set[Path]
+
+    @classmethod
+    def of(cls, path: Path) -> "Page":
+        text = path.read_text(encoding="utf-8")
+        prose = re.sub(r"(?ms)^```.*?^```", "", text)
+        targets = re.findall(r"\]\(([^)#:]+)[^):]*\)", prose)
+        return cls(
+            re.findall(r"(?ms)^```.*?^```", text),
+            Counter(len(marks) for marks in re.findall(r"(?m)^(#+) ", prose)),
+            {_original((path.parent / target).resolve()) for target in targets},
+        )
+
+
+def _original(path: Path) -> Path:
+    """The English page of a translated one."""
+    if path.parent.parent != ROOT / "docs":
+        return path
+    return ROOT / "README.md" if path.stem == "README" else path.parent.parent / path.name
 
 
 def test_no_function_that_translates_uses_the_name_for_something_else() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nanobot.utils.host import shipped
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import language
 
 #: Topics that people ask for by another name than that of the page.
 _OTHER_NAMES: Mapping[str, str] = {
@@ -43,7 +44,9 @@ _OTHER_NAMES: Mapping[str, str] = {
 def topics() -> dict[str, Path]:
     """Every topic with its page: the names of the pages, and other names of theirs."""
     try:
-        pages = {page.stem: page for page in sorted(shipped("docs").glob("*.md")) if page.stem != "index"}
+        folder = shipped("docs")
+        pages = {page.stem: page for page in sorted(folder.glob("*.md")) if page.stem != "index"}
+        pages |= {page.stem: page for page in sorted((folder / language()).glob("*.md")) if page.stem in pages}
     except OSError:
         return {}
     return pages | {name: pages[page] for name, page in _OTHER_NAMES.items() if page in pages and name not in pages}
