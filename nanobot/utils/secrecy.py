@@ -25,6 +25,11 @@ _VALUE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_\-+/=.~]{28,}\Z")
 #: In a path, where titles and names of files stand too: a word of both cases with digits in several places.
 _RANDOM_WORD = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9]{12,}\Z")
 _LONG = 24
+#: A word of a sentence that may be a key, what it is made of, and parts that nobody types.
+_WORD, _SEAM = re.compile(r"[\w+=~%-]+(?::[\w-]{20,})?"), re.compile(r"[-_:+=~%]")
+_SHORTEST = 16
+_MADE = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[A-Za-z])[A-Za-z0-9]{20,}\Z")
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _AFTER_NAME = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~=-]{12,}\Z")
 
 
@@ -60,6 +65,19 @@ def mask_url(url: str, mask: str) -> str:
     for secret in sorted(url_secrets(url), reverse=True):
         url = url[: secret.start] + mask + url[secret.end :]
     return url
+
+
+def mask_keys(text: str, mask: str = "********") -> str:
+    """A sentence with `mask` in the place of each word that looks like a key, such as one typed in a wrong place."""
+    return _WORD.sub(lambda word: mask if _is_key(word[0]) else word[0], text)
+
+
+def _is_key(word: str) -> bool:
+    if len(word) < _SHORTEST:
+        return False
+    if _KEY.match(word) or _UUID.match(word):
+        return True
+    return any(_RANDOM_WORD.match(part) or _MADE.match(part) for part in _SEAM.split(word))
 
 
 def _in_values(url: str, begin: int) -> Iterator[UrlSecret]:

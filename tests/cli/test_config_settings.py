@@ -11,7 +11,7 @@ from nanobot.cli.habits import parse
 from nanobot.config.loader import load
 from nanobot.errors import ConfigError, UsageError
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.cli.harness import Program
+from tests.cli.harness import Program, program
 
 KEY = "sk-canary-0123456789"
 
@@ -177,3 +177,35 @@ async def test_edit_offers_the_editor_again_where_the_result_is_broken(tmp_path:
         terminal.press("q\r")
         assert await terminal.wait() == 2
     assert (nanobot.home / "config.json").read_text("utf-8") == "{}\n"
+
+
+_PASTED = (
+    "tvly-dev-AbCd1234EfGh5678IjKl",
+    "BSAx9f8e7d6c5b4a3z2y1xWvUtSrQ",
+    "8123456789:AAHfiqksKZ8WmR2zMnOpQrStUvWxYz01234",
+    "0f8fad5b-d9cb-469f-a165-70867728950e",
+)
+
+
+@pytest.mark.parametrize("pasted", _PASTED)
+async def test_a_key_pasted_in_a_wrong_place_is_repeated_by_no_command_of_the_configuration(
+    tmp_path: Path, pasted: str
+) -> None:
+    home = program(tmp_path)
+    tried = [("set", "tools.web.search.provider", pasted), ("set", "tools.web.search.maxResults", pasted)]
+    tried += [("get", pasted), ("set", f"providers.{pasted}", "x"), ("set", "agents.defaults.timezone", pasted)]
+    ran = [await home.run("config", *words) for words in tried]
+    file = home.home / "config.json"
+    for wrong in ({pasted: 1}, {"agents": {"defaults": {"provider": pasted}}}, {"tools": {"exec": {"enable": pasted}}}):
+        file.write_text(json.dumps(wrong), encoding="utf-8")
+        ran.append(await home.run("config", "check"))
+    assert all(one.code for one in ran)
+    assert [one.out + one.err for one in ran if pasted in one.out + one.err] == []
+    assert "provider: got " in ran[0].err or "********" in ran[0].err
+
+
+async def test_words_that_only_look_odd_are_told(tmp_path: Path) -> None:
+    home = program(tmp_path)
+    for said in ("claude-sonnet-4-5-20250929", "meta-llama/Llama-3.3-70B-Instruct", "gpt-4o-mini-2024-07-18"):
+        ran = await home.run("config", "set", "agents.defaults.model", said)
+        assert f'"{said}"' in ran.out, ran.err

@@ -13,12 +13,20 @@ from nanobot.config.generate import editor_schema
 from nanobot.config.keys import masked
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
-from nanobot.errors import ConfigError
+from nanobot.errors import ConfigError, UsageError
+from nanobot.utils.secrecy import mask_keys
 from nanobot.utils.text import nearest, printable
 
 
 def run_config(args: argparse.Namespace) -> int:
     """Run what is done with the configuration; the exit code: 0, 1 for warnings, 2 for errors."""
+    try:
+        return _run(args)
+    except UsageError as error:  # it may name what was typed, and a key may have been typed in a wrong place
+        raise UsageError(mask_keys(str(error))) from error
+
+
+def _run(args: argparse.Namespace) -> int:
     paths = Paths.resolve(os.environ, args.config, args.workspace)
     match args.config_action:
         case "schema":
@@ -57,7 +65,7 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
     paths = Paths.resolve(os.environ, args.config, wanted)
     refused, warned = judged(loaded, paths, os.environ)
     for words in [f"{loaded.path}: it would not start: {why}" for why in refused] + warned:
-        _print(words)
+        _print(mask_keys(words))
     if refused or warned:
         return USAGE if refused else 1
     _print(_verdict(loaded))
@@ -83,7 +91,7 @@ def _show(paths: Paths, key: str) -> int:
         if part not in known:
             near = nearest(part, known)
             hint = f" Did you mean {'.'.join([*walked, near])}?" if near else ""
-            sys.stderr.write(printable(f"nanobot: there is no key {key}.{hint}\n"))
+            sys.stderr.write(printable(f"nanobot: there is no key {mask_keys(key)}.{hint}\n"))
             return USAGE
         walked.append(part)
         value = value[part] if isinstance(value, dict) else None

@@ -17,7 +17,7 @@ from nanobot.config.keys import KeyPath, masked
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
-from nanobot.utils.secrecy import url_secrets
+from nanobot.utils.secrecy import mask_keys, url_secrets
 from nanobot.utils.text import printable
 
 #: What a secret given on the command line would be: in the history of the shell, and in the list of processes.
@@ -54,7 +54,7 @@ def run_settings(paths: Paths, args: argparse.Namespace) -> int:
 def _get(paths: Paths, path: KeyPath) -> int:
     value = _shown(load(paths.config, env=os.environ, must_exist=paths.config_named), path)
     if value is None:
-        sys.stderr.write(printable(f"nanobot: {dotted(path)} is not set.\n"))
+        sys.stderr.write(printable(f"nanobot: {mask_keys(dotted(path))} is not set.\n"))
         return FAILED
     _print(json.loads(value) if value.startswith('"') else value)
     return 0
@@ -68,9 +68,9 @@ def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
     named = isinstance(value, str) and is_secret(path) and _is_reference(value)
     shown = json.dumps(value) if named else _shown(loaded, path) or "what you gave"
     if file.text == before:
-        _print(f"{key} is {shown} already in {paths.config}.")
+        _print(f"{mask_keys(f'{key} is {shown}')} already in {paths.config}.")
     else:
-        _print(f"{key} = {shown} in {paths.config}. {_IN_FORCE[taken(path)]}")
+        _print(f"{mask_keys(f'{key} = {shown}')} in {paths.config}. {_IN_FORCE[taken(path)]}")
     return _told(loaded, path)
 
 
@@ -131,12 +131,12 @@ def _told(loaded: Loaded, path: KeyPath = ()) -> int:
     told = [str(one) for one in loaded.problems if f"{one.path}.".startswith(f"{key}.") or not key]
     told += [f"{where} is switched off: {why}" for where, why in loaded.disabled.items() if key.startswith(where)]
     for words in told:
-        sys.stderr.write(printable(f"{words}\n"))
+        sys.stderr.write(printable(f"{mask_keys(words)}\n"))
     return FAILED if told else 0
 
 
 def _unset(paths: Paths, path: KeyPath) -> int:
-    file, key = ConfigFile(paths.config, os.environ), dotted(path)
+    file, key = ConfigFile(paths.config, os.environ), mask_keys(dotted(path))
     if not file.has(path):
         _print(f"{key} is not in {paths.config}: it has its default already.")
         return 0
