@@ -105,6 +105,55 @@ async def test_U26_a_report_for_others_holds_no_secret_and_nothing_of_people(tmp
     assert "exists" in refused.err
 
 
+async def test_a_report_for_others_names_no_server_service_or_chat_of_the_owner(tmp_path: Path) -> None:
+    words = "llmhouse ghostly llmhouse-13b joe hunterpw llm.doe.invalid xteam 4711001 puser ppass 127.9.8.7 searcher-pw"
+    words += " searx.doe.invalid diary-of-jane 4242pin mtok1234 mcp.doe.invalid mcpbearer dbuser"
+    words += " dbpass db.doe.invalid nanodb janes"
+    custom = {
+        "apiKey": "plain-words-1",
+        "apiBase": "http://joe:hunterpw@llm.doe.invalid:8/v1",
+        "extraHeaders": {"X": "xteam"},
+    }
+    home = program(
+        tmp_path,
+        agents={"defaults": {"model": "llmhouse-13b", "provider": "llmhouse"}},
+        providers={"llmhouse": custom, "ghostly": {"apiKey": "plain-words-2"}},
+        channels={
+            "telegram": {
+                "enabled": True,
+                "token": PLANTED["token"],
+                "allowFrom": ["4711001"],
+                "proxy": "socks5://puser:ppass@127.9.8.7:1",
+            }
+        },
+        tools={
+            "web": {"search": {"provider": "searxng", "baseUrl": "http://su:searcher-pw@searx.doe.invalid/"}},
+            "mcpServers": {
+                "diary-of-jane": {"command": "no-such-program", "env": {"PIN": "4242pin"}},
+                "away": {
+                    "url": "https://mcp.doe.invalid/sse?token=mtok1234",
+                    "headers": {"Authorization": "Bearer mcpbearer"},
+                },
+            },
+        },
+        gateway={"ledger": "postgresql://dbuser:dbpass@db.doe.invalid/nanodb"},
+        plugins={"enabled": ["janes"]},
+    )
+    whole, broken = tmp_path / "whole.txt", tmp_path / "broken.txt"
+    await home.run("doctor", "--bundle", str(whole))
+    file = home.home / "config.json"
+    wrong = {
+        "providers": {"llmhouse": {"apiKey": 1}},
+        "tools": {"mcpServers": {"diary-of-jane": {"enabled": "4242pin"}}},
+    }
+    file.write_text(json.dumps(wrong), encoding="utf-8")
+    await home.run("doctor", "--bundle", str(broken))
+    text = whole.read_text(encoding="utf-8") + broken.read_text(encoding="utf-8")
+    assert [word for word in (*words.split(), "plain-words") if word in text] == [], text
+    assert "no provider of that name is known" in text
+    assert '"provider": "searxng"' in text
+
+
 async def test_the_findings_are_one_json_object_and_the_exit_code_tells_the_worst(tmp_path: Path) -> None:
     home = quiet(tmp_path)
     ran = await home.run("doctor", "--json")
