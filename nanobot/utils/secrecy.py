@@ -69,15 +69,20 @@ def mask_url(url: str, mask: str) -> str:
 
 def mask_keys(text: str, mask: str = "********") -> str:
     """A sentence with `mask` in the place of each word that looks like a key, such as one typed in a wrong place."""
-    return _WORD.sub(lambda word: mask if _is_key(word[0]) else word[0], text)
+
+    def judge(word: re.Match[str]) -> str:
+        return mask if _is_key(word[0], in_path=text[: word.start()].endswith("/")) else word[0]
+
+    return _WORD.sub(judge, text)
 
 
-def _is_key(word: str) -> bool:
+def _is_key(word: str, *, in_path: bool) -> bool:
+    """Whether a word looks like a key; in a path, where folders have odd names, only what begins like one."""
     if len(word) < _SHORTEST:
         return False
-    if _KEY.match(word) or _UUID.match(word):
-        return True
-    return any(_RANDOM_WORD.match(part) or _MADE.match(part) for part in _SEAM.split(word))
+    if in_path or _KEY.match(word):
+        return bool(_KEY.match(word))
+    return bool(_UUID.match(word)) or any(_RANDOM_WORD.match(part) or _MADE.match(part) for part in _SEAM.split(word))
 
 
 def _in_values(url: str, begin: int) -> Iterator[UrlSecret]:

@@ -205,7 +205,11 @@ async def test_a_key_pasted_in_a_wrong_place_is_repeated_by_no_command_of_the_co
 
 
 async def test_words_that_only_look_odd_are_told(tmp_path: Path) -> None:
-    home = program(tmp_path)
+    (tmp_path / "0f8fad5b-d9cb-469f-a165-70867728950e").mkdir()
+    home = program(tmp_path / "0f8fad5b-d9cb-469f-a165-70867728950e")
     for said in ("claude-sonnet-4-5-20250929", "meta-llama/Llama-3.3-70B-Instruct", "gpt-4o-mini-2024-07-18"):
         ran = await home.run("config", "set", "agents.defaults.model", said)
         assert f'"{said}"' in ran.out, ran.err
+        assert str(home.home) in ran.out
+    home.home.joinpath("config.json").write_text("{", encoding="utf-8")
+    assert str(home.home) in (await home.run("config", "check")).out
