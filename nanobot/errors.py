@@ -76,7 +76,6 @@ class ConfigProblem(NamedTuple):
     """One thing wrong in a configuration file.
 
     `line` counts from 1 and is 0 where no line is known; `path` is the key path such as `tools.web.search.provider`.
-    What looks like a key, which may stand in a wrong place, is not told.
     """
 
     file: str
@@ -86,11 +85,9 @@ class ConfigProblem(NamedTuple):
     hint: str = ""
 
     def __str__(self) -> str:
-        from nanobot.utils.secrecy import mask_keys
-
         place = f"{self.file}:{self.line}" if self.line else self.file
-        where = f"{place}: {mask_keys(self.path)}: " if self.path else f"{place}: "
-        return where + mask_keys(self.message + (f" {self.hint}" if self.hint else ""))
+        where = f"{place}: {self.path}: " if self.path else f"{place}: "
+        return f"{where}{self.message}" + (f" {self.hint}" if self.hint else "")
 
 
 class ConfigError(NanobotError):

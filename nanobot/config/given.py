@@ -18,6 +18,7 @@ from nanobot.config.keys import KeyPath, camel, find_key, keys_of, type_at, walk
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.errors import ConfigProblem
+from nanobot.utils.secrecy import mask_keys
 from nanobot.utils.text import nearest
 
 
@@ -111,17 +112,18 @@ def number_or_switch(text: str) -> Scalar:
 
 
 class Findings(Struct):
-    """What is wrong in one file, in the order in which it was found."""
+    """What is wrong in one file, in the order in which it was found. What looks like a key, which may stand in a wrong
+    place, is not told."""
 
     file: str
     errors: list[ConfigProblem] = field(default_factory=list)
     warnings: list[ConfigProblem] = field(default_factory=list)
 
     def error(self, line: int, spelled: str, message: str, hint: str = "") -> None:
-        self.errors.append(ConfigProblem(self.file, line, spelled, message, hint))
+        self.errors.append(ConfigProblem(self.file, line, *map(mask_keys, (spelled, message, hint))))
 
     def warning(self, line: int, spelled: str, message: str, hint: str = "") -> None:
-        self.warnings.append(ConfigProblem(self.file, line, spelled, message, hint))
+        self.warnings.append(ConfigProblem(self.file, line, *map(mask_keys, (spelled, message, hint))))
 
 
 class FileReading(Struct):
