@@ -192,7 +192,10 @@ async def test_a_key_pasted_in_a_wrong_place_is_repeated_by_no_command_of_the_co
     tmp_path: Path, pasted: str
 ) -> None:
     home = program(tmp_path)
-    tried = [("set", "tools.web.search.provider", pasted), ("set", "tools.web.search.maxResults", pasted)]
+    tried: list[tuple[str, ...]] = [
+        ("set", "tools.web.search.provider", pasted),
+        ("set", "tools.web.search.maxResults", pasted),
+    ]
     tried += [("get", pasted), ("set", f"providers.{pasted}", "x"), ("set", "agents.defaults.timezone", pasted)]
     ran = [await home.run("config", *words) for words in tried]
     file = home.home / "config.json"
