@@ -23,6 +23,7 @@ from nanobot.config.paths import Paths, prepare_home, template_news
 from nanobot.errors import UsageError
 from nanobot.security.projects import NOT_TRUSTED, TRUSTED, Project, project_of
 from nanobot.session.ledger import Ledger
+from nanobot.session.lock import home_use_lock
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
@@ -114,10 +115,11 @@ async def _run(
     if (code := await _in_the_gateway(args, setup, question)) is not None:
         return code
     launch = Launch(args.model or "", args.ephemeral, setup.env, recorder, project=setup.project)
-    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
-        if question is not None:
-            return await ask(app, question, writer_for(args, setup.env), recorder.end if recorder else None)
-        return await conversation(args, setup, app)
+    with home_use_lock(setup.paths.home):
+        async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+            if question is not None:
+                return await ask(app, question, writer_for(args, setup.env), recorder.end if recorder else None)
+            return await conversation(args, setup, app)
 
 
 async def _in_the_gateway(args: argparse.Namespace, setup: Setup, question: UserPrompt | None) -> int | None:

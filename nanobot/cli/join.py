@@ -18,6 +18,7 @@ from nanobot.channels.socket.client import GatewayLink, Refused
 from nanobot.channels.socket.wire import PROTOCOL, HelloLine
 from nanobot.cli.agent_command import Setup, writer_for
 from nanobot.cli.oneshot import UserPrompt, answered
+from nanobot.session.lock import home_use_lock
 from nanobot.utils.text import printable
 
 _PROJECT = (
@@ -107,12 +108,13 @@ class OwnAgent:
 async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> AsyncIterator[OwnAgent]:
     """The agent in this process, in a session."""
     launch = Launch(args.model or "", env=setup.env)
-    async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
-        app.loop.runner.approvals.channels.add(TERMINAL.channel)
-        own = OwnAgent(app)
-        await app.sessions.open(own.address.key, session)
-        try:
-            async with app.library_kept(), app.config_followed(), app.keeping_appointments():
-                yield own
-        finally:
-            await app.sessions.resume(TERMINAL.key, (await app.sessions.current(own.address.key)).id)
+    with home_use_lock(setup.paths.home):
+        async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
+            app.loop.runner.approvals.channels.add(TERMINAL.channel)
+            own = OwnAgent(app)
+            await app.sessions.open(own.address.key, session)
+            try:
+                async with app.library_kept(), app.config_followed(), app.keeping_appointments():
+                    yield own
+            finally:
+                await app.sessions.resume(TERMINAL.key, (await app.sessions.current(own.address.key)).id)

@@ -80,10 +80,12 @@ def _finish_restore(args: Namespace) -> None:
 
     home = Paths.resolve(os.environ, args.config).home
     if (home / ".restore").exists() and args.command != "restore":
-        from nanobot.session.lock import home_lock
+        from nanobot.session.lock import home_lock, home_use_lock, restore_lock
         from nanobot.upkeep.restoring import finish
 
-        with home_lock(home):
+        with home_use_lock(home):
+            pass  # a restore that is under way is no broken one, and says so
+        with home_lock(home), restore_lock(home):
             finish(home)
 
 

@@ -17,7 +17,7 @@ from nanobot.upkeep.environments import own_environment, sweep
 _LOG = 4_000_000
 #: What is written beside a file before it takes its place, and the seconds after which nobody is still writing it.
 _HALVES, _OLD = ("nanobot.db.*.new", "gateway.json.new", "index.db.*.new"), 3_600.0
-_LOCKS = ("gateway.lock", "terminal-jobs.lock", "library.lock")
+_LOCKS = ("gateway.lock", "terminal-jobs.lock", "in-use.lock", "library.lock")
 
 
 def repair(paths: Paths) -> list[str]:

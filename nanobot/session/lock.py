@@ -11,18 +11,22 @@ from types import TracebackType
 from nanobot.errors import StoreError
 from nanobot.utils.processes import is_alive
 
+_IN_USE = "in-use.lock"
+
 
 class FileLock:
     """A context manager on a file. Entering raises `StoreError` with `taken`, in which `{holder}` says who has it.
 
     The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one. `note` is
-    written into it for others, such as where the holder says how it is.
+    written into it for others, such as where the holder says how it is. One that is `shared` keeps out only those that
+    want it for themselves.
     """
 
-    def __init__(self, path: Path, taken: str = "", note: str = "") -> None:
+    def __init__(self, path: Path, taken: str = "", note: str = "", *, shared: bool = False) -> None:
         self._path = path
         self._taken = taken
         self._note = note
+        self._way = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._file: int | None = None
 
     def take(self) -> str:
@@ -34,7 +38,7 @@ class FileLock:
             except OSError as error:
                 raise StoreError(f"The lock {self._path} cannot be made: {error.strerror}.") from error
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, self._way | fcntl.LOCK_NB)
             except OSError:
                 holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
@@ -68,6 +72,7 @@ class FileLock:
         """Give it back, if it is held."""
         if self._file is not None:
             with suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails where others share it, who need the file
                 self._path.unlink()
             os.close(self._file)
             self._file = None
@@ -126,3 +131,15 @@ def home_lock(home: Path) -> FileLock:
     """One gateway per home."""
     taken = f"A gateway is running already with {home} ({{holder}}). Stop it first, or name another NANOBOT_HOME."
     return FileLock(home / "gateway.lock", taken)
+
+
+def home_use_lock(home: Path) -> FileLock:
+    """Shared by all that answer in a home without its gateway, so that nothing is restored under them."""
+    taken = f"A backup is being put into the place of {home} ({{holder}}). Try again when that is done."
+    return FileLock(home / _IN_USE, taken, shared=True)
+
+
+def restore_lock(home: Path) -> FileLock:
+    """One restore in a home, and nobody who is being answered there meanwhile."""
+    taken = f"Something is being answered or restored in {home} ({{holder}}). Try again when that has ended."
+    return FileLock(home / _IN_USE, taken)

@@ -18,8 +18,9 @@ from msgspec.json import encode
 
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError, StoreError
+from nanobot.providers.scripted import Wait
 from nanobot.session.ledger import Ledger
-from nanobot.session.lock import terminal_jobs_lock
+from nanobot.session.lock import restore_lock, terminal_jobs_lock
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
@@ -272,6 +273,35 @@ async def test_nothing_is_restored_under_a_terminal_in_which_somebody_talks(tmp_
         refused = await at.run("restore", "last", "--yes")
     assert (refused.code, "Somebody talks in a terminal" in refused.err) == (1, True), refused.err
     assert (at.home / "mark").exists()
+
+
+async def test_nothing_is_restored_under_a_question_that_is_being_answered_and_none_is_asked_under_a_restore(
+    tmp_path: Path,
+) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    async with LlmServer(*(Reply(Wait(gate), "noted") for gate in gates), after="noted") as server:
+        at = program(tmp_path, server)
+        await at.run("backup")
+        asking = [asyncio.create_task(at.run("agent", "-m", f"question {number}")) for number in range(2)]
+        await server.asked(2)
+        refused = await at.run("restore", "last", "--yes")
+        gates[0].set()
+        await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        again = await at.run("restore", "last", "--yes")  # the other one is still being answered
+        gates[1].set()
+        answered = [(one.code, one.out) for one in await asyncio.gather(*asking)]
+        with restore_lock(at.home):
+            meanwhile = await at.run("agent", "-m", "question 3")
+            (at.home / ".restore").mkdir()
+            begun = await at.run("agent", "-m", "question 4")
+        (at.home / ".restore").rmdir()
+        after = await at.run("restore", "last", "--yes")
+    for one in (refused, again):
+        assert (one.code, "Something is being answered" in one.err) == (1, True), one.err
+    assert answered == [(0, "noted\n")] * 2
+    for one in (meanwhile, begun):
+        assert (one.code, "A backup is being put into the place of" in one.err) == (1, True), one.err
+    assert after.code == 0, after.err
 
 
 async def test_a_backup_into_the_workspace_holds_none_of_those_beside_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
-from nanobot.session.lock import home_lock, terminal_jobs_lock
+from nanobot.session.lock import home_lock, restore_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
@@ -58,7 +58,7 @@ def run_restore(args: argparse.Namespace) -> int:
         _print("Nothing was changed.")
         return 0
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with home_lock(paths.home), terminal_jobs_lock(paths.home):
+    with home_lock(paths.home), terminal_jobs_lock(paths.home), restore_lock(paths.home):
         done = restore(file, paths.home)
     _print(f"Restored into {paths.home}.")
     if done.aside is not None:
