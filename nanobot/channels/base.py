@@ -132,7 +132,13 @@ class AgentTurns(TerminalTurns, Protocol):
 
 
 class TerminalAgent(Protocol):
-    """The agent as a terminal sees it: in its own process, or in a gateway that runs."""
+    """The agent as a terminal sees it: in its own process, or in a gateway that runs.
+
+    `address` is that of the terminal's conversation.
+    """
+
+    @property
+    def address(self) -> Address: ...
 
     @property
     def bus(self) -> MessageBus: ...

@@ -177,7 +177,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     """Talk in the terminal until the person leaves; the exit code."""
     from nanobot.channels.terminal.look import look_of
     from nanobot.channels.terminal.render import render_line
-    from nanobot.cli.interactive import beginning_of, converse
+    from nanobot.cli.interactive import beginning_of, converse, own_agent
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     app.loop.runner.approvals.channels.add("terminal")
@@ -186,10 +186,11 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     async def say(_address: Address, text: str, _key: str) -> None:
         sys.stdout.write(render_line(text, "dim", look))
 
-    async with app.library_kept(), app.config_followed(), app.keeping_appointments():
-        begin = await beginning_of(app, session_of(args), setup.loaded.config.channels.terminal, setup.loaded.exists)
+    choice, config = session_of(args), setup.loaded.config.channels.terminal
+    async with own_agent(app, choice) as own, app.library_kept(), app.config_followed(), app.keeping_appointments():
+        begin = await beginning_of(app, own.address.key, choice, config, setup.loaded.exists)
         await app.loop.announce_lost("terminal", say)
-        return await converse(app, begin, setup.paths, look, locate)
+        return await converse(own, begin, setup.paths, look, locate)
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:

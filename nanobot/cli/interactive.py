@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 
@@ -11,8 +13,9 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 
 from nanobot import __version__
-from nanobot.bus.events import TERMINAL, CommandReply
-from nanobot.channels.base import Agent, TerminalAgent
+from nanobot.app import Nanobot
+from nanobot.bus.events import TERMINAL, Address, CommandReply, MessageBus
+from nanobot.channels.base import AgentTurns, CommandSummary, TerminalAgent
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import FileReader, Locate
 from nanobot.channels.terminal.input import PrivateHistory
@@ -45,15 +48,45 @@ class Beginning(Struct, frozen=True):
     config: TerminalConfig = TerminalConfig()
 
 
-async def beginning_of(agent: Agent, choice: SessionChoice, config: TerminalConfig, configured: bool) -> Beginning:
-    """Open the chosen session in this process. Raises `UsageError` where there is none of that id.
+class OwnAgent:
+    """The agent in this process. Others may run beside it with the same home, so its conversation has an address of
+    its own."""
+
+    def __init__(self, app: Nanobot) -> None:
+        self.address = Address(TERMINAL.channel, TERMINAL.chat, f"process-{os.getpid()}")
+        self.bus: MessageBus = app.bus
+        self.loop: AgentTurns = app.loop
+        self.commands: tuple[CommandSummary, ...] = app.commands
+        self._files = app.files
+
+    async def locate(self, file: Path) -> str:
+        return await self._files.locate(file, copy=True)
+
+
+@asynccontextmanager
+async def own_agent(app: Nanobot, choice: SessionChoice) -> AsyncIterator[OwnAgent]:
+    """The agent in this process, in the session that was chosen. The one that it is in at the end is the last one, with
+    which `--continue` goes on. Raises `UsageError` where there is none of that id."""
+    own = OwnAgent(app)
+    session = await app.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
+    await app.sessions.resume(own.address.key, session.id)
+    try:
+        yield own
+    finally:
+        await app.sessions.resume(TERMINAL.key, (await app.sessions.current(own.address.key)).id)
+
+
+async def beginning_of(
+    app: Nanobot, key: str, choice: SessionChoice, config: TerminalConfig, configured: bool
+) -> Beginning:
+    """What stands above a conversation in this process, whose address has that key.
 
     Without a configuration, who has no model or has not talked yet is told how to set one up.
     """
-    talked = configured or await agent.sessions.list(TERMINAL.key, limit=1)
-    session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
-    info, begun = agent.provider_info, bool(session.messages)
-    recap = await agent.loop.recap(session.id) if begun else ""
+    session = await app.sessions.current(key)
+    talked = configured or session.messages or len(await app.sessions.list(key, limit=2)) > 1
+    info, begun = app.provider_info, bool(session.messages)
+    recap = await app.loop.recap(session.id) if begun else ""
     hint = "" if talked and (configured or info.capabilities.language_model) else _NEW_HERE
     title = session.title if begun else ""
     return Beginning(info.model, info.chosen_because, title, recap, hint=hint, kept=choice.kept, config=config)

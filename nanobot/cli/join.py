@@ -2,24 +2,25 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nanobot import __version__
 from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import TERMINAL, Address, MessageBus
-from nanobot.channels.base import AgentTurns, CommandSummary
+from nanobot.bus.events import TERMINAL
 from nanobot.channels.socket.anywhere import AgentAnywhere
 from nanobot.channels.socket.client import GatewayLink, Refused
 from nanobot.channels.socket.wire import PROTOCOL, HelloLine
 from nanobot.cli.agent_command import Setup, writer_for
-from nanobot.cli.oneshot import UserPrompt, answered
+from nanobot.cli.oneshot import SessionChoice, UserPrompt, answered
 from nanobot.session.lock import home_use_lock
 from nanobot.utils.text import printable
+
+if TYPE_CHECKING:
+    from nanobot.cli.interactive import OwnAgent
 
 _PROJECT = (
     "{folder} has instructions of its own ({held}), which a gateway does not read: this conversation is apart from it."
@@ -89,32 +90,15 @@ def _say(text: str) -> None:
         sys.stderr.write(printable(f"nanobot: {text}\n"))
 
 
-class OwnAgent:
-    """The agent in this process, for a terminal whose gateway has ended. Others may have lost the same gateway, so the
-    conversation has an address of its own."""
-
-    def __init__(self, app: Nanobot) -> None:
-        self.address = Address(TERMINAL.channel, TERMINAL.chat, f"process-{os.getpid()}")
-        self.bus: MessageBus = app.bus
-        self.loop: AgentTurns = app.loop
-        self.commands: tuple[CommandSummary, ...] = app.commands
-        self._files = app.files
-
-    async def locate(self, file: Path) -> str:
-        return await self._files.locate(file, copy=True)
-
-
 @asynccontextmanager
-async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> AsyncIterator[OwnAgent]:
+async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> "AsyncIterator[OwnAgent]":
     """The agent in this process, in a session."""
+    from nanobot.cli.interactive import own_agent
+
     launch = Launch(args.model or "", env=setup.env)
     with home_use_lock(setup.paths.home):
         async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
             app.loop.runner.approvals.channels.add(TERMINAL.channel)
-            own = OwnAgent(app)
-            await app.sessions.open(own.address.key, session)
-            try:
-                async with app.library_kept(), app.config_followed(), app.keeping_appointments():
-                    yield own
-            finally:
-                await app.sessions.resume(TERMINAL.key, (await app.sessions.current(own.address.key)).id)
+            library, config, jobs = app.library_kept(), app.config_followed(), app.keeping_appointments()
+            async with own_agent(app, SessionChoice(session)) as own, library, config, jobs:
+                yield own

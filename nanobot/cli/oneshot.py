@@ -1,6 +1,7 @@
 """One question, one answer, one exit code."""
 
 import asyncio
+import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -10,7 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Notice, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import (
+    TERMINAL,
+    Address,
+    InboundMessage,
+    MessageBus,
+    Notice,
+    OutboundMessage,
+    Sender,
+    TurnFinished,
+)
 from nanobot.cli.options import FAILED, INTERRUPTED, TEMPORARY, TIMED_OUT
 from nanobot.cli.output import Writer
 from nanobot.messages import Media
@@ -110,21 +120,31 @@ async def ask(
     """
     choice = question.session
     session = await agent.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on, once=True)
+    own = replace(TERMINAL, thread=f"process-{os.getpid()}")  # others may be asking beside it
+    await agent.sessions.resume(own.key, session.id)
     writer.started(session.id, agent.provider_info.model)
-    return await answered(agent, question, writer, ended)
+    try:
+        return await answered(agent, question, writer, ended, own)
+    finally:
+        if (now := await agent.sessions.current(own.key)).id != session.id:  # a command has led elsewhere
+            await agent.sessions.resume(TERMINAL.key, now.id)
 
 
 async def answered(
-    agent: AskedAgent, question: UserPrompt, writer: Writer, ended: Callable[[TurnFinished], None] | None = None
+    agent: AskedAgent,
+    question: UserPrompt,
+    writer: Writer,
+    ended: Callable[[TurnFinished], None] | None = None,
+    address: Address = TERMINAL,
 ) -> int:
-    """The same in the session that the agent is in."""
+    """The same in the session that the agent is in at this address."""
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
         if not stopped.done():
             stopped.set_result(128 + number)
 
-    message, watch = _message(question, revisable=writer.revisable and ended is None), _Watch(writer)
+    message, watch = _message(question, address, revisable=writer.revisable and ended is None), _Watch(writer)
     with on_signal((*INTERRUPT, *HANG_UP), stop):
         result, late = await _answer(agent, message, watch, stopped, question.timeout)
     code = stopped.result() if stopped.done() else TIMED_OUT if late else exit_code(result)
@@ -135,9 +155,9 @@ async def answered(
     return code
 
 
-def _message(question: UserPrompt, *, revisable: bool) -> InboundMessage:
+def _message(question: UserPrompt, address: Address, *, revisable: bool) -> InboundMessage:
     return InboundMessage(
-        TERMINAL,
+        address,
         Sender("local", role="owner"),
         question.text,
         question.media,

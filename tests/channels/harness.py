@@ -8,7 +8,7 @@ from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.events import MessageBus
+from nanobot.bus.events import TERMINAL, Address, MessageBus
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import Command
 from nanobot.providers.base import ProviderInfo
@@ -26,6 +26,7 @@ class SmallAgent:
     sessions: SessionStore
     commands: tuple[Command, ...]
     provider: ScriptedProvider
+    address: Address = TERMINAL
 
     @property
     def provider_info(self) -> ProviderInfo:

@@ -509,6 +509,38 @@ async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_do
             await terminal.until(lambda: terminal.text().count("☑ created plan.md (+1 −0)") == 2)
 
 
+async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the_last_one_is_gone_on_with(
+    tmp_path: Path,
+) -> None:
+    async with LlmServer(after="Fine.") as llm:
+        nanobot = program(tmp_path, llm)
+
+        async def say(terminal: PseudoTerminal, text: str, count: int) -> str:
+            terminal.press(f"{text}\r")
+            await terminal.until(lambda: terminal.text().count("Fine.") == count)
+            return json.dumps(llm.requests[-1].body["messages"])
+
+        async with terminal_of(nanobot) as first, terminal_of(nanobot) as second:
+            await say(first, "the heron", 1)
+            await say(second, "the egret", 1)
+            told = await say(first, "and its nest", 2)
+            assert ("heron" in told, "egret" in told) == (True, False)
+            first.press("/new\r")
+            await first.until("New session")
+            told = await say(second, "and its eggs", 2)
+            assert ("heron" in told, "egret" in told) == (False, True)
+            asked = await nanobot.run("-m", "and the stork?")
+            assert asked.out == "Fine.\n"
+            second.press("\x04")
+            assert await second.wait() == 0
+            await say(first, "the gull", 3)
+            first.press("\x04")
+            assert await first.wait() == 0
+        async with terminal_of(nanobot, "--continue") as third:
+            told = await say(third, "go on", 2)
+            assert [bird in told for bird in ("heron", "egret", "stork", "gull")] == [False, False, False, True]
+
+
 async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "".join(f"行 {n}\n" for n in range(400))})
     async with LlmServer(Reply(write), after="Done.") as server:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from nanobot.bus.events import (
     TERMINAL,
-    Address,
     ChatState,
     CommandReply,
     Event,
@@ -41,10 +40,7 @@ _JOINED = "A gateway runs now, and this terminal has joined it: the conversation
 
 
 class LocatingAgent(TerminalAgent, Protocol):
-    """An agent whose tools for files know where they reach what is on this machine; `address` is the conversation's."""
-
-    @property
-    def address(self) -> Address: ...
+    """An agent whose tools for files know where they reach what is on this machine."""
 
     async def locate(self, file: Path) -> str:
         """The path by which they reach a file, empty where they do not. Raises `NanobotError` and `OSError`."""
@@ -61,6 +57,7 @@ class AgentAnywhere:
 
     def __init__(self, first: GatewayLink, join: Join, alone: Alone) -> None:
         self.bus = MessageBus()
+        self.address = TERMINAL  # whichever the conversation has there
         self.commands: Sequence[CommandSummary] = first.commands
         self._first = first
         self._join = join

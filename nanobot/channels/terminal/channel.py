@@ -210,7 +210,7 @@ class TerminalChannel:
         self._outgoing.put_nowait(self._take_back)
 
     async def _take_back(self) -> None:
-        if taken := self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key, last=True)):
+        if taken := self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key, last=True)):
             self._surface.give_back(taken[0])
 
     def _withdrawn(self, keys: tuple[str, ...]) -> list[str]:
@@ -226,7 +226,7 @@ class TerminalChannel:
             self._outgoing.put_nowait(self._send_now)
 
     async def _send_now(self) -> None:
-        waiting = self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key))
+        waiting = self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key))
         if not waiting:
             return  # a step has read it meanwhile
         await self._send("/stop")
@@ -318,7 +318,7 @@ class TerminalChannel:
         self._outgoing.put_nowait(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
-        unread = self._withdrawn(await self._agent.loop.withdraw(TERMINAL.key))
+        unread = self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key))
         if unread:
             self._surface.give_back("\n".join(unread))
         await self._send("/stop")
@@ -397,19 +397,18 @@ class TerminalChannel:
         if text.startswith("!") and text.strip("! \n"):
             await self._command(text, key)
             return
-        found = await self._files.read(text)
+        found, here, key = await self._files.read(text), self._agent.address, key or uuid.uuid4().hex
         for problem in found.problems:
-            await self._agent.bus.publish_outbound(OutboundMessage(TERMINAL, Notice(problem, level="warning")))
+            await self._agent.bus.publish_outbound(OutboundMessage(here, Notice(problem, level="warning")))
         text = "\n\n".join(filter(None, (text, found.notes)))
-        await self._agent.bus.publish_inbound(
-            InboundMessage(TERMINAL, _PERSON, text, found.media, key or uuid.uuid4().hex, found.context, direct=True)
-        )
+        message = InboundMessage(here, _PERSON, text, found.media, key, found.context, direct=True)
+        await self._agent.bus.publish_inbound(message)
 
     async def _command(self, text: str, key: str) -> None:
         """Hand over a command for this machine: `!` keeps it out of the conversation, `!!` lets the model read it."""
         kept = text.startswith("!!")
         self._commands.add(key)
-        typed = InboundMessage(TERMINAL, _PERSON, text.lstrip("!").strip(), id=key, direct=True)
+        typed = InboundMessage(self._agent.address, _PERSON, text.lstrip("!").strip(), id=key, direct=True)
         await self._agent.bus.publish_inbound(replace(typed, command=True, aside=not kept))
 
     async def _look_on(self) -> None:
@@ -422,7 +421,7 @@ class TerminalChannel:
     async def _look(self) -> None:
         try:
             async with asyncio.timeout(FAREWELL):
-                self.state = await self._agent.loop.state(TERMINAL.key)
+                self.state = await self._agent.loop.state(self._agent.address.key)
                 self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 
 from nanobot.bus.events import (
-    TERMINAL,
     ApprovalAsked,
     ApprovalClosed,
     Event,
@@ -171,12 +170,12 @@ class QuestionPrompt:
 
     async def _reply(self) -> None:
         while True:
-            given, loop = await self._given.get(), self._agent.loop
+            given, loop, key = await self._given.get(), self._agent.loop, self._agent.address.key
             try:
                 if given.number or given.left:
-                    await loop.choose(TERMINAL.key, given.id, given.number, _PERSON)
+                    await loop.choose(key, given.id, given.number, _PERSON)
                 else:
-                    await loop.approve(TERMINAL.key, given.id, given.choice, given.text)
+                    await loop.approve(key, given.id, given.choice, given.text)
             except NanobotError as error:
                 self._tell(Notice(str(error), "warning"))
 
