@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from nanobot.agent.chats.chat import Begin, Chat, Entry, Settle
 from nanobot.agent.chats.control import CANCEL_SECONDS, COMMAND_LIMIT, ChatControl
 from nanobot.agent.chats.services import AgentServices
-from nanobot.agent.chats.sessions import own_session
+from nanobot.agent.chats.sessions import lends, own_session, steers
 from nanobot.agent.ends import safely
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
@@ -114,9 +114,9 @@ class AgentLoop(ChatControl):
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             chat = self._chat(message.key)
-            waiting = next((one for one in chat.inbox if one.done is done), None)
+            waiting = next((one for one in self._unread_of(chat.key) if one[1].done is done), None)
             if waiting is not None:
-                chat.inbox.remove(waiting)
+                waiting[0].inbox.remove(waiting[1])
             elif settle is None:
                 await self.cancel(chat.key)
             elif chat.work is not None:
@@ -173,7 +173,11 @@ class AgentLoop(ChatControl):
         try:
             while chat.inbox:
                 first = chat.inbox[0]
-                async with own_session(self._services, chat, self._chats.values(), first.message), self._room(first):
+                if first.message.key != chat.key:  # lent by another chat, and the turn was over before it read that
+                    await self._queue(chat.inbox.popleft())
+                    continue
+                session = own_session(self._services, chat, self._chats.values(), first.message, self._lend)
+                async with session, self._room(first):
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
                     # What was first may have been taken back meanwhile.
@@ -182,6 +186,16 @@ class AgentLoop(ChatControl):
         finally:
             chat.busy = False
             chat.stop.clear()
+
+    def _lend(self, chat: Chat, other: Chat) -> bool:
+        """Have the turn of another chat read what its person says in this one; whether there was anything."""
+        lent = [entry for entry in chat.inbox if lends(other, entry)]
+        for entry in lent:
+            chat.inbox.remove(entry)
+            other.inbox.append(entry)
+        if lent and other.taken:
+            self.questions.spoken(other.key, other.taken[0].message.sender.id)  # it may be the answer
+        return bool(lent)
 
     @asynccontextmanager
     async def _room(self, entry: Entry) -> AsyncIterator[None]:
@@ -195,10 +209,11 @@ class AgentLoop(ChatControl):
 
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""
-        inbox = self._chat(message.key).inbox
-        place = next((place for place, entry in enumerate(inbox) if entry.message.id == message.id), None)
-        if place is None:
+        found = next((one for one in self._unread_of(message.key) if one[1].message.id == message.id), None)
+        if found is None:
             return False
+        inbox = found[0].inbox
+        place = inbox.index(found[1])
         inbox[place] = replace(inbox[place], message=message)
         match = self._services.router.match_message(message)
         if match is not None:
@@ -211,11 +226,10 @@ class AgentLoop(ChatControl):
         """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their ids."""
         for message in self._services.bus.pending():
             await self._receive(Entry(message))
-        inbox = self._chat(session_key).inbox
-        unread = [one for one in inbox if one.done is None][-1 if last else 0 :]
-        for one in unread:
-            inbox.remove(one)
-        return tuple(one.message.id for one in unread)
+        unread = [one for one in self._unread_of(session_key) if one[1].done is None][-1 if last else 0 :]
+        for chat, entry in unread:
+            chat.inbox.remove(entry)
+        return tuple(entry.message.id for _, entry in unread)
 
     async def leave(self, session_key: str) -> None:
         await self.withdraw(session_key)
@@ -348,11 +362,7 @@ class AgentLoop(ChatControl):
     @staticmethod
     def _unread(chat: Chat) -> list[Entry]:
         """What the turn of a chat is to read at its next step."""
-        first = chat.taken[0]
-        speaker = first.message.sender.id
-        said = (one for one in chat.inbox if one.message.cause == "chat" and not one.message.aside)
-        own = (one for one in said if one.message.sender.id == speaker)
-        return [] if first.alone else list(own)
+        return [one for one in chat.inbox if steers(chat, one)]
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step.

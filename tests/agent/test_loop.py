@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.events import Address, CommandReply, Notice, ToolStarted, TurnFinished, TurnStarted
+from nanobot.bus.events import Address, CommandReply, Notice, Sender, ToolStarted, TurnFinished, TurnStarted
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -401,7 +401,7 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
 
 
-async def test_what_is_said_from_another_chat_in_the_session_that_is_answered_waits_its_turn_in_order() -> None:
+async def test_what_another_person_says_in_the_session_that_is_answered_waits_its_turn_in_order() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
     provider = ScriptedProvider([(Wait(gate), Say("one")), "two", "three"])
     async with agent(provider) as box:
@@ -412,7 +412,8 @@ async def test_what_is_said_from_another_chat_in_the_session_that_is_answered_wa
         await provider.asked(1)
         asked = []
         for number, (other, text) in enumerate(((YOU, "b"), (third, "c")), 1):
-            asked.append(asyncio.create_task(box.ask(text, other)))
+            said = replace(message(text, other), sender=Sender(text, role="owner"))
+            asked.append(asyncio.create_task(box.loop.process(said)))
             await box.until(lambda count=number: len(box.of(Notice)) == count)  # type: ignore[misc]
         assert all("in use elsewhere (another terminal)" in getattr(one, "text", "") for one in box.of(Notice))
         assert len(box.of(TurnStarted)) == 1
@@ -425,6 +426,30 @@ async def test_what_is_said_from_another_chat_in_the_session_that_is_answered_wa
         assert_legal(provider.requests[2].messages)
 
 
+async def test_the_owner_steers_and_stops_on_another_surface_what_is_answered_in_the_session_and_nobody_else() -> None:
+    gates, phone = (asyncio.Event(), asyncio.Event()), Address("telegram", "42")
+    tool = FakeTool("look")
+    provider = ScriptedProvider([(Wait(gates[0]), Call("look", {})), "one", "two", (Wait(gates[1]), Say("never"))])
+    async with agent(provider, tool) as box:
+        await box.store.resume(phone.key, (await box.store.current(HERE.key)).id)
+        first = asyncio.create_task(box.ask("a"))
+        await provider.asked(1)
+        texts = (("b", "owner", "42"), ("guest", "guest", "43"))
+        said = [replace(message(text, phone), sender=Sender(who, role=role)) for text, role, who in texts]  # type: ignore[arg-type]
+        steering = asyncio.create_task(box.loop.process(said[0]))
+        await box.waiting(1, HERE)
+        waiting = asyncio.create_task(box.loop.process(said[1]))
+        await box.waiting(1, phone)
+        gates[0].set()
+        assert [(await one).text for one in (first, steering, waiting)] == ["one", "one", "two"]
+        second = asyncio.create_task(box.ask("c"))
+        await provider.asked(4)
+        assert await box.loop.cancel(phone.key, by=said[1].sender) == "Nothing is running."
+        assert (await box.loop.cancel(phone.key, by=said[0].sender)).startswith("Stopped.")
+        assert (await second).outcome == "cancelled"
+    assert "b" in str(provider.requests[1].messages)
+
+
 async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_alone() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
     provider = ScriptedProvider([(Wait(gate), Say("one"))])
@@ -434,11 +459,12 @@ async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_a
             await box.store.resume(other.key, session.id)
         first = asyncio.create_task(box.ask("a"))
         await provider.asked(1)
-        stopped = asyncio.create_task(box.ask("b", YOU))
+        other_person = Sender("2", role="owner")
+        stopped = asyncio.create_task(box.loop.process(replace(message("b", YOU), sender=other_person)))
         await box.waiting(1, YOU)
         assert await box.loop.cancel(YOU.key) == "Stopped before it began."
         assert (await stopped).outcome == "cancelled"
-        await box.say("c", third)
+        await box.bus.publish_inbound(replace(message("c", third), sender=other_person))
         await box.waiting(1, third)
         await box.loop.leave(third.key)
         assert third.key not in box.loop._chats

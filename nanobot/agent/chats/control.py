@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from nanobot.agent import explanations
-from nanobot.agent.chats.chat import Chat
+from nanobot.agent.chats.chat import Chat, Entry
 from nanobot.agent.chats.questions import Questions
 from nanobot.agent.chats.services import AgentServices
+from nanobot.agent.chats.sessions import session_now
 from nanobot.agent.chats.status import StatusReport
 from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
@@ -277,10 +278,12 @@ class ChatControl:
 
     def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
         turn = self._chat(session_key).turn
-        return (turn.message, turn.session) if turn is not None else None
+        return (turn.message, turn.session or self._chat(session_key).session) if turn is not None else None
 
     async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
         chat = self._chat(session_key)
+        if by is not None and by.role == "owner" and not (turn_id or chat.turn or chat.inbox):
+            chat = await self._answering(chat)
         turn = chat.turn
         waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
@@ -302,6 +305,20 @@ class ChatControl:
         results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
         kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
         return f"Stopped.{kept}"
+
+    async def _answering(self, chat: Chat) -> Chat:
+        """The chat in whose turn the session of this one is answered just now; itself where there is none."""
+        if not any(one.turn is not None and one.session for one in self._chats.values()):
+            return chat
+        session = await session_now(self.store, chat)
+        others = (one for one in self._chats.values() if session and one.session == session and one.turn is not None)
+        return next(others, chat)
+
+    def _unread_of(self, key: str) -> list[tuple[Chat, Entry]]:
+        """What was said in a chat and waits, in order; the turn of another one in the session may be about to read
+        what came first."""
+        chats = sorted(self._chats.values(), key=lambda chat: chat.key == key)
+        return [(chat, entry) for chat in chats for entry in chat.inbox if entry.message.key == key]
 
     def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
         """The messages of a channel that are answered now or wait for that."""

@@ -1,11 +1,11 @@
 """One session, one turn: what is asked while another chat or another process has the session waits, or is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 
 from nanobot.agent import explanations
-from nanobot.agent.chats.chat import Chat
+from nanobot.agent.chats.chat import Chat, Entry
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.ends import safely
 from nanobot.agent.turn import Publisher, Turn
@@ -20,15 +20,25 @@ HOLD_SECONDS = 0.5
 
 @asynccontextmanager
 async def own_session(
-    services: AgentServices, chat: Chat, chats: Collection[Chat], message: InboundMessage
+    services: AgentServices,
+    chat: Chat,
+    chats: Collection[Chat],
+    message: InboundMessage,
+    lend: Callable[[Chat, Chat], bool],
 ) -> AsyncIterator[None]:
-    """The session of a chat, for it alone among `chats`: what is asked while another one has it waits."""
+    """The session of a chat, for it alone among `chats`: what is asked while another one has it waits.
+
+    `lend` hands what waits in the first chat to the turn of the second one, as far as that may read it.
+    """
     told = False
     while True:
-        session = await _session_now(services.store, chat)
+        session = await session_now(services.store, chat)
         other = next((one for one in chats if session and one.session == session), None)
         if other is None or chat.stop.is_set() or not chat.inbox:
             break
+        if lend(chat, other):
+            await Publisher(services.bus, message.shown_at)(Notice("Got it. I will read this at the next step."))
+            continue
         if not told:
             channel = other.key.partition(":")[0]
             one = "another" if message.address.channel == channel else "a"
@@ -46,7 +56,7 @@ async def own_session(
         chat.left.set()
 
 
-async def _session_now(store: SessionStore, chat: Chat) -> str:
+async def session_now(store: SessionStore, chat: Chat) -> str:
     """The session that a chat is in; empty where the store does not tell, of which its turn will speak."""
     try:
         async with asyncio.timeout(LOOK_SECONDS):
@@ -54,6 +64,34 @@ async def _session_now(store: SessionStore, chat: Chat) -> str:
     except TimeoutError:
         return ""
     return "" if isinstance(current, str) else current.id
+
+
+def steers(running: Chat, entry: Entry) -> bool:
+    """Whether the turn of a chat may read a message as said in it: only its own person speaks there. The owner is one
+    person on all surfaces on which nobody else listens."""
+    said = entry.message
+    if said.cause != "chat" or said.aside or entry.alone:
+        return False
+    return all(not one.alone and _same_person(one.message, said) for one in running.taken[:1])
+
+
+def lends(running: Chat, entry: Entry) -> bool:
+    """The same of a message to another chat in the session, also before that turn has begun."""
+    said, firsts = entry.message, [*running.taken[:1], *list(running.inbox)[:1]]
+    present = all(one.message.cause == "chat" and one.message.errand is None for one in firsts)
+    return (
+        present
+        and bool(firsts)
+        and not (said.command or said.conversation)
+        and steers(running, entry)
+        and all(not one.alone and _same_person(one.message, said) for one in firsts)
+    )
+
+
+def _same_person(one: InboundMessage, other: InboundMessage) -> bool:
+    if one.address.channel == other.address.channel:
+        return one.sender.id == other.sender.id
+    return one.direct and other.direct and one.sender.role == other.sender.role == "owner"
 
 
 async def hold(store: SessionStore, turn: Turn) -> bool:

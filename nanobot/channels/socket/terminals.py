@@ -17,7 +17,6 @@ from nanobot.bus.events import (
     QuestionAsked,
     QuestionClosed,
     Sender,
-    StepStarted,
     TurnFinished,
     TurnStarted,
 )
@@ -63,40 +62,34 @@ class SessionMirror:
     def __init__(self, loop: AgentTurns, joined: Mapping[str, JoinedTerminal]) -> None:
         self._loop = loop
         self._joined = joined
-        self._begun: dict[str, OutboundMessage] = {}  # turns of which nothing but the begin is known
         self._followed: dict[str, tuple[JoinedTerminal, ...]] = {}
 
     def see(self, message: OutboundMessage) -> None:
-        """Take an event in. At the first step of a turn it is known which session it is in."""
+        """Take an event in. A turn is shown from its begin on, so that what is typed meanwhile waits for it."""
         event, turn = message.event, message.turn
         if not turn or not self._joined:
             return
         if isinstance(event, TurnStarted):
-            self._begun[turn] = message
-        elif turn in self._begun and isinstance(event, StepStarted):
-            self._follow(message, self._begun.pop(turn))
-        if isinstance(event, TurnFinished):
-            self._begun.pop(turn, None)
+            self._follow(message)
+            return
         shown = self._followed.pop(turn, ()) if isinstance(event, TurnFinished) else self._followed.get(turn, ())
         for terminal in shown:
             self._show(terminal, message)
 
-    def _follow(self, message: OutboundMessage, begin: OutboundMessage) -> None:
-        serving = self._loop.serving(message.address.key)
+    def _follow(self, begin: OutboundMessage) -> None:
+        serving = self._loop.serving(begin.address.key)
         if serving is None:
             return
         said, session = serving
-        others = tuple(
-            one for one in self._joined.values() if one.session == session and one.key != message.address.key
-        )
+        others = tuple(one for one in self._joined.values() if one.session == session and one.key != begin.address.key)
         if not others:
             return
-        self._followed[message.turn] = others
+        self._followed[begin.turn] = others
         words = shorten(squeeze(strip_unsafe(said.content)), _SHOWN)
         where = "another terminal" if said.address.channel == "terminal" else said.address.channel.capitalize()
         for terminal in others:
             terminal.send(wire.event_line(begin))
-            self._show(terminal, OutboundMessage(begin.address, Notice(f"On {where}: {words}"), message.turn))
+            self._show(terminal, OutboundMessage(begin.address, Notice(f"On {where}: {words}"), begin.turn))
 
     @staticmethod
     def _show(terminal: JoinedTerminal, message: OutboundMessage) -> None:

@@ -15,7 +15,7 @@ from nanobot import __version__
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
-from nanobot.providers.scripted import Call
+from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import BOUND, Program
@@ -66,6 +66,44 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 assert await terminal.wait() == 0
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
+
+
+async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_ctrl_c_stops_it(tmp_path: Path) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    look = Call("write_file", {"path": "birds.md", "content": "many"})
+    steps = (Reply(Wait(gates[0]), look), "Herons and egrets.")
+    async with TelegramServer() as telegram, LlmServer("Hello.", *steps, Reply(Wait(gates[1]), "late")) as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            async with at_terminal(home) as terminal:
+                terminal.press("hello\r")
+                await terminal.until("Hello.")
+                terminal.press("/sessions\r")
+                await terminal.until(re.compile(r"\w{10} hello"))
+                session = re.findall(r"(\w{10}) hello", terminal.text())[0]
+                ada.say(f"/resume {session}")
+                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+                ada.say("name the herons")
+                await terminal.until("On Telegram: name the herons")
+                terminal.press("and the egrets\r")
+                await terminal.until("next step")
+                assert terminal.text().count("❯ and the egrets") == 0, "it waits above the input"
+                gates[0].set()
+                await terminal.until("Herons and egrets.")
+                await terminal.until("❯ and the egrets")
+                told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
+                assert told == [False, False, True], "the next step has read it"
+                ada.say("and all the others")
+                await terminal.until("On Telegram: and all the others")
+                await llm.asked(4)
+                terminal.press(CTRL_C)
+                await terminal.until("Stopped.")
+                await telegram.until(lambda: any("topped" in line for line in telegram.visible(ada.chat)))
+                gates[1].set()
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
 
 
 def careful(home: Program) -> Program:
