@@ -18,8 +18,8 @@ POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
 #: The name of a line that the crash suite has for the summary of a run.
 CRASHES = "crash suite"
 #: Beginning of a file's path → what one worker does alone. No two tests of many gateways run at the same time, and what
-#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package, the
-#: SDKs of the vendors.
+#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package, its
+#: wheels, the SDKs of the vendors.
 GROUPS = {
     "tests/cluster/": "cluster",
     "tests/contract/test_budget_": "cluster",
@@ -30,6 +30,7 @@ GROUPS = {
     "tests/test_architecture": "rules",
     "tests/test_checklist": "rules",
     "tests/test_docs": "rules",
+    "tests/test_packaging": "packages",
     "tests/providers/test_sdk_": "sdk",
 }
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM", "LANGUAGE", "LC_ALL", "LC_MESSAGES")

@@ -428,6 +428,18 @@ def test_files_are_opened_with_a_named_encoding() -> None:
                 assert named, f"{path}:{node.lineno}: {node.func.attr} without encoding="
 
 
+def test_every_client_says_which_certificates_it_trusts() -> None:
+    """Without a word it would load a list of its own, and not the one that `SSL_CERT_FILE` names."""
+    broken = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "AsyncClient"
+        if not {"verify", "transport"} & {keyword.arg for keyword in node.keywords}
+    ]
+    judge("A client names its certificates (`nanobot.security.network.certificates`)", broken)
+
+
 def test_every_definition_is_reached_from_the_program() -> None:
     dead = [unit.shown for unit in reach().dead()]
     judge("Nothing in the program reaches these; take them out or give them a caller.", sorted({*dead} - {*UNREACHED}))

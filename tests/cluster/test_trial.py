@@ -10,7 +10,7 @@ from tests.fakes.postgres import TestServer
 
 @pytest.mark.timeout(900)
 async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path: Path, postgres: TestServer) -> None:
-    plan = Plan(messages=200, chats=30, kills=5, rate=10, workers=2, cuts=1)
+    plan = Plan(messages=100, chats=20, kills=5, rate=10, workers=2, cuts=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=240)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)
@@ -23,7 +23,7 @@ async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
     tmp_path: Path, postgres: TestServer
 ) -> None:
     """Its turns are under way when it stops; by the time it goes on, another one has answered them."""
-    plan = Plan(messages=50, chats=10, kills=0, rate=2.5, workers=2, model=3.0, freezes=1)
+    plan = Plan(messages=30, chats=8, kills=0, rate=2.5, workers=2, model=3.0, freezes=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=240)
     print(trial)
     assert not trial.problems, "\n".join(trial.problems)

@@ -26,7 +26,10 @@ Running = subprocess.Popen[bytes]
 BOUND = 240.0
 INIT = ("-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync")
 #: Many gateways at once, of several tests; no address but the socket; what is kept here need not survive the machine.
-SETTINGS = ("-c", "max_connections=400", "-h", "", "-c", "fsync=off")
+SETTINGS = (
+    *("-h", "", "-c", "max_connections=400", "-c", "fsync=off", "-c", "full_page_writes=off"),
+    *("-c", "autovacuum=off", "-c", "jit=off"),  # small databases that live for seconds
+)
 
 
 @dataclass(slots=True)

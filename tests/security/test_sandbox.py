@@ -5,6 +5,7 @@ Where a sandbox does not work here its rows are skipped, and the reason that `na
 
 import asyncio
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -143,7 +144,7 @@ class World:
         for one in (self.unix, self.abstract):
             one.listen()
         secret = {"SECRET": CANARY, "PATH": "/usr/bin:/bin"}
-        waits = [sys.executable, "-I", "-S", "-c", "input()", CANARY]
+        waits = ["/bin/sh", "-c", "read line", CANARY]
         self.victim = subprocess.Popen(
             waits, stdin=subprocess.PIPE, env=secret, cwd=self.workspace, start_new_session=True
         )
@@ -226,9 +227,15 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
+@functools.cache
+def chosen(name: SandboxName, platform: str) -> Sandbox | Reason:
+    """Once for all tests, since it starts programs to find out."""
+    return asyncio.run(choose(name, platform))
+
+
 def working(name: SandboxName, platform: str = "linux") -> Sandbox:
     """The sandbox, or a skip that says aloud why it was not tried."""
-    found = asyncio.run(choose(name, platform))
+    found = chosen(name, platform)
     if isinstance(found, Reason):
         pytest.skip(f"NOT TRIED: {found.text}")
     return found

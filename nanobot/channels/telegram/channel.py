@@ -36,7 +36,7 @@ from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import ChannelError, StoreError
-from nanobot.security.network import no_cookies
+from nanobot.security.network import certificates, no_cookies
 from nanobot.session.database import now
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
@@ -115,7 +115,9 @@ class TelegramChannel:
         """Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
         setup, telegram = self._setup, self._setup.config.channels.telegram
         proxy = self._settings.proxy
-        files = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+        files = httpx.AsyncClient(
+            proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False, verify=certificates()
+        )
         keys = {name: one.api_key for name, one in setup.config.providers.items()}
 
         return TelegramIntake(

@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from nanobot.cli.main import main as run_nanobot
+from nanobot.security.network import certificates
 from tests.cli.harness import Program, judge_warnings
 from tests.fakes.crash.points import Counts, Plan, arm, read
 
@@ -33,7 +34,7 @@ BOUND = 120.0
 ROOT = Path(__file__).parents[3]
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
-#: What a gateway imports on its way; the process that forks has done it for all lives.
+#: What a gateway imports on its way; the process that forks has done it for all lives, as it has read the certificates.
 _NEEDED = (
     "anyio._backends._asyncio",
     "httpcore2",
@@ -192,6 +193,7 @@ class Nursery:
 def _serve() -> None:
     for name in _NEEDED:
         importlib.import_module(name)
+    certificates()
     gc.freeze()
     children: dict[int, int] = {}
     woken, wake = os.pipe()

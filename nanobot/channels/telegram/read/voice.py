@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.settings import proxy_from
 from nanobot.config.schema import TranscriptionConfig
-from nanobot.security.network import no_cookies
+from nanobot.security.network import certificates, no_cookies
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
 
@@ -194,7 +194,9 @@ def transcriber_of(
     if endpoint is None:
         return None
     proxy = proxy_from(env or {}, endpoint.base)
-    client = httpx.AsyncClient(proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False)
+    client = httpx.AsyncClient(
+        proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False, verify=certificates()
+    )
     return EndpointTranscriber(endpoint, client, language=wanted.language)
 
 
