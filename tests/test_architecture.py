@@ -78,6 +78,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
     ("nanobot.command.builtin", "nanobot.command.sessions"),  # and for what is done with whole ones
+    ("nanobot.command.builtin", "nanobot.command.help"),  # the list of commands and the pages, by who asks for help
     ("nanobot.command.builtin", "nanobot.command.models"),  # and so is what is known of models
     ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere

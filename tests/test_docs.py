@@ -42,6 +42,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 FRONT = [ROOT / "README.md", *PAGES]
 FIRST = "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/nanobot demo"
 REAL_WEB = '.venv/bin/nanobot -m "What changed in the newest Python release?"'
+SET_UP = ".venv/bin/nanobot onboard"
 SECOND = "bash .ci/run"
 
 
@@ -124,9 +125,11 @@ def sections(model: type[Section] = Section) -> Iterator[type[Section]]:
         yield from sections(child)
 
 
-def test_the_readme_shows_the_two_commands_exactly() -> None:
-    shown = [line for name, line in shell_lines() if name == "README.md"]
-    assert shown[:3] == [FIRST, REAL_WEB, SECOND]
+def test_the_readme_shows_how_to_try_it_then_how_to_set_it_up_and_at_its_end_how_to_test_it() -> None:
+    front = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = [line for block in blocks(front, "") for line in block.splitlines()]
+    assert shown[:3] == [FIRST, REAL_WEB, SET_UP]
+    assert shown[-1] == SECOND
     assert (ROOT / SECOND.split()[1]).is_file()
     assert FIRST in page("quickstart.md")
     assert SECOND in page("contributing.md")

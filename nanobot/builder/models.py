@@ -134,8 +134,10 @@ class Models:
         if not able.language_model:
             return ""
         sees = "sees pictures" if able.vision else "does not see pictures"
-        price = self._price(info, info.model)
-        cost = "it costs nothing" if info.local else price or "its price is not known"
+        unknown = (
+            "its server is in your own network, so no money is counted" if info.local else "its price is not known"
+        )
+        cost = self._price(info, info.model) or unknown
         return f"It {sees}, its context is {able.window:,} tokens, {cost}."
 
     def _about(self, info: ProviderInfo, model: str) -> str:

@@ -249,6 +249,7 @@ def doctor_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--fix", action="store_true", help="put right first what is safe: rights of files, old locks, a damaged index")
     add("--quick", action="store_true", help="only the checks, without the real question at the end")
+    add("--all", action="store_true", help="show every check with what it found, also those that are well")
     add("--send", action="store_true", help="send the answer to that question to you on Telegram")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")

@@ -1,20 +1,16 @@
 """The commands that every surface has: what they do and what they reply."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from nanobot.bus.events import InboundMessage, Role
-from nanobot.command.pages import page_of, short_form, topics, unwrapped
 from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.tool_groups import tool_groups
-from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.session.permissions import Permissions, told
-from nanobot.utils.host import shipped
 from nanobot.utils.marks import passages
-from nanobot.utils.text import nearest
 
 if TYPE_CHECKING:
     from nanobot.command.sessions import SessionArchive
@@ -31,10 +27,6 @@ _SUMMARIES: Mapping[SettingName, str] = {
     "hints": "Show or hide what is done while it works",
     "streaming": "Show the answer while it is written, or when it is done",
 }
-_CLOSING = (
-    "`/help <command>` tells more of one, `/help <topic>` what a page is about, such as telegram or money. Anything "
-    "else is a message to the agent."
-)
 _SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"
 _WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | history]"
 _REMOVE = "[remove <id>]"
@@ -75,14 +67,9 @@ def builtin_router(
     router = CommandRouter((), bot_name)
 
     async def show_help(ctx: CommandContext) -> None:
-        sender, address = ctx.message.sender, ctx.message.address
-        offered = router.commands(sender.role, address.channel)
-        if ctx.args:
-            await ctx.reply(_help_about(ctx.args, router, offered))
-            return
-        lines = [f"- `/{command.name}{command.usage and f' {command.usage}'}` {command.summary}" for command in offered]
-        keys = ("- `/help keys` Show what the keys do",) if address.channel == "terminal" else ()
-        await ctx.reply("\n".join(["**Commands**", "", *lines, *keys, "", _CLOSING]))
+        from nanobot.command.help import answer_help
+
+        await answer_help(ctx, router)
 
     for command in (
         Command("help", "Show the commands, or tell more of one", show_help, "[topic]", ("start",), _EVERYONE),
@@ -238,43 +225,6 @@ def _watch_command(watches: Callable[[], WatchesOf] | None) -> Command:
         await ctx.reply(await watches().say(ctx.message, ctx.args))
 
     return Command("watch", "Tell me when a page, feed, search, price or file changes", watch, _WATCH)
-
-
-def _help_about(words: str, router: CommandRouter, offered: Sequence[Command]) -> str:
-    """What the documentation tells of one command, or what a page of it is about."""
-    name = words.split(maxsplit=1)[0].removeprefix("/").casefold()
-    if name == "keys" and any(command.surfaces == "terminal" for command in offered):
-        return _keys()
-    match = router.match(f"/{name}")
-    if match is None or match.command is None or match.command not in offered:
-        if name in WORDS and WORDS[name].says:
-            return WORDS[name].says
-        if (about := page_of(words)) is not None:
-            return short_form(about)
-        near = nearest(name, [command.name for command in offered])
-        topic = nearest(name, topics()) if not near else None
-        hint = (
-            f" Did you mean /{near}?" if near else f" Did you mean the page {topic}: `/help {topic}`?" if topic else ""
-        )
-        return f"There is no command /{name} here.{hint} /help lists all commands."
-    command = match.command
-    others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
-    try:
-        page = (shipped("docs") / "commands.md").read_text(encoding="utf-8")
-    except OSError:
-        page = ""
-    told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
-    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{unwrapped(told) or command.summary}"
-
-
-def _keys() -> str:
-    """The keys of the terminal, as its page tells them."""
-    try:
-        page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
-    except OSError:
-        raise UsageError("docs/terminal.md is missing here; install nanobot again.") from None
-    begin = page.index("| key | what it does |")
-    return f"**Keys**\n\n{page[begin:].partition(chr(10) * 2)[0]}"
 
 
 async def _copy(_: CommandContext) -> None:

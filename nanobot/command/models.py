@@ -57,7 +57,10 @@ async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | No
 async def _switch(ctx: CommandContext, name: str) -> None:
     ctx.change_what_all_share()
     info = await ctx.control.set_model(ctx.key, "" if name.casefold() == "default" else name)
-    said = [f"This chat now uses **{info.model}** ({info.name}).", ctx.control.model_facts(info)]
+    said = [
+        f"This chat now uses **{info.model}**{f' ({info.name})' if info.name != info.model else ''}.",
+        ctx.control.model_facts(info),
+    ]
     known = await ctx.control.store.list(ctx.key)
     if known and known[0].messages:
         said.append("The conversation so far goes to it once in full, without a cache.")
@@ -66,9 +69,8 @@ async def _switch(ctx: CommandContext, name: str) -> None:
 
 def _current(ctx: CommandContext) -> str:
     info: ProviderInfo = ctx.control.provider(ctx.key)
-    why = f", {info.chosen_because}" if info.chosen_because else ""
     facts = ctx.control.model_facts(info)
-    return f"Model: **{info.model}** ({info.name}{why}).{f' {facts}' if facts else ''}"
+    return f"Model: **{info.model}**{info.about}.{f' {facts}' if facts else ''}"
 
 
 def _listed(offers: Sequence[ModelOffer]) -> str:

@@ -66,6 +66,14 @@ def tools_line(tools: Sequence[tuple[str, str, str]]) -> str:
     return "; ".join(filter(None, [f"{', '.join(on)} on" if on else "none", f"{', '.join(off)} off" if off else ""]))
 
 
+def missing_lines(skipped: Mapping[str, str]) -> list[str]:
+    """Tools that are not offered, each group of them that has one reason in a line."""
+    names: dict[str, list[str]] = {}
+    for name, reason in sorted(skipped.items()):
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
+
+
 def _known(name: str) -> bool:
     return any(name in names for _, names in _GROUPS.values())
 

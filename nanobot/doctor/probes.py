@@ -81,7 +81,7 @@ async def try_model(
     info = provider.info
     try:
         if not info.capabilities.language_model:
-            words = f"no language model: {info.chosen_because}; answers are quotations of what is found"
+            words = f"none ({info.chosen_because}); answers are quotations of what is found"
             return Finding(_MODEL, "warn", words, "`nanobot onboard` sets one up."), info
         return await _asked(provider, prices, seconds), info
     finally:

@@ -6,13 +6,14 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from urllib.parse import urlsplit
 
 from nanobot.config.keys import masked, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.doctor.checkup import Patient
-from nanobot.doctor.findings import MARKS, Finding, exit_code
+from nanobot.doctor.findings import MARKS, Finding, State, exit_code
 from nanobot.providers.vendors import BY_NAME
 from nanobot.utils.logs import scrub
 from nanobot.utils.secrecy import mask_keys
@@ -20,6 +21,8 @@ from nanobot.web.search.catalog import CATALOG
 
 #: Values of the configuration that are words of ours and tell of nobody.
 _OURS = frozenset("provider profile preset sandbox groupPolicy reasoningEffort type reader hints streaming".split())
+#: Columns of a paragraph.
+_WIDTH = 80
 #: Lines of the log that are counted, from its end.
 _LOG_LINES = 5_000
 _LEVEL = re.compile(r"\b(WARNING|ERROR|CRITICAL) (nanobot[\w.]*)")
@@ -52,9 +55,24 @@ def verdict(found: Sequence[Finding]) -> str:
     return f"{count}: {', '.join(parts)}."
 
 
-def as_text(found: Sequence[Finding]) -> str:
-    """The findings, a line each with a further one for what is to be done."""
-    return "\n".join([*(line for one in found for line in one.lines), "", verdict(found), ""])
+def as_text(found: Sequence[Finding], *, everything: bool = False) -> str:
+    """What is not well with what is to be done, then the rest by its names; `everything`: each finding as it is."""
+    if everything:
+        return "\n".join([*(line for one in found for line in one.lines), "", verdict(found), ""])
+    ill = [line for state in ("bad", "warn") for one in found if one.state == state for line in one.lines]
+    lines = [*ill, *([""] if ill else []), *_by_name(found)]
+    return "\n".join([*lines, "", f"{verdict(found)} `nanobot doctor --all` shows what each one found.", ""])
+
+
+def _by_name(found: Sequence[Finding]) -> list[str]:
+    """The checks that are well, and those that were not made, a paragraph each."""
+    told: dict[State, str] = {"ok": "well", "off": "not used or not tried"}
+    lines = []
+    for state, said in told.items():
+        names = [one.name for one in found if one.state == state]
+        count = f"{len(names)} {'check is' if len(names) == 1 else 'checks are'}"
+        lines += [fill(f"{MARKS[state]} {count} {said}: {', '.join(names)}.", _WIDTH)] if names else []
+    return lines
 
 
 def as_markdown(found: Sequence[Finding]) -> str:

@@ -72,6 +72,12 @@ class ProviderInfo(Struct, frozen=True):
     local: bool = False
     capabilities: Capabilities = field(default_factory=Capabilities)
 
+    @property
+    def about(self) -> str:
+        """What stands behind the name of the model: whose it is, unless both are called the same, and why this one."""
+        said = ", ".join(filter(None, (self.name if self.name != self.model else "", self.chosen_because)))
+        return f" ({said})" if said else ""
+
 
 class ModelOffer(Struct, frozen=True):
     """A model that a chat may use: what `/model` takes as its name, and `about`, a few words on what is known of it."""

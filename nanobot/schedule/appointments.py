@@ -45,7 +45,7 @@ _HOW = (
     "- `/schedule pause|resume|run|remove <number>` changes one.\n"
     "- `/schedule quiet 22-7` keeps nights quiet."
 )
-
+_MORE = "`/schedule pause|resume|run|remove <number>` changes one, `/help schedule` tells how to add."
 _ABSENT = (
     "No gateway runs. It comes while `nanobot agent` is open; what is due at another time is told at its next start. "
     "`nanobot gateway` keeps appointments all the time."
@@ -141,7 +141,7 @@ class Appointments:
         lines += ["", "**Over**", "", *map(_line, over[-5:])] if over else []
         quiet = next((job.quiet for job in found if job.quiet), "")
         lines += ["", f"Quiet hours: {quiet}, for what runs at intervals."] if quiet else []
-        return "\n".join([*lines, "", _HOW])
+        return "\n".join([*lines, "", _MORE])
 
     async def change(self, action: Literal["pause", "resume", "remove", "run"], wanted: str, who: Who) -> str:
         """Pause, resume, take away or run now the jobs that are named, or all."""

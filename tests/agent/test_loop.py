@@ -301,7 +301,7 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
         tools = (await box.ask("/tools")).text
     assert first.key == second.key
     for line in (
-        "Model: scripted (scripted; a script plays the model)",
+        "Model: scripted (a script plays the model)",
         "Context: 100 of 32,768 tokens (0%)",
         "Spent: 100 tokens in, 10 out, 1 request",
         "Tools: web on",

@@ -235,9 +235,12 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
             await terminal.until("First.")
             terminal.press("four\r")
             await terminal.until("Second.")
+            terminal.press("/status\r")
+            await terminal.until("Web Search")
             terminal.press("/quit\r")
             assert await terminal.wait() == 0
         asked = [json.dumps(request.body["messages"]) for request in server.requests]
+    assert not re.findall(r"(?m)^> *\n", terminal.text()), "an empty prompt stands before an answer"
     assert len(asked) == 2
     assert json.dumps("one\ntwo \\\n\nthree")[1:-1] in asked[0]
     assert "four" in asked[1]
@@ -253,7 +256,7 @@ async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path)
             await terminal.until("Show the commands")
             terminal.press("\t\r")
             terminal.press("\r")
-            await terminal.until("Anything else is a message to the agent.")
+            await terminal.until("What is not a command is a message to the agent.")
             terminal.press("\x1b[A\x1b[A")
             await terminal.until("❯ remember sk-abcdefghijklmnop")
             terminal.press(CTRL_C + CTRL_D)

@@ -14,6 +14,16 @@ from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 
 
+async def test_an_action_that_there_is_not_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    nanobot = program(tmp_path)
+    for words, hint in (("config frob", ""), ("config st", " Did you mean 'set'?")):
+        ran = await nanobot.run(*words.split())
+        wrong = words.split()[1]
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith(f"nanobot: `nanobot config` does not know {wrong!r}.{hint} It knows: check, path, ")
+        assert "choose from" not in ran.err
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("NANOBOT_CONFIG", "NANOBOT_HOME", "NO_SUCH_KEY"):

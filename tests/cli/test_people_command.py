@@ -13,6 +13,9 @@ async def test_people_are_shown_and_invited_from_the_command_line(tmp_path: Path
     nanobot = program(tmp_path, channels={"telegram": telegram})
     shown = await nanobot.run("people")
     assert (shown.code, "4242, owner" in shown.out.replace("`", "")) == (0, True), (shown.out, shown.err)
+    longest = max(shown.out.splitlines(), key=len)
+    assert len(longest) < 80, longest
+    assert "- files: files in a folder of their own" in shown.out.replace("`", "")
     invited = await nanobot.run("people", "invite", "guest")
     assert re.search(r"/start [\w-]{22}", invited.out), invited.out
     refused = await nanobot.run("people", "grant", "Zoe", "files")

@@ -1,5 +1,6 @@
 """Which commands are found, who may use them, and what they reply."""
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.cli.options import build_parser
 from nanobot.command.builtin import builtin_router
+from nanobot.command.help import GROUPS
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
@@ -237,6 +239,20 @@ async def test_every_command_is_listed_by_help() -> None:
     assert all(f"`/{name}" in text for name in NAMES)
     (chat,) = await said("/help", channel="telegram")
     assert "/quit" not in chat
+
+
+async def test_help_stands_under_few_headings_with_the_daily_commands_first_and_fits_one_message() -> None:
+    (text,) = await said("/help", channel="telegram")
+    headings = re.findall(r"(?m)^\*\*(.+?)\*\*$", text)
+    assert headings == list(GROUPS), "a command stands below no heading"
+    assert 3 <= len(headings) <= 8
+    daily, rest = text.split("**Talk**")
+    assert re.findall(r"(?m)^- `/(\w+)`", daily) == list(GROUPS["Every day"])
+    assert not {*GROUPS["Every day"]} & {*re.findall(r"(?m)^- `/(\w+)`", rest)}
+    assert len(text) < 4_000, "a message on Telegram has 4,096 characters"
+    assert max(map(len, text.splitlines())) < 130
+    (guest,) = await said("/help", role="guest")
+    assert re.findall(r"(?m)^\*\*(.+?)\*\*$", guest) == ["Every day", "People and safety"]
 
 
 @pytest.mark.parametrize("text", ["hello", "/", "/usr/bin/env is a path", "//", "", "/help@otherbot"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import time
 from contextlib import closing
@@ -182,3 +183,19 @@ async def test_sqlite_is_only_read_while_it_is_looked_at(tmp_path: Path) -> None
     assert path.stat().st_mtime_ns == before
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+
+
+async def test_what_is_not_well_stands_first_and_what_is_well_in_one_short_paragraph(tmp_path: Path) -> None:
+    home = quiet(tmp_path)
+    (home.home / "config.json").chmod(0o644)
+    told = (await home.run("doctor", "--quick")).out
+    first, well, *rest = told.split("\n\n")[0], *told.split("\n\n")[1:]
+    assert first.startswith("! ")
+    assert "\n    → " in first
+    assert not re.search("(?m)^✓", first)
+    assert re.match(r"✓ \d+ checks are well: Configuration, ", well)
+    assert len(re.findall("(?m)^[✓-] ", "\n".join([well, *rest]))) == 2
+    assert "nanobot doctor --all" in told
+    every = (await home.run("doctor", "--quick", "--all")).out
+    assert re.search("(?m)^✓ Configuration: .+", every)
+    assert len(every.splitlines()) > len(told.splitlines()) + 8

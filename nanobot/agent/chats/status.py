@@ -9,7 +9,7 @@ from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import ChatState
-from nanobot.command.tool_groups import tools_line
+from nanobot.command.tool_groups import missing_lines, tools_line
 from nanobot.errors import NanobotError
 from nanobot.messages import AssistantMessage, Message
 from nanobot.utils.text import counted, duration
@@ -76,7 +76,6 @@ class StatusReport:
         """What is about one chat: its model, its session, what it cost, and its turn."""
         state, info = await self.state(chat), chat.provider.info
         usage = await self._services.store.spent(session=state.session)
-        why = f"; {info.chosen_because}" if info.chosen_because else ""
         share = f" ({state.used / state.window:.0%})" if state.window else ""
         title = f" {state.title}" if state.title else ""
         running = "nothing is running"
@@ -84,7 +83,7 @@ class StatusReport:
             running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
         return [
             f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
-            f"- Model: {info.model or 'none'} ({info.name}{why})",
+            f"- Model: {info.model or 'none'}{info.about}",
             f"- Context: {state.used:,} of {state.window:,} tokens{share}",
             f"- Session: `{state.session}`{title}, {counted(state.messages, 'message')}",
             f"- Spent: {usage.text}",
@@ -105,7 +104,7 @@ class StatusReport:
             f"- Today, all chats: {today.text}",
             *budget,
             f"- Tools: {tools_line(tools)}",
-            *(f"- Not offered: {name}: {reason}" for name, reason in sorted(self._registry.skipped.items())),
+            *(f"- Not offered: {line}" for line in missing_lines(self._registry.skipped)),
             *(f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}" for file in files),
             *(f"- {fact}" for fact in facts),
             *(["", search] if search else []),

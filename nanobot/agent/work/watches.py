@@ -37,6 +37,7 @@ _HOW = (
     "- `/watch pause|resume|run|remove <number>` changes one.\n"
     "- `/watch history` shows what was told."
 )
+_MORE = "`/watch pause|resume|run|remove <number>` changes one, `/help watch` tells how to add."
 _CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
 _LOOKS = "I write where something has changed; on a page that I hardly know yet, when a second look finds it, too."
 _PAST = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Looks now"}
@@ -141,7 +142,7 @@ class Watches:
             if state.trouble
         ]
         lines += ["", "**In trouble**", "", *troubles] if troubles else []
-        return "\n".join(["**Watched**", "", *lines, "", _HOW])
+        return "\n".join(["**Watched**", "", *lines, "", _MORE])
 
     async def history(self, wanted: str, who: Who) -> str:
         """What watches have told a person, with dates."""

@@ -362,7 +362,8 @@ class TerminalChannel:
         status = (StatusPart(doing), StatusPart("Ctrl-C stops", 2), *usual) if doing else usual
         shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
-        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=self._busy, todo=todo)
+        busy = self._busy or bool(self._text)  # a prompt comes after what is still to be printed, and not before it
+        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=busy, todo=todo)
         return replace(live, asked=self.questions.lines(), unread=tuple(shown for shown, _ in self._unread.values()))
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:

@@ -73,7 +73,7 @@ async def _look(args: argparse.Namespace, file: Path | None) -> int:
     if args.json:
         sys.stdout.write(printable(f"{as_json(found)}\n"))
         return exit_code(found)
-    sys.stdout.write(printable(as_text(found)))
+    sys.stdout.write(printable(as_text(found, everything=args.all)))
     sys.stdout.flush()
     if not args.quick and not any(one.name in _WITHOUT and one.state == "bad" for one in found):
         found = [*found, *await _asked(patient, send=args.send)]

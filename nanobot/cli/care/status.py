@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from nanobot import __version__
 from nanobot.app import Nanobot, health_file
 from nanobot.bus.events import TERMINAL
 from nanobot.channels.terminal.look import look_of
@@ -80,4 +81,5 @@ async def _text(setup: Setup) -> str:
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
         told = await app.loop.status_full(TERMINAL.key)
-    return "\n".join([told, "", *lines])
+    _, _, about = told.partition("\n")  # its first line says how long this process runs, which is no gateway's
+    return "\n".join([f"**nanobot {__version__}**", about, "", *lines])

@@ -24,7 +24,7 @@ from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import SqliteDatabase
 
 #: Commands of a chat that a shell has too.
-_SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions)\b")
+_SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions|help)\b")
 
 
 def run_people(args: argparse.Namespace) -> int:

@@ -98,7 +98,7 @@ async def test_U45_a_real_server_is_asked_by_every_way_and_its_pictures_are_seen
         if real.command:
             broken = await run_tool(registry, "mcp_one_leave", {})
             assert broken.error == "network"
-            assert "its program ended (exit code 3): out of luck" in broken.text
+            assert "its program ended (exit code 3); the last line of its error output: “out of luck”" in broken.text
             assert (await run_tool(registry, "mcp_one_echo", {"text": "back"})).text == "echo back"
 
 

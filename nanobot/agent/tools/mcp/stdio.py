@@ -194,7 +194,9 @@ def _how(process: "_Process", last_words: bytearray) -> str:
     code = process.returncode
     how = "" if code is None else f" (exit code {code})" if code >= 0 else f" ({signal.Signals(-code).name})"
     lines = [line for line in last_words.decode(errors="replace").splitlines() if line.strip()]
-    return f"{how}: {shorten(squeeze(strip_unsafe(lines[-1])), 160)}" if lines else how
+    if not lines:
+        return how
+    return f"{how}; the last line of its error output: “{shorten(squeeze(strip_unsafe(lines[-1])), 160)}”"
 
 
 async def _end(process: "_Process") -> None:

@@ -27,8 +27,12 @@ from nanobot.utils.text import nearest
 
 _ACTIONS = ("grant", "take", "remove")
 _HOW = """\
-`/people grant <who> files` lets a user have files; there are {grants}. `/people take <who> files` takes that back, \
-`/people remove <who>` everything. `/people <who> cap 2` lets them spend 2 USD a day. `/invite` lets somebody in."""
+- `/invite` lets somebody in, with a link.
+- `/people remove <who>` lets them in no longer.
+- `/people <who> cap 2` lets them spend 2 USD a day.
+- `/people grant <who> files` lets a user do more, one of these:
+{grants}
+- `/people take <who> files` takes that back."""
 _CAPS = (
     "Name USD for a day, and for a month if you like: `/people {who} cap 2` or `/people {who} cap 2 30`. "
     "`/people {who} cap off` gives back what holds for everybody."
@@ -91,7 +95,7 @@ class Rights(Struct, frozen=True):
             f"- {one.name} (`{one.id}`), a group: everybody there is a guest" for one in await self.access.groups()
         ]
         open_to_all = ["- Everybody else is a guest: allowFrom holds `*`"] if self.access.everybody else []
-        how = _HOW.format(grants=", ".join(f"`{name}` ({means})" for name, means in GRANTS.items()))
+        how = _HOW.format(grants="\n".join(f"  - `{name}`: {means}" for name, means in GRANTS.items()))
         return "\n".join(["**Who may talk to me**", "", *lines, *groups, *open_to_all, "", how])
 
     async def _line(self, person: Person) -> str:

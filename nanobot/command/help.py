@@ -1,0 +1,101 @@
+"""`/help`: the commands under a few headings, or what the documentation tells of one, of a topic, or of the keys."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from nanobot.command.pages import page_of, short_form, topics, unwrapped
+from nanobot.command.router import Command, CommandContext, CommandRouter
+from nanobot.command.words import WORDS
+from nanobot.errors import UsageError
+from nanobot.utils.host import shipped
+from nanobot.utils.text import nearest
+
+#: Heading → the commands below it, in the order in which they are shown. Those of every day stand first.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Every day": ("new", "stop", "status", "model", "sources", "undo", "schedule", "help"),
+    "Talk": (
+        *("btw", "retry", "rewind", "branch", "compact", "copy"),
+        *("sessions", "resume", "name", "export", "delete", "quit"),
+    ),
+    "Model and tools": ("usage", "tools", "mcp", "hints", "streaming"),
+    "Memory and library": ("memory", "forget", "skills", "learn"),
+    "Tasks and watches": ("tasks", "watch"),
+    "People and safety": (
+        *("whoami", "people", "invite", "pair", "unpair", "group"),
+        *("approve", "permissions", "trust", "privacy"),
+    ),
+    "Care": ("doctor",),
+}
+#: The heading of commands that plug-ins and channels have added.
+_OTHERS = "More"
+_CLOSING = "`/help <command>` tells more of one, `/help <topic>` shows a page, such as telegram or money."
+_FIRST = "What is not a command is a message to the agent."
+
+
+async def answer_help(ctx: CommandContext, router: CommandRouter) -> None:
+    """Show what the person may use here, or what is told of the words behind the command."""
+    sender, address = ctx.message.sender, ctx.message.address
+    offered = router.commands(sender.role, address.channel)
+    if ctx.args:
+        await ctx.reply(_about(ctx.args, router, offered))
+        return
+    keys = ["- `/help keys` Show what the keys do"] if address.channel == "terminal" else []
+    parts = [f"**Commands**. {_FIRST}"]
+    for heading, commands in grouped(offered):
+        lines = [f"- `/{command.name}` {command.summary}" for command in commands]
+        parts.append("\n".join([f"**{heading}**", "", *lines, *keys]))
+        keys = []
+    await ctx.reply("\n\n".join([*parts, _CLOSING]))
+
+
+def grouped(offered: Sequence[Command]) -> Iterator[tuple[str, list[Command]]]:
+    """Every heading that has commands here, with them; what belongs to none stands last."""
+    there = {command.name: command for command in offered}
+    for heading, names in GROUPS.items():
+        if found := [there.pop(name) for name in names if name in there]:
+            yield heading, found
+    if there:
+        yield _OTHERS, list(there.values())
+
+
+def _about(words: str, router: CommandRouter, offered: Sequence[Command]) -> str:
+    """What the documentation tells of one command, or what a page of it is about."""
+    name = words.split(maxsplit=1)[0].removeprefix("/").casefold()
+    if name == "keys" and any(command.surfaces == "terminal" for command in offered):
+        return _keys()
+    match = router.match(f"/{name}")
+    if match is None or match.command is None or match.command not in offered:
+        if name in WORDS and WORDS[name].says:
+            return WORDS[name].says
+        if (about := page_of(words)) is not None:
+            return short_form(about)
+        return f"There is no command /{name} here.{_meant(name, offered)} /help lists all commands."
+    return _told(match.command)
+
+
+def _meant(name: str, offered: Sequence[Command]) -> str:
+    """The command or page whose name is near, as a question; empty where none is."""
+    if near := nearest(name, [command.name for command in offered]):
+        return f" Did you mean /{near}?"
+    topic = nearest(name, topics())
+    return f" Did you mean the page {topic}: `/help {topic}`?" if topic else ""
+
+
+def _told(command: Command) -> str:
+    """How a command is written, its other names, and what the page of commands tells of it."""
+    others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
+    try:
+        page = (shipped("docs") / "commands.md").read_text(encoding="utf-8")
+    except OSError:
+        page = ""
+    told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
+    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{unwrapped(told) or command.summary}"
+
+
+def _keys() -> str:
+    """The keys of the terminal, as its page tells them."""
+    try:
+        page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
+    except OSError:
+        raise UsageError("docs/terminal.md is missing here; install nanobot again.") from None
+    begin = page.index("| key | what it does |")
+    return f"**Keys**\n\n{page[begin:].partition(chr(10) * 2)[0]}"
