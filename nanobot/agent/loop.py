@@ -141,7 +141,7 @@ class AgentLoop(ChatControl):
         speak(message.sender.language, message.address.key)
         match = self._services.router.match_message(message)
         if match is not None:
-            self._start(self._command(match, entry))
+            self._start(self._in_order(match, entry))
         else:
             await self._queue(entry)
 
@@ -171,7 +171,7 @@ class AgentLoop(ChatControl):
     async def _work(self, chat: Chat) -> None:
         """Serve a chat's messages in order until none waits."""
         try:
-            while chat.inbox:
+            while await chat.waits():
                 first = chat.inbox[0]
                 if first.message.key != chat.key:  # lent by another chat, and the turn was over before it read that
                     await self._queue(chat.inbox.popleft())
@@ -219,7 +219,7 @@ class AgentLoop(ChatControl):
         if match is not None:
             entry = inbox[place]
             del inbox[place]
-            self._start(self._command(match, entry))
+            self._start(self._in_order(match, entry))
         return True
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
@@ -239,7 +239,20 @@ class AgentLoop(ChatControl):
             chat.stop.set()
         await self._forget(chat)
 
-    async def _command(self, match: Match, entry: Entry) -> None:
+    async def _in_order(self, match: Match, entry: Entry) -> None:
+        """Answer a command. What is said after one that is `ordered` is answered after it has replied or asked."""
+        chat, replied = self._chat(entry.message.key), asyncio.Event()
+        ordered = match.command is not None and match.command.ordered
+        if ordered:
+            chat.ahead.append(replied)
+        try:
+            await self._command(match, entry, replied)
+        finally:
+            replied.set()
+            if ordered:
+                chat.ahead.remove(replied)
+
+    async def _command(self, match: Match, entry: Entry, replied: asyncio.Event) -> None:
         """Answer a command. One that hangs is ended, because somebody waits for it."""
         message = entry.message
         publish = Publisher(self._services.bus, message.shown_at)
@@ -250,6 +263,7 @@ class AgentLoop(ChatControl):
         async def reply(text: str) -> None:
             said.append(text)
             await publish(CommandReply(match.name, text, key, message.id))
+            replied.set()
 
         async def answer() -> None:
             try:

@@ -79,7 +79,7 @@ def builtin_router(
         Command("stop", "Stop what is running", _stop, aliases=("cancel",), roles=_EVERYONE),
         Command("approve", "Answer a question", _approve, "<id> <choice> [text]", roles=_OWNER),
         Command("permissions", "Show what is allowed for good, or take it back", _permissions, _REMOVE, roles=_OWNER),
-        Command("model", "Show the model, or use another one", _model, "[name]"),
+        Command("model", "Show the model, or use another one", _model, "[name]", ordered=True),
         *_session_commands(sessions),
         *_conversation_commands(),
         Command("sources", "Show what the last answer rests on", _sources, "[number]"),

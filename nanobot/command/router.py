@@ -175,7 +175,10 @@ class CommandContext(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """No command waits behind a running turn. `roles` may use it."""
+    """No command waits behind a running turn. `roles` may use it.
+
+    `ordered`: what is said after it is answered after it has replied or asked, because it may change the answer.
+    """
 
     name: str
     summary: str
@@ -184,6 +187,7 @@ class Command(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
     surfaces: Literal["all", "terminal", "chat"] = "all"
+    ordered: bool = False
 
 
 class Match(Struct, frozen=True):

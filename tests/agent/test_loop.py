@@ -278,6 +278,26 @@ async def test_model_switches_for_this_session_alone() -> None:
     assert typed(other, 0) == "one\ntwo"
 
 
+async def test_what_is_said_after_a_switch_of_the_model_is_answered_after_its_reply_by_the_new_one() -> None:
+    asked, listed = asyncio.Event(), asyncio.Event()
+    other = ScriptedProvider(after="other", model="other-1")
+
+    async def switch(name: str) -> LLMProvider:
+        asked.set()
+        await listed.wait()
+        return other
+
+    async with agent(ScriptedProvider(after="first"), switch_model=switch) as box:
+        await box.say("/model other-1")
+        await box.say("two")
+        await asked.wait()
+        listed.set()
+        await box.until(lambda: bool(box.of(TurnFinished)))
+        kinds = [type(one.event) for one in box.events if isinstance(one.event, CommandReply | TurnFinished)]
+    assert kinds[0] is CommandReply
+    assert typed(other, 0) == "two"
+
+
 async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 

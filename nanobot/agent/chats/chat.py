@@ -56,7 +56,8 @@ class Chat(Struct):
     process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
     those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
     of its last prompt with what tells whether they have changed; `announced`: there was one. `session` is the one that
-    it has for itself now, empty where none; `left` is set when it has left that.
+    it has for itself now, empty where none; `left` is set when it has left that. `ahead` are ordered commands that run,
+    each set when it has replied or asked.
     """
 
     key: str
@@ -78,4 +79,11 @@ class Chat(Struct):
     announced: bool = False
     instructions: dict[str, int] = field(default_factory=dict)
     session: str = ""
+    ahead: list[asyncio.Event] = field(default_factory=list)
     left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def waits(self) -> bool:
+        """Whether a message waits, as soon as the commands that came before it have replied or asked."""
+        for one in tuple(self.ahead if self.inbox else ()):
+            await one.wait()
+        return bool(self.inbox)

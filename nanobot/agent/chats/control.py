@@ -198,6 +198,8 @@ class ChatControl:
         if self.questions.waits(message.address.key):
             raise UsageError("Another question waits for its answer here. Answer it first, or /stop leaves it.")
         publish = Publisher(self._services.bus, message.address, f"{message.id or id(message)} asks")
+        for one in self._chat(message.key).ahead:
+            one.set()
         limit = COMMAND_LIMIT.get()
         if limit is not None:  # a question has a limit of its own
             limit.reschedule(None)

@@ -25,7 +25,7 @@ from nanobot.library.folders import FREE_BYTES, INDEX_BYTES, LibraryFolders
 from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import Document
 from nanobot.library.walk import MOST_DOCUMENTS, DocumentFolder, in_time, is_downloads
-from nanobot.session.lock import FileLock
+from nanobot.session.lock import FileLock, home_lock
 from nanobot.utils.text import counted, duration, printable, shorten
 
 _PLACE = ("library", "folders")
@@ -37,6 +37,7 @@ _FROM_OTHERS = (
     "What lies in a folder of downloads counts as content from outside. Where that is not so, write it in "
     'library.folders as {"path": "…", "outside": false}.'
 )
+_FIRST_FOLDER = "This is your first folder: the nanobot that runs looks into the library after its next start."
 _TAKEN = "The documents are read already ({holder}). `nanobot library status` shows how far that is."
 
 
@@ -60,7 +61,8 @@ def _add(setup: Setup, text: str) -> int:
     folder = Path(os.path.realpath(_expanded(text, setup.env)))
     if not folder.is_dir():
         raise UsageError(f"There is no folder {text}.")
-    for named, one in _folders(setup).items():
+    before = _folders(setup)
+    for named, one in before.items():
         if one.path == folder or one.path in folder.parents:
             _print(f"{text} belongs to the library already: {named} is in {setup.paths.config}. What is new is read.")
             return _read(setup, quiet=False)
@@ -73,7 +75,8 @@ def _add(setup: Setup, text: str) -> int:
     if is_downloads(folder.name):
         _print(_FROM_OTHERS)
     code = _read(_again(setup), quiet=False)
-    _print("A running nanobot finds in it after its next start.")
+    if home_lock(setup.paths.home).held:
+        _print("The nanobot that runs finds in it now." if before else _FIRST_FOLDER)
     return code
 
 

@@ -47,7 +47,7 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
             return
         elif answer.casefold() in {*_NOT_NOW, *_OFF}:
             if not kept:
-                talk.note("Not now, then. `nanobot onboard` asks again.")
+                talk.note("Not now, then. nanobot onboard asks again.")
             return
         else:
             found = _TOKEN.search(answer)  # also in the whole message of @BotFather

@@ -68,8 +68,10 @@ def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: lis
     with talk.unseen():
         for place, name in enumerate(asked, 1):
             title, ask = _QUESTIONS[name]
+            talk.gap()
             talk.say(f"**{place} of {len(asked)} · {title}**")
             ask(settings, talk)
+    talk.gap()
     if known and not settings.changed:
         talk.say("Nothing was changed. `nanobot` talks here, `nanobot gateway` answers on Telegram.")
         return 0
@@ -85,9 +87,11 @@ def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: lis
 def _first_answer(settings: Settings, talk: Talk, args: argparse.Namespace) -> int:
     without = settings.loaded.config.agents.defaults.provider == "lookup" or not model_in_words(settings)
     question = _FIRST_WITHOUT if without else _FIRST
+    talk.gap()
     talk.say(f"**You:** {question}")
     place = [f"--{name}={value}" for name in ("config", "workspace") if (value := getattr(args, name))]
     code = run_agent(parse(["agent", *place, "-m", question]))
+    talk.gap()
     if not bot_in_words(settings):
         talk.say('Go on with `nanobot`, or ask one question with `nanobot "…"`.')
         return code

@@ -33,7 +33,7 @@ def ask_model(settings: Settings, talk: Talk) -> None:
     found = asyncio.run(found_models(settings))
     kept = model_in_words(settings)
     if not found:
-        talk.note("No key is in the environment, and no local server answers (Ollama, LM Studio, llama.cpp, vLLM).")
+        talk.note("No key of a service was found, and no local server answers (Ollama, LM Studio, llama.cpp, vLLM).")
     how = f"\n\n{_HOW}"
     while True:
         options = [*([f"keep {kept}"] if kept else []), *(one.told for one in found), NO_MODEL.told]

@@ -59,6 +59,10 @@ class Talk:
         self._out.write(render_markdown(text, self._look))
         self._out.flush()
 
+    def gap(self) -> None:
+        """Leave a line empty, between two steps."""
+        self._out.write("\n")
+
     def note(self, text: str) -> None:
         """Show a line of less weight, broken between words."""
         self._out.write(render_line("\n".join(wrapped(text, self._look.width)), "dim", self._look))
