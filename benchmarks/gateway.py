@@ -83,6 +83,12 @@ class Gateway:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     @property
+    def precise(self) -> float:
+        """Seconds of CPU of the threads that live, to the microsecond, where `cpu` counts in hundredths."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(float(one.read_text(encoding="utf-8").split()[0]) for one in tasks) / 1e9
+
+    @property
     def memory(self) -> float:
         """Resident set in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
@@ -100,9 +106,16 @@ def place(store: Path, home: Path) -> None:
 
 @asynccontextmanager
 async def running(
-    users: int, lag_file: Path | None = None, store: Path | None = None, settings: dict[str, object] | None = None
+    users: int,
+    lag_file: Path | None = None,
+    store: Path | None = None,
+    settings: dict[str, object] | None = None,
+    program: str = WATCHED,
 ) -> AsyncIterator[Gateway]:
-    """A gateway in a home of its own, with a copy of `store` where one is named, and further `settings`."""
+    """A gateway in a home of its own, with a copy of `store` where one is named, and further `settings`.
+
+    With a `lag_file` it is run by `program`, which writes there what it has seen.
+    """
     own = TOKEN.replace("123456", str(os.getpid()))  # one gateway of this machine answers a bot
     async with TelegramServer(own) as telegram, LlmServer(after=Reply("Done.")) as model:
         with tempfile.TemporaryDirectory() as home:
@@ -128,7 +141,7 @@ async def running(
             env = {"PATH": os.environ["PATH"], "HOME": home, "NANOBOT_HOME": home, "PYTHONPATH": str(ROOT)}
             command = ["-m", "nanobot", "gateway"]
             if lag_file is not None:
-                env["LAG_FILE"], command = str(lag_file), ["-c", WATCHED]
+                env["LAG_FILE"], command = str(lag_file), ["-c", program]
             begun = time.perf_counter()
             process = await asyncio.create_subprocess_exec(
                 sys.executable, *command, env=env, stdout=asyncio.subprocess.DEVNULL

@@ -26,11 +26,12 @@ from nanobot.bus.alarms import Alarm, Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths, judge_home, prepare_home
+from nanobot.config.paths import Paths, folder_name, judge_home, prepare_home
 from nanobot.config.schema import Config
 from nanobot.errors import ConfigError, NanobotError, UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import finish_of
+from nanobot.security.trust import wrap
 from nanobot.session.ledger import Ledger
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
@@ -345,7 +346,7 @@ async def _meanwhile(work: Coroutine[object, None, None]) -> AsyncIterator[None]
 
 
 def prepare() -> None:
-    """Import what the tools need and read what every answer needs, which takes a tenth of a second.
+    """Import what the tools need and make what every answer needs, which takes a tenth of a second.
 
     For a thread, beside the first poll of a gateway.
     """
@@ -358,6 +359,7 @@ def prepare() -> None:
     import nanobot.agent.tools.web.search  # noqa: F401 - imported for those who ask next
 
     finish_of("stop")
+    wrap(folder_name("telegram:1"), "telegram")  # their patterns are compiled
 
 
 def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -25,7 +25,9 @@ from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
+from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
+from nanobot.channels.telegram.render.screen_messages import split
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.messages import TelegramMessages, TelegramReports
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
@@ -259,7 +261,8 @@ class TelegramChannel:
         await self._menu.run()
 
     def _prepare(self) -> None:
-        render("What *answers* take to be [shown](https://example.org).")  # its parser compiles its patterns
+        shown = render("What *answers* take to be [shown](https://example.org).")  # its parser compiles its patterns
+        outgoing_of(OutgoingMessage("text", split(shown)[0]).to_json())  # and its reader is made
         self._setup.prepare()
 
     async def _tell_owner(self, alarm: Alarm) -> bool:

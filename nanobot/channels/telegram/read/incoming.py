@@ -67,7 +67,9 @@ def _arrival(update: dict[str, object]) -> Arrival:
 def _chat_answered(update: Mapping[str, object]) -> str:
     """The key of the group whose question a button in the owner's private chat answers, for who serves that group."""
     data = _part(update, "callback_query").get("data")
-    group = str(data).rpartition(" @")[2] if isinstance(data, str) and data.startswith("/approve ") else ""
+    if not isinstance(data, str) or not data.startswith("/approve "):
+        return ""
+    group = data.rpartition(" @")[2]
     return f"{CHANNEL}:{group}" if re.fullmatch(r"-\d{1,20}(:\d{1,20})?", group) else ""
 
 
