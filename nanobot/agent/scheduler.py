@@ -39,6 +39,7 @@ from nanobot.schedule.store import Comes
 from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
 from nanobot.session.rows import Arrival, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.translation import N_, _, speak
 
 #: The channel of conversations that the schedule begins; on it their events are published.
 CHANNEL = "schedule"
@@ -226,32 +227,37 @@ class Scheduler:
             raise
         except NanobotError as error:  # such as a zone that this machine does not know
             logger.error("job {} is paused: {}", job.id, error)
-            said = shorten(f"paused: {error}", MAX_RESULT)
+            said = shorten(_("paused: {error}", error=error), MAX_RESULT)
             await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True, result=said))
 
     async def _serve(self, surface: JobSurface, job: ScheduledJob, at: datetime) -> None:
         """Serve what is due of a job."""
+        speak("", job.chat)
         jobs, reports = self._services.jobs, surface.reports
         sender = await reports.sender(job.person)
         if sender is None or sender.role == "guest":
             logger.warning("job {} is taken away: {} may not have it any more", job.id, job.person)
-            await jobs.change((job.id,), lambda _: None)
+            await jobs.change((job.id,), lambda _job: None)
             return
         past, address = await self._missed(job, at), Address.of(job.chat)
         key = f"job-{job.id}-{past.due:%Y%m%dT%H%M%S%f}"  # somebody may run it twice in one second
         if past.run is None and job.kind != "watch":  # whatever was missed, one look shows what has changed
             text = skipped(job, past)
             items = await reports.line(address, key, text)
-            comes = Comes(f"missed {past.count}", items, also=await told_in(reports, job, text, at, foreign=False))
+            comes = Comes(
+                _("missed {number}", number=past.count),
+                items,
+                also=await told_in(reports, job, text, at, foreign=False),
+            )
             await jobs.serve(job, past.due, at, comes)
         elif job.kind == "remind":
             items = await reports.line(address, key, f"⏰ {job.text}{late(job, past, at)}")
-            comes = Comes("said", items, also=await told_in(reports, job, job.text, at, foreign=False))
+            comes = Comes(N_("said"), items, also=await told_in(reports, job, job.text, at, foreign=False))
             await jobs.serve(job, past.due, at, comes)
         else:
             prompted = Prompted(job.id, past.due, late(job, past, at).strip())
             arrival = Arrival(key, encode(prompted).decode(), f"{CHANNEL}:{job.id}")
-            await jobs.serve(job, past.due, at, Comes("runs", prompt=(surface.inbox, arrival)))
+            await jobs.serve(job, past.due, at, Comes(N_("runs"), prompt=(surface.inbox, arrival)))
         reports.wake()
 
     async def _missed(self, job: ScheduledJob, at: datetime) -> Missed:
@@ -312,7 +318,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - what broke is not begun again and again, and ends no other
             logger.exception("a run of job {} broke", prompted.job)
             await until_stored(lambda: self._services.ledger.finish((row.seq,)))
-            said = shorten(squeeze(f"failed: {error}"), MAX_RESULT)
+            said = shorten(squeeze(_("failed: {error}", error=error)), MAX_RESULT)
             await self._services.jobs.change((prompted.job,), lambda one: replace(one, paused=True, result=said))
         finally:
             self._runs.pop(row.seq, None)
@@ -329,6 +335,7 @@ class Scheduler:
         if job is None or sender is None or sender.role == "guest":
             await services.ledger.finish((row.seq,))
             return
+        speak("", job.chat)
         run = JobRun(services, surface.reports, row, job, prompted)
         try:
             if job.kind == "ask":
@@ -345,7 +352,7 @@ class Scheduler:
 
     async def _brief(self, run: JobRun, sender: Sender) -> None:
         """A turn only where something is new; one that an earlier process began goes on."""
-        _, begun = await self._services.sessions.begun(run.row.turn)
+        _session, begun = await self._services.sessions.begun(run.row.turn)
         if begun or await run.has_news(sender):
             sources, wishes = wanted_of(run.job.text)
             named = "\n".join(map(str, sources))
@@ -356,7 +363,7 @@ class Scheduler:
         """A turn in a session of its own, which begins anew at each run."""
         job, services = run.job, self._services
         conversation = f"{CHANNEL}:{job.id}"
-        _, begun = await services.sessions.begun(run.row.turn)
+        _session, begun = await services.sessions.begun(run.row.turn)
         if not begun:
             await services.sessions.start(conversation, title_of(job))
         due = f"{job.local(run.prompted.due):%Y-%m-%d %H:%M}"
@@ -401,12 +408,13 @@ class Scheduler:
         """Give up a run that came with crashes, and say so."""
         prompted = decode(row.payload, type=Prompted)
         job = await self._services.jobs.get(prompted.job)
-        why = crash_reason(row.attempts)
-        items: tuple[OutboxItem, ...] = ()
+        speak("", job.chat if job is not None else "")
+        why, items = crash_reason(row.attempts), tuple[OutboxItem, ...]()
         if job is not None:
-            text = f"⚠️ “{title_of(job)}” of {when_of(job, prompted.due)} was given up: {why}."
+            due = when_of(job, prompted.due)
+            text = _("⚠️ “{title}” of {time} was given up: {why}.", title=title_of(job), time=due, why=why)
             items = await surface.reports.line(Address.of(job.chat), row.turn, text)
-            await self._services.jobs.ended(job.id, f"given up: {why}", failed=True)
+            await self._services.jobs.ended(job.id, _("given up: {why}", why=why), failed=True)
         await self._services.ledger.bury((row.seq,), why, items)
         surface.reports.wake()
 

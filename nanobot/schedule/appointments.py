@@ -31,25 +31,42 @@ from nanobot.session.database import Clock, now
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
 from nanobot.utils.host import zone_of
-from nanobot.utils.text import counted, nearest, shorten, squeeze
+from nanobot.utils.text import nearest, shorten, squeeze
+from nanobot.utils.translation import N_, _, _n, listed
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
 _ACTIONS = ("list", "add", "do", "briefing", "pause", "resume", "remove", "run", "quiet", "missed")
 _WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume"}
 _KINDS: Mapping[str, JobKind] = {"do": "ask", "ask": "ask", "briefing": "briefing", "news": "briefing"}
-_HOW = (
-    "- `/schedule tomorrow at 9 call mum` reminds you.\n"
-    "- `/schedule do every weekday at 8: what is new …` gives me a task.\n"
-    "- `/schedule briefing every weekday at 8: https://…, search: words` tells what is new in feeds and searches.\n"
+_HOW = N_(
+    "- `/schedule {remind}` reminds you.\n"
+    "- `/schedule do {ask}` gives me a task.\n"
+    "- `/schedule briefing {briefing}` tells what is new in feeds and searches.\n"
     "- `/schedule pause|resume|run|remove <number>` changes one.\n"
     "- `/schedule quiet 22-7` keeps nights quiet."
 )
-_MORE = "`/schedule pause|resume|run|remove <number>` changes one, `/help schedule` tells how to add."
-_ABSENT = (
+_MORE = N_("`/schedule pause|resume|run|remove <number>` changes one, `/help schedule` tells how to add.")
+#: What is typed behind `/schedule`, in words that the one who reads it may use.
+_EXAMPLES = {
+    "remind": N_("tomorrow at 9 call mum"),
+    "ask": N_("every weekday at 8: what is new …"),
+    "briefing": N_("every weekday at 8: https://…, search: words"),
+}
+
+_ABSENT = N_(
     "No gateway runs. It comes while `nanobot agent` is open; what is due at another time is told at its next start. "
     "`nanobot gateway` keeps appointments all the time."
 )
+
+#: What is done with jobs → the title above those it was done with, and what is said where there are none.
+_CHANGED = {
+    "pause": (N_("**Paused**"), N_("There is nothing to pause.")),
+    "resume": (N_("**Goes on**"), N_("There is nothing to resume.")),
+    "remove": (N_("**Removed**"), N_("There is nothing to remove.")),
+    "run": (N_("**Runs now**"), N_("There is nothing to run.")),
+}
+_TITLES = {"ask": N_("task: {title}"), "briefing": N_("briefing: {title}"), "watch": N_("watch: {title}")}
 
 
 class Who(Struct, frozen=True):
@@ -88,7 +105,7 @@ class Appointments:
         ledger: Ledger,
         zone: str,
         *,
-        absent: Callable[[str], str] = lambda _: "",
+        absent: Callable[[str], str] = lambda _channel: "",
         clock: Clock = now,
     ) -> None:
         self.jobs = jobs
@@ -100,7 +117,7 @@ class Appointments:
     async def say(self, words: str, who: Who) -> str:
         """What becomes of `/schedule WORDS`, as Markdown."""
         _judge(who)
-        word, _, rest = words.strip().partition(" ")
+        word, _blank, rest = words.strip().partition(" ")
         action = _WORDS.get(word.casefold(), word.casefold())
         if not words.strip() or (action == "list" and not rest):
             return await self.listed(who)
@@ -116,8 +133,8 @@ class Appointments:
             when, text = split(line, self._clock(), zone_named(self.zone))
         except UsageError as error:
             near = nearest(word, _ACTIONS) if line is words and len(words.split()) < 3 else None
-            hint = f" Did you mean `/schedule {near}`?" if near else ""
-            raise UsageError(f"{error}{hint}") from None
+            hint = _("Did you mean `/schedule {near}`?", near=near) if near else ""
+            raise UsageError(" ".join(filter(None, (str(error), hint)))) from None
         made = await self.keep(kind, text, when, who)
         return f"{made.line[0].upper()}{made.line[1:]}." + (f"\n\n{made.note}" if made.note else "")
 
@@ -136,12 +153,14 @@ class Appointments:
         open_ones = [job for job in found if job.due < NEVER or job.paused]
         over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
         if not found:
-            return f"Nothing is scheduled.\n\n{_HOW}"
-        lines = [f"**Schedule** ({self.zone})", "", *map(_line, open_ones)] if open_ones else ["Nothing is to come."]
-        lines += ["", "**Over**", "", *map(_line, over[-5:])] if over else []
+            return _("Nothing is scheduled.") + f"\n\n{_how()}"
+        lines = [_("Nothing is to come.")]
+        if open_ones:
+            lines = [_("**Schedule** ({zone})", zone=self.zone), "", *map(_line, open_ones)]
+        lines += ["", _("**Over**"), "", *map(_line, over[-5:])] if over else []
         quiet = next((job.quiet for job in found if job.quiet), "")
-        lines += ["", f"Quiet hours: {quiet}, for what runs at intervals."] if quiet else []
-        return "\n".join([*lines, "", _MORE])
+        lines += ["", _("Quiet hours: {quiet}, for what runs at intervals.", quiet=quiet)] if quiet else []
+        return "\n".join([*lines, "", _(_MORE)])
 
     async def change(self, action: Literal["pause", "resume", "remove", "run"], wanted: str, who: Who) -> str:
         """Pause, resume, take away or run now the jobs that are named, or all."""
@@ -158,15 +177,15 @@ class Appointments:
             return replace(job, paused=action == "pause", due=due, at=when_done)
 
         done = await self.jobs.change([job.id for job in jobs], changed)
-        said = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Runs now"}[action]
-        files = {job.origin.split()[0] for job in done if job.origin}
-        note = (
-            f" A line of {', '.join(sorted(files))} comes back unless it is ticked or taken out there." if files else ""
-        )
+        done_title, nothing = _CHANGED[action]
         if not done:
-            return f"There is nothing to {action}."
-        lines = [f"**{said}**", "", *(_line(job, short=action in ("remove", "run")) for job in done)]
-        return "\n".join(lines) + (f"\n\n{note}" if files and action == "remove" else "")
+            return _(nothing)
+        lines = [_(done_title), "", *(_line(job, short=action in ("remove", "run")) for job in done)]
+        files = sorted({job.origin.split()[0] for job in done if job.origin})
+        if files and action == "remove":
+            again = _("A line of {files} comes back unless it is ticked or taken out there.", files=listed(files))
+            lines += ["", f" {again}"]
+        return "\n".join(lines)
 
     async def count(self, person: str) -> int:
         """How many jobs somebody has that are still to come."""
@@ -177,13 +196,17 @@ class Appointments:
         _judge(who)
         text = text.strip()
         if not text and kind != "briefing":
-            raise UsageError("Say what is to be done, too: `/schedule tomorrow at 9 call mum`.")
+            raise UsageError(_("Say what is to be done, too: `/schedule {remind}`.", remind=_(_EXAMPLES["remind"])))
         if len(text) > MOST_TEXT:
-            raise UsageError(f"A text has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
+            long = _(
+                "A text has at most {most:,} characters; this one has {length:,}.", most=MOST_TEXT, length=len(text)
+            )
+            raise UsageError(long)
         known = await self._all(who.person)
         same = [one for one in known if (one.kind, one.text, written(one.when)) == (kind, text, written(when))]
         if same and same[0].due < NEVER:
-            return Added(same[0], f"scheduled already as {same[0].id}: {_next(same[0])}")
+            there = _("scheduled already as {number}: {next}", number=same[0].id, next=_next(same[0]))
+            return Added(same[0], there)
         quiet = await self._ledger.note(_quiet_key(who.person)) or ""
         job = ScheduledJob(
             kind=kind,
@@ -196,7 +219,7 @@ class Appointments:
             quiet=quiet,
         )
         made = await self.jobs.add(job, self._clock())
-        line = f"scheduled {made.id}: {_title(made)}, {_times(made)}"
+        line = _("scheduled {number}: {title}, {times}", number=made.id, title=_title(made), times=_times(made))
         return Added(made, line, self._absent(made.chat.partition(":")[0]))
 
     async def _all(self, *persons: str) -> tuple[ScheduledJob, ...]:
@@ -223,10 +246,9 @@ class Appointments:
             return meant
         found = [job for job in own if job.id in numbers]
         if not numbers or len(found) < len(set(numbers)):
-            missing = ", ".join(str(one) for one in numbers if one not in {job.id for job in found})
-            every = f"`/schedule {action} all` is for {counted(len(meant), 'job')}"
-            what = f"You have no job {missing}." if numbers else f"Name the job: `/schedule {action} 3`; {every}."
-            raise UsageError(f"{what} `/schedule` lists yours with their numbers.")
+            missing = listed(str(one) for one in numbers if one not in {job.id for job in found})
+            what = _("You have no job {numbers}.", numbers=missing) if numbers else _which(action, len(meant))
+            raise UsageError(what + " " + _("`/schedule` lists yours with their numbers."))
         return found
 
     async def _quiet(self, words: str, who: Who) -> str:
@@ -235,7 +257,8 @@ class Appointments:
         key = _quiet_key(who.person)
         if not words:
             now_ = await self._ledger.note(key)
-            return f"Quiet hours: {now_ or 'none'}. `/schedule quiet 22-7` sets them, `/schedule quiet off` ends them."
+            how = _("`/schedule quiet 22-7` sets them, `/schedule quiet off` ends them.")
+            return (_("Quiet hours: {quiet}.", quiet=now_) if now_ else _("Quiet hours: none.")) + f" {how}"
         quiet = "" if words.casefold() in ("off", "none", "no") else str(quiet_hours(words))
         await self._ledger.set_notes({key: quiet or None})
         at = self._clock()
@@ -247,21 +270,24 @@ class Appointments:
         own = [job.id for job in await self._all(who.person) if job.due < NEVER]
         await self.jobs.change(own, changed)
         if not quiet:
-            return "There are no quiet hours now."
-        return f"Quiet hours: {quiet}. What runs at intervals waits for their end; what has a time of day comes at it."
+            return _("There are no quiet hours now.")
+        rest = _("What runs at intervals waits for their end; what has a time of day comes at it.")
+        return _("Quiet hours: {quiet}.", quiet=quiet) + f" {rest}"
 
     async def _policy(self, words: str, who: Who) -> str:
         """What is done about runs that were missed."""
-        number, _, policy = words.strip().partition(" ")
+        number, _blank, policy = words.strip().partition(" ")
         if policy.strip() not in ("once", "skip"):
             raise UsageError(
-                "`/schedule missed 3 once` makes up for missed runs with one, `/schedule missed 3 skip` not."
+                _("`/schedule missed 3 once` makes up for missed runs with one, `/schedule missed 3 skip` not.")
             )
         jobs = await self._named(number, who, "missed")
         wanted: MissedPolicy = "once" if policy.strip() == "once" else "skip"
         done = await self.jobs.change([job.id for job in jobs], lambda job: replace(job, missed=wanted))
-        how = "are made up for by one run within a day" if wanted == "once" else "are not made up for"
-        return f"Missed runs of {', '.join(str(job.id) for job in done)} {how}."
+        numbers = listed(str(job.id) for job in done)
+        if wanted == "once":
+            return _("Missed runs of {numbers} are made up for by one run within a day.", numbers=numbers)
+        return _("Missed runs of {numbers} are not made up for.", numbers=numbers)
 
 
 def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str]) -> Appointments:
@@ -270,7 +296,7 @@ def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str
     named = getattr(known, "key", None) or "UTC"
 
     def absent(channel: str) -> str:
-        return _ABSENT if channel == "terminal" and not home_lock(home).held else ""
+        return _(_ABSENT) if channel == "terminal" and not home_lock(home).held else ""
 
     return Appointments(JobStore(ledger, WakeUp(home / "wake")), ledger, str(named), absent=absent)
 
@@ -278,15 +304,30 @@ def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str
 def _judge(who: Who) -> None:
     """Raises `UsageError` for those who keep no appointments here."""
     if who.role == "guest":
-        raise UsageError("Appointments are kept for the owner and for users; guests have none.")
+        raise UsageError(_("Appointments are kept for the owner and for users; guests have none."))
     if not who.direct and who.role != "owner":
-        raise UsageError("Only the owner may change this in a group, because all of its members share it.")
+        raise UsageError(_("Only the owner may change this in a group, because all of its members share it."))
 
 
 def _is_choice(words: str) -> bool:
     """Whether words name jobs, so that they are no text."""
     return all(
         word.isdecimal() or word.casefold() == "all" for word in words.replace("#", "").replace(",", " ").split()
+    )
+
+
+def _how() -> str:
+    """How to change the schedule."""
+    return _(_HOW, **{name: _(words) for name, words in _EXAMPLES.items()})
+
+
+def _which(action: str, number: int) -> str:
+    """Asks for the number of a job."""
+    return _n(
+        "Name the job: `/schedule {action} 3`; `/schedule {action} all` is for {number:,} job.",
+        "Name the job: `/schedule {action} 3`; `/schedule {action} all` is for {number:,} jobs.",
+        number,
+        action=action,
     )
 
 
@@ -301,8 +342,10 @@ def _title(job: ScheduledJob) -> str:
 def _next(job: ScheduledJob) -> str:
     """When a job comes next, with its zone."""
     if job.paused:
-        return "paused"
-    return f"next {job.local(job.due):%Y-%m-%d %H:%M} {job.zone}" if job.due < NEVER else "over"
+        return _("paused")
+    if job.due >= NEVER:
+        return _("over")
+    return _("next {time:%Y-%m-%d %H:%M} {zone}", time=job.local(job.due), zone=job.zone)
 
 
 def _times(job: ScheduledJob) -> str:
@@ -314,9 +357,13 @@ def _times(job: ScheduledJob) -> str:
 
 def _line(job: ScheduledJob, *, short: bool = False) -> str:
     """A job in a list."""
-    kind = {"ask": "task: ", "briefing": "briefing: ", "watch": "watch: "}.get(job.kind, "")
-    origin = f" (from {job.origin.split()[0]})" if job.origin else ""
-    if short:
-        return f"- `{job.id}` {kind}{_title(job)}{origin}"
-    last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""
-    return f"- `{job.id}` {kind}{_title(job)}, {_times(job)}{last}{origin}"
+    said = _(_TITLES.get(job.kind, "{title}"), title=_title(job))
+    if not short:
+        said = _("{title}, {times}", title=said, times=_times(job))
+    if not short and job.last > EVER:
+        said = _(
+            "{job}; last {time:%Y-%m-%d %H:%M}: {result}", job=said, time=job.local(job.last), result=_(job.result)
+        )
+    if job.origin:
+        said = _("{job} (from {file})", job=said, file=job.origin.split()[0])
+    return f"- `{job.id}` {said}"

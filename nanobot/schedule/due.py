@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from nanobot.errors import UsageError
 from nanobot.schedule.job import EVER, NEVER, Cron, Days, Every, Once, Quiet, ScheduledJob, When, quiet_hours
+from nanobot.utils.translation import _, _n
 
 #: The shortest time between two runs: of a reminder, and of what asks a model or reads a page.
 SHORTEST, SHORTEST_WORK = timedelta(minutes=1), timedelta(minutes=5)
@@ -36,11 +37,22 @@ def judge(job: ScheduledJob) -> None:
     shortest = SHORTEST if job.kind == "remind" else SHORTEST_WORK
     dues = list(islice(due_times(job, EVER if isinstance(job.when, Once) else _BEGIN), 100))
     if not dues:
-        raise UsageError("That time never comes. Look at its day and month.")
+        raise UsageError(_("That time never comes. Look at its day and month."))
     if any(later - earlier < shortest for earlier, later in pairwise(dues)):
         minutes = int(shortest.total_seconds() // 60)
-        what = "A reminder" if job.kind == "remind" else "What asks a model or reads a page"
-        raise UsageError(f"{what} comes at most once in {minutes} minute{'s' * (minutes > 1)}.")
+        if job.kind == "remind":
+            told = _n(
+                "A reminder comes at most once in {number} minute.",
+                "A reminder comes at most once in {number} minutes.",
+                minutes,
+            )
+        else:
+            told = _n(
+                "What asks a model or reads a page comes at most once in {number} minute.",
+                "What asks a model or reads a page comes at most once in {number} minutes.",
+                minutes,
+            )
+        raise UsageError(told)
 
 
 #: Any day: how often something runs is judged from it on.
@@ -144,11 +156,13 @@ def cron(expression: str) -> Cron:
 
     fields = expression.split()
     if len(fields) != 5:
-        raise UsageError(f"{expression!r} is no cron expression: it has minute, hour, day, month and weekday.")
+        parts = _("{cron!r} is no cron expression: it has minute, hour, day, month and weekday.", cron=expression)
+        raise UsageError(parts)
     try:
         CronSim(expression, _BEGIN)
     except CronSimError as error:
-        raise UsageError(f"{expression!r} is no cron expression: {str(error).lower()}.") from None
+        why = str(error).lower()
+        raise UsageError(_("{cron!r} is no cron expression: {why}.", cron=expression, why=why)) from None
     return Cron(" ".join(fields))
 
 

@@ -29,6 +29,7 @@ _LEAST_MINUTES = 5
 _MOST_BYTES, _MOST_LINES = 64_000, 100
 _ITEM = re.compile(r"\s{0,3}[-*+]\s+(?:\[(?P<mark>.)\]\s+)?(?P<text>\S.*)")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
+# English: a model reads it
 _ASK = "These are open lines of HEARTBEAT.md. Look at them, and do what is to be done now, if anything."
 #: What tells whether a file is still the one that was read.
 _State = tuple[int, int, int] | None
@@ -48,7 +49,7 @@ class Heartbeat:
         zone: str,
         minutes: int,
         *,
-        foreign: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
+        foreign: Callable[[Path], frozenset[str]] = lambda _folder: frozenset(),
         clock: Clock = now,
     ) -> None:
         self._jobs = jobs

@@ -4,7 +4,8 @@ Due times are instants in UTC. What has a time of day keeps it when the clocks c
 the clocks have moved on, one that comes twice counts once.
 """
 
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import reduce
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ from msgspec.json import decode, encode
 
 from nanobot.bus.events import Errand
 from nanobot.errors import UsageError
+from nanobot.utils.translation import N_, _, _n, listed, short_weekday_of, weekday_of
 
 JobKind = Literal["remind", "ask", "briefing", "watch", "helper"]
 MissedPolicy = Literal["once", "skip"]
@@ -101,7 +103,7 @@ class ScheduledJob(Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """What it is about."""
         if self.kind == "briefing" and not self.text:
-            return "what you watch"
+            return _("what you watch")
         return self.errand.task if self.kind == "helper" else self.text
 
     @property
@@ -125,7 +127,7 @@ def zone_named(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):  # a name that is a path, a folder, or none
-        raise UsageError(f"There is no time zone {name!r}. Write one such as Europe/Berlin.") from None
+        raise UsageError(_("There is no time zone {name!r}. Write one such as Europe/Berlin.", name=name)) from None
 
 
 def written(when: When) -> str:
@@ -135,56 +137,87 @@ def written(when: When) -> str:
 
 def quiet_hours(text: str) -> Quiet:
     """Hours such as `22-7` or `22:30-06:00`. Raises `UsageError`."""
-    begin, _, end = text.replace("–", "-").partition("-")
+    begin, _dash, end = text.replace("–", "-").partition("-")
     try:
         made = Quiet(_clock(begin), _clock(end))
     except ValueError:
-        raise UsageError(f"{text!r} are no hours. Write them such as 22-7 or 22:30-6:45.") from None
+        raise UsageError(_("{text!r} are no hours. Write them such as 22-7 or 22:30-6:45.", text=text)) from None
     if made.begin == made.end:
-        raise UsageError("Quiet hours begin and end at different times, such as 22-7.")
+        raise UsageError(_("Quiet hours begin and end at different times, such as 22-7."))
     return made
 
 
 def _clock(text: str) -> time:
-    hour, _, minute = text.strip().partition(":")
+    hour, _colon, minute = text.strip().partition(":")
     return time(int(hour) % 24, int(minute or 0)) if int(hour) <= 24 else time(99)
 
 
-_UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+#: Seconds of a unit, and what is said of a rule that comes every one or several of them.
+_EVERY = (
+    (604_800, N_("every week"), N_("every {number} weeks")),
+    (86_400, N_("every day"), N_("every {number} days")),
+    (3_600, N_("every hour"), N_("every {number} hours")),
+    (60, N_("every minute"), N_("every {number} minutes")),
+    (1, N_("every second"), N_("every {number} seconds")),
+)
 
 
 def told(job: ScheduledJob) -> str:
     """When a job runs, in words."""
     match job.when:
         case Once():
-            return f"once, {job.local(job.when.at):%a %d %b %Y %H:%M}"
+            at = job.local(job.when.at)
+            return _("once, {day} {time:%d %b %Y %H:%M}", day=short_weekday_of(at), time=at)
         case Every():
-            size, unit = next(one for one in _UNITS if job.when.seconds % one[0] == 0)
+            size, one, several = next(unit for unit in _EVERY if job.when.seconds % unit[0] == 0)
             number = job.when.seconds // size
-            return f"every {unit}" if number == 1 else f"every {number} {unit}s"
+            return _(one) if number == 1 else _(several, number=number)
+        case Days() as rule if rule.number % 7:
+            return _n(
+                "every {number} day at {time:%H:%M}", "every {number} days at {time:%H:%M}", rule.number, time=rule.at
+            )
         case Days():
-            week = job.when.number % 7 == 0
-            number = job.when.number // 7 if week else job.when.number
-            on = f" on {job.when.first:%A}" if week else ""
-            return f"every {number} {'week' if week else 'day'}{'s' * (number > 1)}{on} at {job.when.at:%H:%M}"
+            return _n(
+                "every {number} week on {day} at {time:%H:%M}",
+                "every {number} weeks on {day} at {time:%H:%M}",
+                job.when.number // 7,
+                day=weekday_of(job.when.first),
+                time=job.when.at,
+            )
         case Cron():
             return _cron_told(job.when.expression)
 
 
-_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: A Sunday, with which cron begins to count.
+_SUNDAY = date(2026, 1, 4)
+#: Days of the week, as cron has them → what is said of a rule for them.
+_ON_DAYS = {
+    "*": N_("every day at {times}"),
+    "1-5": N_("every weekday at {times}"),
+    "0,6": N_("every weekend day at {times}"),
+}
 
 
 def _cron_told(expression: str) -> str:
     """The common rules in words, the others as they are."""
     minute, hours, day, month, weekday = expression.split()
-    known = {"*": "every day", "1-5": "every weekday", "0,6": "every weekend day"}
-    names = [_DAYS[int(one)] for one in weekday.split(",") if one.isdigit() and int(one) < len(_DAYS)]
-    on = known.get(weekday) or (f"every {', '.join(names)}" if names and len(names) == len(weekday.split(",")) else "")
-    if not minute.isdigit() or not hours.replace(",", "").isdigit() or month != "*" or not on:
+    some = [one for one in weekday.split(",") if one.isdigit() and int(one) <= 7]
+    known = weekday in _ON_DAYS or len(some) == len(weekday.split(","))
+    if not minute.isdigit() or not hours.replace(",", "").isdigit() or month != "*" or not known:
         return f"cron {expression}"
-    times = " and ".join(f"{int(hour):02}:{int(minute):02}" for hour in hours.split(","))
+    times = _together([f"{int(hour):02}:{int(minute):02}" for hour in hours.split(",")])
+    if day == "*" and weekday in _ON_DAYS:
+        return _(_ON_DAYS[weekday], times=times)
     if day == "*":
-        return f"{on} at {times}"
-    if weekday == "*" and (day.isdigit() or day == "L"):
-        return f"every month on {'the last day' if day == 'L' else f'day {day}'} at {times}"
+        names = listed(weekday_of(_SUNDAY + timedelta(days=int(one))) for one in some)
+        return _("every {days} at {times}", days=names, times=times)
+    if weekday == "*" and day == "L":
+        return _("every month on the last day at {times}", times=times)
+    if weekday == "*" and day.isdigit():
+        return _("every month on day {day} at {times}", day=day, times=times)
     return f"cron {expression}"
+
+
+def _together(times: list[str]) -> str:
+    """`08:00 and 12:00`."""
+    return reduce(lambda first, second: _("{first} and {second}", first=first, second=second), times)

@@ -15,13 +15,24 @@ from nanobot.errors import UsageError
 from nanobot.schedule.due import cron, instant
 from nanobot.schedule.job import Cron, Days, Every, Once, When
 from nanobot.schedule.vocabulary import PART_HOURS, UNIT_SECONDS, Token, tokens
+from nanobot.utils.translation import N_, _, listed, weekday_of
 
 #: The time of a day that is named without one.
 _HOUR = 9
-_HOW = (
+_HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
     '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
 )
+#: A unit of time → one, several, and a rule that comes every so many.
+_AMOUNTS = {
+    "second": (N_("{number} second"), N_("{number} seconds"), N_("every {number} seconds")),
+    "minute": (N_("{number} minute"), N_("{number} minutes"), N_("every {number} minutes")),
+    "hour": (N_("{number} hour"), N_("{number} hours"), N_("every {number} hours")),
+    "day": (N_("{number} day"), N_("{number} days"), N_("every {number} days")),
+    "week": (N_("{number} week"), N_("{number} weeks"), N_("every {number} weeks")),
+    "month": (N_("{number} month"), N_("{number} months"), N_("every {number} months")),
+    "year": (N_("{number} year"), N_("{number} years"), N_("every {number} years")),
+}
 _CRON = re.compile(
     r"(?:cron\s*:?\s*)?((?:[\d*/,\-]+\s+){2}[\dlL*/,\-]+\s+[\d*/,\-a-zA-Z]+\s+[\d*/,\-a-zA-Z#]+)(?=\s|$|:)"
 )
@@ -66,8 +77,10 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
     unknown = [text[word.begin : word.end] for word in words if word.kind == "other"]
     if unknown or not words:
         known = [text[word.begin : word.end] for word in words if word.kind not in ("other", *_NOT_TEXT)]
-        read = f"I understood {_quoted(known)}, and not {_quoted(unknown)}. " if known else ""
-        raise UsageError(f"{read or 'I found no time in that. '}{_HOW}")
+        read = _("I found no time in that.")
+        if known:
+            read = _("I understood {known}, and not {unknown}.", known=_quoted(known), unknown=_quoted(unknown))
+        raise _unclear(read)
     return _meaning(words, now.astimezone(zone), zone)
 
 
@@ -92,7 +105,7 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
         before, after = rest[: run[0].begin].strip(), rest[run[-1].end :]
         said = before.rstrip(" ,:：-–—") if before else _rest(after)
         return when, said
-    raise UsageError(problem or f"I found no time in that. {_HOW}")
+    raise UsageError(problem) if problem else _unclear(_("I found no time in that."))
 
 
 def _beginnings(words: Sequence[Token]) -> list[Sequence[Token]]:
@@ -124,18 +137,23 @@ def _plain(text: str) -> str:
 
 
 def _quoted(words: Sequence[str]) -> str:
-    return ", ".join(f'"{word}"' for word in words[:6])
+    return listed(f'"{word}"' for word in words[:6])
+
+
+def _unclear(problem: str) -> UsageError:
+    """Why a phrase is not understood, and how to write it."""
+    return UsageError(f"{problem} {_(_HOW)}")
 
 
 def _meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
     """The rule that known words tell together; `now` is the time of the person. Raises `UsageError`."""
     facts = _facts(words)
-    if any(hour > 23 or minute > 59 for hour, minute, _ in facts.times):
-        raise UsageError(f"A day has the hours 0 to 23. {_HOW}")
+    if any(hour > 23 or minute > 59 for hour, minute, _sure in facts.times):
+        raise _unclear(_("A day has the hours 0 to 23."))
     try:
         return _rule(facts, now, zone)
     except OverflowError:
-        raise UsageError(f"No calendar reaches so far. {_HOW}") from None
+        raise _unclear(_("No calendar reaches so far.")) from None
 
 
 def _rule(facts: _Facts, now: datetime, zone: tzinfo) -> When:
@@ -192,15 +210,18 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
         facts.interval = (number * (2 if facts.other else 1), unit)
     elif later or facts.far is not None or (before is not None and before.kind == "in"):
         if unit in ("month", "year"):
-            raise UsageError(f"Name the date instead of a number of {unit}s. {_HOW}")
+            months, years = (
+                _("Name the date instead of a number of months."),
+                _("Name the date instead of a number of years."),
+            )
+            raise _unclear(months if unit == "month" else years)
         facts.offset += number * UNIT_SECONDS[unit]
         facts.far = amount
     elif unit == "day" and (facts.day_of_month or facts.last_day):
         pass
     else:
-        raise UsageError(
-            f'"{number} {unit}{"s" * (number != 1)}" could be a pause or a rule: write "in" or "every". {_HOW}'
-        )
+        time = _(_AMOUNTS[unit][number != 1], number=number)
+        raise _unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=time))
     return length + later
 
 
@@ -231,7 +252,7 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "day" if word.number == 1 and after_every:
             facts.part = "morning"  # "jeden Morgen"
         case "later" | "each":
-            raise UsageError(f"Say how much later. {_HOW}")
+            raise _unclear(_("Say how much later."))
         case _:
             _take_day(facts, word, before)
 
@@ -242,11 +263,11 @@ def _take_time(facts: _Facts, word: Token, before: Token | None) -> None:
         facts.times.append((int(hour), int(minute), bool(sure)))
         return
     if facts.times and (before is None or before.kind != "and"):
-        raise UsageError(f"A second number says nothing by itself. {_HOW}")
+        raise _unclear(_("A second number says nothing by itself."))
     facts.times.append((word.number, 0, word.number > 12))
 
 
-def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:
+def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # English: kinds of words
     """Read a word that tells the day."""
     match word.kind:
         case "day":
@@ -299,16 +320,15 @@ def _in_part(hour: int, part: str) -> int:
 def _one_clock(facts: _Facts) -> time:
     clock = _clock(facts)
     if len(clock) > 1:
-        raise UsageError(
-            f"I read the times {', '.join(f'{one:%H:%M}' for one in clock)}; one of them can be meant. {_HOW}"
-        )
+        times = listed(f"{one:%H:%M}" for one in clock)
+        raise _unclear(_("I read the times {times}; one of them can be meant.", times=times))
     return clock[0]
 
 
 def _cron(facts: _Facts, day: str, month: str, weekday: str) -> Cron:
     clock = _clock(facts)
     if len({one.minute for one in clock}) > 1:
-        raise UsageError("Times with different minutes are rules of their own: write them one by one.")
+        raise UsageError(_("Times with different minutes are rules of their own: write them one by one."))
     hours = ",".join(str(hour) for hour in sorted({one.hour for one in clock}))
     return cron(f"{clock[0].minute} {hours} {day} {month} {weekday}")
 
@@ -325,19 +345,19 @@ def _on(facts: _Facts) -> str:
 def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     """Every so many of a unit."""
     if number < 1:
-        raise UsageError(f"Every 0 {unit}s is no rule. {_HOW}")
+        raise _unclear(_("{rule} is no rule.", rule=_(_AMOUNTS[unit][2], number=0).capitalize()))
     if unit in ("second", "minute", "hour"):
+        every = _(_AMOUNTS[unit][2], number=number)
         if facts.times or facts.part or facts.date or _on(facts):
-            raise UsageError(
-                f'"every {number} {unit}s" has no time of day. For hours of a day, a cron expression says it. {_HOW}'
-            )
+            untimed = _('"{rule}" has no time of day. For hours of a day, a cron expression says it.', rule=every)
+            raise _unclear(untimed)
         return Every(number * UNIT_SECONDS[unit], now.astimezone(UTC))
     if unit == "month" and number == 1 and (facts.day_of_month or facts.last_day):
         return _cron(facts, "L" if facts.last_day else str(facts.day_of_month), "*", "*")
     if unit == "year" and number == 1 and facts.date is not None:
         return _yearly(facts)
     if unit in ("month", "year"):
-        raise UsageError(f'Name the day: "every month on the 1st at 9", "every year on 3 December". {_HOW}')
+        raise _unclear(_('Name the day: "every month on the 1st at 9", "every year on 3 December".'))
     on = _on(facts)
     if number == 1:
         return _cron(facts, "*", "*", on or ("*" if unit == "day" else str(now.isoweekday() % 7)))
@@ -348,7 +368,7 @@ def _days(facts: _Facts, number: int, on: str, now: datetime) -> Days:
     """Every so many days, from the next day on that fits."""
     at = _one_clock(facts)
     if on and (not on.isdigit() or number % 7):
-        raise UsageError(f"Every {number} days cannot be on those days of the week. {_HOW}")
+        raise _unclear(_("Every {number} days cannot be on those days of the week.", number=number))
     first = now.date() if at > now.time() else now.date() + timedelta(days=1)
     while on and first.isoweekday() % 7 != int(on):
         first += timedelta(days=1)
@@ -359,20 +379,20 @@ def _by_calendar(facts: _Facts) -> When:
     """Every one of the days that are named."""
     on = _on(facts)
     if facts.other and on.isdigit():
-        raise UsageError(f'Say "every 2 weeks" with the day. {_HOW}')
+        raise _unclear(_('Say "every 2 weeks" with the day.'))
     if facts.date is not None:
         return _yearly(facts)
     if facts.day_of_month or facts.last_day:
         return _cron(facts, "L" if facts.last_day else str(facts.day_of_month), "*", "*")
     if on or facts.part or facts.times:
         return _cron(facts, "*", "*", on or "*")
-    raise UsageError(f"Every what? {_HOW}")
+    raise _unclear(_("Every what?"))
 
 
 def _yearly(facts: _Facts) -> Cron:
     year, month, day = facts.date or (0, 0, 0)
     if year:
-        raise UsageError(f"A year that is named comes once. {_HOW}")
+        raise _unclear(_("A year that is named comes once."))
     _real(2028, month, day)
     return _cron(facts, str(day), str(month), "*")
 
@@ -385,10 +405,11 @@ def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
     if day is not None:
         made = instant(datetime.combine(day, at), zone)
         if made <= now:
-            raise UsageError(f"{day:%A} {day} {at:%H:%M} is past. {_HOW}")
+            past = _("{weekday} {day} {time:%H:%M} is past.", weekday=weekday_of(day), day=day, time=at)
+            raise _unclear(past)
         return Once(made)
     if not (facts.times or facts.part):
-        raise UsageError(f"I found no time in that. {_HOW}")
+        raise _unclear(_("I found no time in that."))
     _judge_half(facts, at, now)
     today = instant(datetime.combine(now.date(), at), zone)
     return Once(today if today > now else instant(datetime.combine(now.date() + timedelta(days=1), at), zone))
@@ -400,7 +421,11 @@ def _judge_half(facts: _Facts, at: time, now: datetime) -> None:
     if not sure and at <= now.time() and at.hour < 12 and at.replace(hour=at.hour + 12) > now.time():
         later = at.replace(hour=at.hour + 12)
         raise UsageError(
-            f'{at:%H:%M} of today is past. Write "at {later:%H:%M}" for today, or "tomorrow at {at:%H:%M}".'
+            _(
+                '{time:%H:%M} of today is past. Write "at {later:%H:%M}" for today, or "tomorrow at {time:%H:%M}".',
+                time=at,
+                later=later,
+            )
         )
 
 
@@ -424,7 +449,7 @@ def _day(facts: _Facts, now: datetime, at: time) -> date | None:
 
 def _on_weekday(facts: _Facts, now: datetime, at: time) -> date:
     if len(set(facts.weekdays)) > 1:
-        raise UsageError(f'Several days: write "every" for a rule, or one day. {_HOW}')
+        raise _unclear(_('Several days: write "every" for a rule, or one day.'))
     ahead = (facts.weekdays[0] - now.isoweekday()) % 7
     if facts.next_week:
         monday = now.date() + timedelta(days=8 - now.isoweekday())
@@ -437,20 +462,20 @@ def _on_weekday(facts: _Facts, now: datetime, at: time) -> date:
 def _in_month(facts: _Facts, now: datetime, at: time) -> date:
     """The next day of that number."""
     year, month = now.year, now.month
-    for _ in range(13):
+    for _month in range(13):
         last = calendar.monthrange(year, month)[1]
         day = last if facts.last_day else facts.day_of_month
         if day <= last and (date(year, month, day), at) > (now.date(), now.time()):
             return date(year, month, day)
         year, month = (year + 1, 1) if month == 12 else (year, month + 1)
-    raise UsageError(f"No month has {facts.day_of_month} days. {_HOW}")
+    raise _unclear(_("No month has {number} days.", number=facts.day_of_month))
 
 
 def _dated(given: tuple[int, int, int], now: datetime, at: time) -> date:
     year, month, day = given
     if not month:
         raise UsageError(
-            "That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03."
+            _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
         )
     made = _real(year or (2028 if (month, day) == (2, 29) else now.year), month, day)
     if not year and (made, at) <= (now.date(), now.time()):
@@ -462,6 +487,7 @@ def _real(year: int, month: int, day: int) -> date:
     try:
         return date(year, month, day)
     except ValueError:
-        raise UsageError(
-            f"There is no day {day} in month {month}{f' of {year}' if year != 2028 else ''}. {_HOW}"
-        ) from None
+        if year == 2028:
+            raise _unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
+        none = _("There is no day {day} in month {month} of {year}.", day=day, month=month, year=year)
+        raise _unclear(none) from None

@@ -20,6 +20,7 @@ from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction, Value, stamp
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, OutboxItem
+from nanobot.utils.translation import _
 
 #: Jobs of one person.
 MOST_JOBS = 500
@@ -44,6 +45,7 @@ WHERE id = :id
 """
 _NEXT = "SELECT coalesce(min(at), :never) FROM job WHERE paused = 0 AND substr(chat, 1, :length) = :prefix"
 _FIRE = "INSERT INTO fired (job, due, at) VALUES (:job, :due, :at) ON CONFLICT (job, due) DO NOTHING"
+# English: a condition of SQL
 _OURS = "paused = 0 AND substr(chat, 1, :length) = :prefix"
 
 
@@ -78,7 +80,7 @@ class JobStore:
         async def work(db: Transaction) -> ScheduledJob:
             counted = await db.fetch(tuple[int], "SELECT count(*) FROM job WHERE person = :person", person=job.person)
             if counted[0][0] >= MOST_JOBS:
-                raise UsageError(f"There are {MOST_JOBS} jobs already. `/schedule remove` makes room.")
+                raise UsageError(_("There are {number} jobs already. `/schedule remove` makes room.", number=MOST_JOBS))
             return await _insert(db, job, now)
 
         made = await self._ledger.database.run(work, durable=True)

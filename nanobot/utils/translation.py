@@ -13,7 +13,7 @@ first sentence in their language is shown.
 import functools
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date
@@ -118,6 +118,7 @@ _MONTHS = (
 _WEEKDAYS = (
     N_("Monday"), N_("Tuesday"), N_("Wednesday"), N_("Thursday"), N_("Friday"), N_("Saturday"), N_("Sunday"),
 )  # fmt: skip
+_SHORT_WEEKDAYS = (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sat"), N_("Sun"))
 
 
 def day_of(date: date) -> str:
@@ -128,6 +129,19 @@ def day_of(date: date) -> str:
 def weekday_of(date: date) -> str:
     """`Monday`."""
     return _(_WEEKDAYS[date.weekday()])
+
+
+def short_weekday_of(date: date) -> str:
+    """`Mon`."""
+    return _(_SHORT_WEEKDAYS[date.weekday()])
+
+
+def listed(things: Iterable[str]) -> str:
+    """Things that a sentence names, one after another: `a, b, c`."""
+    said = ""
+    for thing in things:
+        said = _("{first}, {second}", first=said, second=thing) if said else thing
+    return said
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from nanobot.errors import UsageError
 from nanobot.utils.text import fold, squeeze
+from nanobot.utils.translation import _
 
 TargetKind = Literal["page", "search", "file"]
 
@@ -56,28 +57,28 @@ class WatchTarget(Struct, frozen=True):
     def what(self) -> str:
         """What is watched, in a few words."""
         if self.number:
-            return f"The number near “{self.part}”" if self.part else "The price"
+            return _("The number near “{words}”", words=self.part) if self.part else _("The price")
         if self.kind == "search":
-            return f"The search “{self.where}”"
+            return _("The search “{words}”", words=self.where)
         if self.part:
             return f"“{self.part}”"
-        return "The file" if self.kind == "file" else "The page"
+        return _("The file") if self.kind == "file" else _("The page")
 
 
 def read_target(what: str, part: str = "") -> WatchTarget:
     """What somebody wants watched. Raises `UsageError` that says how to write it."""
-    head, _, tail = squeeze(what).partition(_PART.strip())
+    head, _sign, tail = squeeze(what).partition(_PART.strip())
     head, part = head.strip(), squeeze(part or tail)
     if not head:
-        raise UsageError("Say what to watch: the address of a page or a feed, `search: words`, or `file: path`.")
+        raise UsageError(_("Say what to watch: the address of a page or a feed, `search: words`, or `file: path`."))
     if len(head) + len(part) > MOST_TARGET:
-        raise UsageError(f"What is watched is named in at most {MOST_TARGET} characters.")
+        raise UsageError(_("What is watched is named in at most {number} characters.", number=MOST_TARGET))
     number = _NUMBER_WORDS.fullmatch(part)
     if number:
         part = number[1].strip()
     kind, where = _kind(head)
     if kind == "search" and (part or number):
-        raise UsageError("A search is watched as a whole. Leave the part out, or watch one of its pages.")
+        raise UsageError(_("A search is watched as a whole. Leave the part out, or watch one of its pages."))
     return WatchTarget(kind, where, part, bool(number))
 
 
@@ -95,7 +96,11 @@ def _kind(head: str) -> tuple[TargetKind, str]:
     if re.match(r"[~./]|[A-Za-z]:\\", head) or re.fullmatch(r"\S+\.\w{1,5}", head):
         return "file", head
     raise UsageError(
-        f"“{head}” is no address. Write https://… for a page or feed, `search: {head}` for a search, `file: path`."
+        _(
+            "“{words}” is no address. Write https://… for a page or feed, `search: {words}` for a search, "
+            "`file: path`.",
+            words=head,
+        )
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, _n
 from nanobot.watch.compare import WatchChange
 from nanobot.watch.items import NewsItem
 from nanobot.watch.target import WatchTarget, plain
@@ -23,37 +24,55 @@ def changed(target: WatchTarget, change: WatchChange, at: datetime) -> str:
         for one in change.differences
         for line in (*_signed("-", one.old, one.new), *_signed("+", one.new, one.old))
     ]
-    head = f"{target.what} is as it was before" if change.back else f"{target.what} has changed"
-    return _message(f"👀 **{_said(head)}**{' (back again)' if change.back else ''}", target, at, lines)
+    what = _said(target.what)
+    if change.back:
+        head = _("👀 **{what} is as it was before** (back again), {time}", what=what, time=_moment(at))
+    else:
+        head = _("👀 **{what} has changed**, {time}", what=what, time=_moment(at))
+    return _message(head, target, lines)
 
 
 def moved(target: WatchTarget, old: str, new: str, at: datetime, *, back: bool) -> str:
     """That a watched number is another one."""
-    head = f"👀 **{_said(target.what)}: {_quoted(new)}**{' (back again)' if back else ''}"
-    return _message(head, target, at, [*_signed("-", old), *_signed("+", new)])
+    named_now = {"what": _said(target.what), "number": _quoted(new), "time": _moment(at)}
+    head = _("👀 **{what}: {number}**, {time}", **named_now)
+    if back:
+        head = _("👀 **{what}: {number}** (back again), {time}", **named_now)
+    return _message(head, target, [*_signed("-", old), *_signed("+", new)])
 
 
 def listed(target: WatchTarget, items: Sequence[NewsItem], at: datetime) -> str:
     """That a list has new items."""
-    number = f"{len(items)} new" if len(items) > 1 else "New"
-    where = f"in {_said(target.what[0].lower() + target.what[1:])}" if target.kind == "search" else "in a feed"
-    lines = [f"+ {_quoted(item.title)}{f' ({item.at:%d %b %Y})' if item.at else ''}" for item in items[:_ITEMS]]
+    if target.kind == "search":
+        head = _n(
+            "👀 **New in the search “{words}”**, {time}",
+            "👀 **{number} new in the search “{words}”**, {time}",
+            len(items),
+            words=_said(target.where),
+            time=_moment(at),
+        )
+    else:
+        head = _n("👀 **New in a feed**, {time}", "👀 **{number} new in a feed**, {time}", len(items), time=_moment(at))
+    message = _message(head, target, [f"+ {_item(item)}" for item in items[:_ITEMS]])
     links = "\n".join(item.url for item in items[:_ITEMS] if item.url)
-    more = f"\n… and {len(items) - _ITEMS} more" if len(items) > _ITEMS else ""
-    return f"{_message(f'👀 **{number} {where}**', target, at, lines)}{more}\n{links}".rstrip()
+    more = "\n" + _("… and {number} more", number=len(items) - _ITEMS) if len(items) > _ITEMS else ""
+    return f"{message}{more}\n{links}".rstrip()
 
 
 def troubled(target: WatchTarget, reason: str, number: int) -> str:
     """That something cannot be looked at any more, and what to do."""
-    return (
-        f"👀 ⚠️ **{_said(target.what)} cannot be watched now**\n{_where(target)}\n```\n{_quoted(reason)}\n```\n"
-        f"I go on trying, less often, and say when it is back. `/watch remove {number}` ends it; "
-        "watch another page if the site does not want programs."
+    head = _("👀 ⚠️ **{what} cannot be watched now**", what=_said(target.what))
+    how = _(
+        "I go on trying, less often, and say when it is back. `/watch remove {number}` ends it; "
+        "watch another page if the site does not want programs.",
+        number=number,
     )
+    return f"{head}\n{_where(target)}\n```\n{_quoted(reason)}\n```\n{how}"
 
 
 def recovered(target: WatchTarget, at: datetime) -> str:
-    return f"👀 **{_said(target.what)} is back**, {at:%d %b %Y %H:%M}\n{_where(target)}"
+    head = _("👀 **{what} is back**, {time}", what=_said(target.what), time=_moment(at))
+    return f"{head}\n{_where(target)}"
 
 
 def named(text: str) -> str:
@@ -61,10 +80,19 @@ def named(text: str) -> str:
     return shorten(_said(text), _NAMED)
 
 
-def _message(head: str, target: WatchTarget, at: datetime, lines: Sequence[str]) -> str:
-    shown = [*lines[:_LINES], *([f"… and {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])]
-    quoted = "\n".join(shown)
-    return f"{head}, {at:%d %b %Y %H:%M}\n{_where(target)}\n```diff\n{quoted}\n```"
+def _moment(at: datetime) -> str:
+    return _("{time:%d %b %Y %H:%M}", time=at)
+
+
+def _item(item: NewsItem) -> str:
+    title = _quoted(item.title)
+    return _("{title} ({day:%d %b %Y})", title=title, day=item.at) if item.at else title
+
+
+def _message(head: str, target: WatchTarget, lines: Sequence[str]) -> str:
+    left = len(lines) - _LINES
+    quoted = "\n".join([*lines[:_LINES], *([_("… and {number} more lines", number=left)] if left > 0 else [])])
+    return f"{head}\n{_where(target)}\n```diff\n{quoted}\n```"
 
 
 def _where(target: WatchTarget) -> str:

@@ -17,6 +17,7 @@ from nanobot.security.trust import wrap
 from nanobot.session.database import Clock, now
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, listed
 
 #: The key of the conversation of a helper in the background, by its number.
 KEY = "helper:h{}"
@@ -46,12 +47,14 @@ class BackgroundHelpers:
     async def start(self, message: InboundMessage, errand: Errand) -> ToolResult:
         """Let a helper begin for the chat of a message; one of this name that is there already is that one."""
         if errand.role == "guest":
+            # English: a model reads it
             return error_result("denied", "Guests have no helpers in the background. Run it without background.")
         person, chat = message.person, message.address.key
         known = [job for job in await self._jobs.all((person,)) if job.kind == "helper"]
         job = next((one for one in known if one.errand.name == errand.name), None)
         if job is None:
             if sum(one.due < NEVER or one.result in _RUNS for one in known) >= MOST_OPEN:
+                # English: a model reads it
                 return error_result("denied", f"{MOST_OPEN} helpers are at work already. Wait for their answers.")
             at = self._clock()
             text = encode(errand).decode()
@@ -65,10 +68,12 @@ class BackgroundHelpers:
                 direct=message.direct,
             )
             job = await self._jobs.add(fresh, at)
+        # English: a model reads it
         told = (
             f"Helper h{job.id} works in the background. Its answer comes into this chat, and you are told of it then."
         )
-        return ToolResult(f"{told} Do not wait for it.", f"in the background as h{job.id}")
+        shown = _("in the background as h{number}", number=job.id)
+        return ToolResult(f"{told} Do not wait for it.", shown)  # English: a model reads it
 
     async def of(self, key: str) -> tuple[ScheduledJob, ...]:
         """Those of one chat, oldest first; of those whose answer the model was told, the last few."""
@@ -85,13 +90,15 @@ class BackgroundHelpers:
         """
         job = next((one for one in await self.of(key) if one.id == number), None)
         if job is None:
-            known = ", ".join(f"h{one.id}" for one in await self.of(key))
-            raise UsageError(f"This chat has no helper h{number}: " + (f"it has {known}." if known else "it has none."))
+            known = listed(f"h{one.id}" for one in await self.of(key))
+            if not known:
+                raise UsageError(_("This chat has no helper h{number}: it has none.", number=number))
+            raise UsageError(_("This chat has no helper h{number}: it has {known}.", number=number, known=known))
         if cancel is not None and job.due < NEVER:
-            await self._jobs.change((job.id,), lambda _: None)
-            return f"Helper h{job.id} is taken back before it began."
+            await self._jobs.change((job.id,), lambda _job: None)
+            return _("Helper h{number} is taken back before it began.", number=job.id)
         if cancel is not None and job.result in _RUNS:
-            return f"Helper h{job.id}: {await cancel(KEY.format(job.id))}"
+            return _("Helper h{number}: {what}", number=job.id, what=await cancel(KEY.format(job.id)))
         answer = await self._answer(job)
         return f"{_told(job)}\n\n{answer}" if answer else _told(job)
 
@@ -106,12 +113,13 @@ class BackgroundHelpers:
             text = strip_unsafe(_last_words(said) or job.result)
             foreign = bool(job.errand.foreign) or any(foreign_in(said, message.sender.role))
             shown = wrap(text, "helper") if foreign else text
+            # English: a model reads it
             line = f"[Helper h{job.id}, “{_title(job)}”, {job.result}; the person was shown it]\n\n{shown}"
             found.append(UserMessage((Text(line),), "notice", speaker=message.sender.role, untrusted=foreign))
         if ended:
             await self._jobs.change([job.id for job in ended], lambda job: replace(job, origin=_TOLD))
             told = [job.id for job in known if job.origin == _TOLD or job in ended]
-            await self._jobs.change(told[:-_SHOWN], lambda _: None)
+            await self._jobs.change(told[:-_SHOWN], lambda _job: None)
         return tuple(found)
 
     async def _answer(self, job: ScheduledJob) -> str:
@@ -128,9 +136,11 @@ def _title(job: ScheduledJob) -> str:
 
 
 def _told(job: ScheduledJob) -> str:
-    state = "waits" if job.due < NEVER else "runs" if job.result in _RUNS else job.result
-    begun = f", begun {job.local(job.last):%Y-%m-%d %H:%M} {job.zone}" if job.last > EVER else ""
-    return f"`h{job.id}` {_title(job)}: {state}{begun}"
+    state = _("waits") if job.due < NEVER else _("runs") if job.result in _RUNS else job.result
+    told = f"`h{job.id}` " + _("{title}: {state}", title=_title(job), state=state)
+    if job.last <= EVER:
+        return told
+    return _("{helper}, begun {time:%Y-%m-%d %H:%M} {zone}", helper=told, time=job.local(job.last), zone=job.zone)
 
 
 def _last_words(said: Sequence[Message]) -> str:

@@ -16,6 +16,7 @@ from nanobot.messages import AssistantMessage
 from nanobot.results import ToolResult
 from nanobot.session.database import Clock, now
 from nanobot.session.store import SessionStore
+from nanobot.utils.translation import _, _n
 from nanobot.watch.items import NewsItem, feed_items, found_items, reportable
 from nanobot.watch.store import UNTOLD, Told, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
@@ -32,6 +33,7 @@ _AGAIN = timedelta(days=3)
 _MOST_WAITING, _GIVEN_UP = 16, timedelta(days=1)
 _SOURCE = re.compile(r"https?://|search\s*:", re.IGNORECASE)
 _PARTS = re.compile(rf"[\n;]+|,\s+(?={_SOURCE.pattern})", re.IGNORECASE)
+# English: a model reads it
 _NOTHING = "Nothing is new since the last briefing. Do not look elsewhere: tell nothing."
 
 
@@ -65,7 +67,8 @@ class Briefings:
         """
         found = await self._gathered(sources, told, person, _named(turn, sources))
         if found.failed and len(found.failed) == found.asked and not found.items:
-            raise UsageError(f"No source of the briefing could be read: {'; '.join(found.failed)}")
+            why = "; ".join(found.failed)
+            raise UsageError(_("No source of the briefing could be read: {reasons}", reasons=why))
         if found.items:
             while len(self._found) >= _MOST_WAITING:
                 del self._found[next(iter(self._found))]
@@ -81,9 +84,10 @@ class Briefings:
         found = self._found.pop(turn, None) or await self._gathered(sources, told, context.person, turn)
         items = found.items
         await self._store.brief(context.person, turn, [mark for item in items for mark in item.marks], at)
+        # English: a model reads it
         failed = "".join(f"\nCould not be read: {reason}" for reason in found.failed)
         if not items:
-            return ToolResult(_NOTHING + failed, "nothing new", untrusted=bool(failed))
+            return ToolResult(_NOTHING + failed, _("nothing new"), untrusted=bool(failed))
         return _result(items, failed, context, at)
 
     async def _gathered(self, sources: Sequence[WatchTarget], told: Sequence[Told], person: str, turn: str) -> Gathered:
@@ -109,7 +113,7 @@ class Briefings:
 
     async def _end(self, turn: str) -> bool | None:
         """Whether a turn has ended with an answer; None where it has not ended."""
-        _, records = await self._sessions.begun(turn.rpartition(" ")[0])
+        _session, records = await self._sessions.begun(turn.rpartition(" ")[0])
         last = records[-1].message if records else None
         if not isinstance(last, AssistantMessage) or last.calls:
             return None
@@ -134,7 +138,7 @@ class Briefings:
         page = await self._sight.page(PageRequest(source.where))
         found = feed_items(page.content.text) if page.kind == "xml" else ()
         if not found and not is_empty_feed(page):
-            raise UsageError("it is no feed, so its items have no dates; watch the page instead")
+            raise UsageError(_("it is no feed, so its items have no dates; watch the page instead"))
         return found
 
 
@@ -156,7 +160,7 @@ def sources_of(text: str) -> tuple[WatchTarget, ...]:
     found = [read_target(part) for part in _PARTS.split(text) if part.strip()]
     wrong = next((one for one in found if one.kind == "file"), None)
     if wrong is not None:
-        raise UsageError(f"A briefing reads feeds and searches; {wrong} is neither.")
+        raise UsageError(_("A briefing reads feeds and searches; {what} is neither.", what=wrong))
     return tuple(dict.fromkeys(found))
 
 
@@ -177,6 +181,7 @@ def _result(items: Sequence[NewsItem], failed: str, context: ToolContext, at: da
         number = f"[{source.number}] " if source is not None else ""
         day = f"{item.at:%Y-%m-%d %H:%M} UTC" if item.at else ""
         lines.append(f"- {number}{item.title}\n  {day} · {host_of(address) or 'a watch'} · {address}")
+    # English: a model reads it
     head = f"{len(items)} new since the last briefing, none of them told before. Tell each with its source and date."
-    said = f"{len(items)} new item{'s' * (len(items) != 1)}"
+    said = _n("{number} new item", "{number} new items", len(items))
     return ToolResult("\n".join([head, *lines]) + failed, said, sources=tuple(dict.fromkeys(sources)), untrusted=True)

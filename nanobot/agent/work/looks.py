@@ -12,6 +12,7 @@ from nanobot.bus.events import Sender
 from nanobot.errors import FetchError, NanobotError, PathError, SearchError, StoreError, UsageError
 from nanobot.schedule.job import ScheduledJob
 from nanobot.session.database import Clock, now
+from nanobot.utils.translation import N_, _, _n
 from nanobot.watch import words
 from nanobot.watch.compare import Memory, calmed, differences, learnt, marked, news
 from nanobot.watch.items import NewsItem, feed_items, found_items, new_items
@@ -34,22 +35,24 @@ _DAY = timedelta(days=1)
 _PAUSE, _LONGEST = timedelta(minutes=10), _DAY
 #: A trouble that comes and goes is told once in this time.
 _SAID_AGAIN = _DAY
-_NO_PART = "The page no longer holds “{}”, or never did. Its words may have changed: watch it anew with others."
-_NO_NUMBER = "There is no number near “{}” any more. Watch it anew with the words that stand before it now."
+_NO_PART = N_(
+    "The page no longer holds “{words}”, or never did. Its words may have changed: watch it anew with others."
+)
+_NO_NUMBER = N_("There is no number near “{words}” any more. Watch it anew with the words that stand before it now.")
 
 
 class Sight:
     """What can be looked at: here nothing. Each raises `NanobotError` that says why it cannot."""
 
     async def page(self, request: PageRequest) -> Page:  # noqa: ARG002
-        raise UsageError("Pages are not read here.")
+        raise UsageError(_("Pages are not read here."))
 
     async def hits(self, query: str) -> Sequence[SearchHit]:  # noqa: ARG002
-        raise UsageError("Nothing is searched here.")
+        raise UsageError(_("Nothing is searched here."))
 
     async def file(self, path: str, person: str, sender: Sender) -> str:  # noqa: ARG002
         """The text of a file of this person."""
-        raise UsageError("Files are not read here.")
+        raise UsageError(_("Files are not read here."))
 
 
 class Looked(Struct, frozen=True):
@@ -159,7 +162,7 @@ class Looks:
     def _items(self, target: WatchTarget, state: WatchState, items: Sequence[NewsItem], job: ScheduledJob) -> Looked:
         memory, new = new_items(state.memory, items)
         text = words.listed(target, new, job.local(self._clock())) if new else ""
-        return Looked(replace(state, memory=memory), text, f"{len(items)} item{'s' * (len(items) != 1)}")
+        return Looked(replace(state, memory=memory), text, _n("{number} item", "{number} items", len(items)))
 
     async def _text(
         self, target: WatchTarget, state: WatchState, text: str, job: ScheduledJob, again: Callable[[], Awaitable[str]]
@@ -173,7 +176,7 @@ class Looks:
             second = _part(target, await again())
         memory, change = learnt(state.memory, blocks, at, second)
         told = words.changed(target, change, job.local(at)) if change else ""
-        return Looked(replace(state, memory=memory), told, f"{len(blocks)} line{'s' * (len(blocks) != 1)}")
+        return Looked(replace(state, memory=memory), told, _n("{number} line", "{number} lines", len(blocks)))
 
     async def _number(
         self, target: WatchTarget, state: WatchState, text: str, job: ScheduledJob, again: Callable[[], Awaitable[str]]
@@ -210,7 +213,7 @@ def _part(target: WatchTarget, text: str) -> tuple[str, ...]:
     blocks = blocks_of(text)
     wanted = part_of(blocks, target.part) if target.part else blocks
     if not wanted:
-        said = _NO_PART.format(target.part) if target.part else "There is no text any more."
+        said = _(_NO_PART, words=target.part) if target.part else _("There is no text any more.")
         raise FetchError("no_content", said)
     return wanted
 
@@ -218,7 +221,7 @@ def _part(target: WatchTarget, text: str) -> tuple[str, ...]:
 def _number(target: WatchTarget, text: str) -> str:
     found = number_of(blocks_of(text), target.part)
     if not found:
-        raise FetchError("no_content", _NO_NUMBER.format(target.part or "its prices"))
+        raise FetchError("no_content", _(_NO_NUMBER, words=target.part or _("its prices")))
     return found
 
 

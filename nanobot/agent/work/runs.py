@@ -21,7 +21,7 @@ from nanobot.session.rows import Closing, InboxRow, OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
-from nanobot.utils.translation import _, day_of, weekday_of
+from nanobot.utils.translation import _, _n, day_of, weekday_of
 
 #: Failures in a row after which a job is paused.
 MOST_FAILURES = 5
@@ -73,7 +73,7 @@ News = Callable[[ScheduledJob, Sender, str], Awaitable[bool]]
 
 
 async def _no_news(job: ScheduledJob, _sender: Sender, _turn: str) -> bool:
-    raise NanobotError(f"nothing here reads what job {job.id} asks for")
+    raise NanobotError(_("nothing here reads what job {number} asks for", number=job.id))
 
 
 async def _leave(_key: str) -> None:
@@ -123,8 +123,8 @@ class JobRun:
             elif not (failed or stopped or silent):
                 items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
                 also = await self._heard(message, finished, closing)
-            said = "stopped" if stopped else "had nothing to say" if silent else "answered"
-            self._result = (f"failed: {finished.error}" if failed else said, failed)
+            said = _("stopped") if stopped else _("had nothing to say") if silent else _("answered")
+            self._result = (_("failed: {error}", error=finished.error) if failed else said, failed)
         await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing, also))
         self._reports.wake()
 
@@ -145,9 +145,9 @@ class JobRun:
             text = await (work or _nobody)(self.job, self.prompted.due, sender)
             items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
             also = await told_in(self._reports, self.job, text, now()) if text else None
-            self._result = ("told of a change" if text else "nothing new", False)
+            self._result = (_("told of a change") if text else _("nothing new"), False)
         except NanobotError as error:
-            self._result = (f"failed: {error}", True)
+            self._result = (_("failed: {error}", error=error), True)
             items = () if self.job.failures else await self._failed(str(error))
         await self._over(items, also)
 
@@ -157,11 +157,11 @@ class JobRun:
         try:
             if await self._services.news(self.job, sender, self.row.turn):
                 return True
-            self._result = ("nothing new", False)
+            self._result = (_("nothing new"), False)
         except StoreError:
             raise
         except NanobotError as error:
-            self._result = (f"failed: {error}", True)
+            self._result = (_("failed: {error}", error=error), True)
             items = () if self.job.failures else await self._failed(str(error))
         await self._over(items)
         return False
@@ -178,16 +178,23 @@ class JobRun:
         if job is None or job.failures < MOST_FAILURES or job.paused:
             return
         await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True))
-        said = (
-            f"⏸ “{title_of(job)}” has failed {job.failures} times and is paused. `/schedule resume {job.id}` goes on."
+        said = _(
+            "⏸ “{title}” has failed {failures} times and is paused. `/schedule resume {number}` goes on.",
+            title=title_of(job),
+            failures=job.failures,
+            number=job.id,
         )
         items = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
         await until_stored(lambda: self._services.ledger.put(items))
         self._reports.wake()
 
     async def _failed(self, error: str) -> tuple[OutboxItem, ...]:
-        text = f"⚠️ “{title_of(self.job)}” of {when_of(self.job, self.prompted.due)} failed: {error}"
-        said = f"{text} I say this once; `/schedule` shows how it goes on."
+        said = _(
+            "⚠️ “{title}” of {time} failed: {error} I say this once; `/schedule` shows how it goes on.",
+            title=title_of(self.job),
+            time=when_of(self.job, self.prompted.due),
+            error=error,
+        )
         return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
 
 
@@ -206,7 +213,7 @@ async def told_in(reports: Reports, job: ScheduledJob, text: str, at: datetime, 
 
 
 async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
-    raise NanobotError(f"nothing here does jobs of the kind {job.kind}")
+    raise NanobotError(_("nothing here does jobs of the kind {kind}", kind=job.kind))
 
 
 def is_silent(answer: str) -> bool:
@@ -216,14 +223,16 @@ def is_silent(answer: str) -> bool:
 
 def _without_silence(finished: TurnFinished) -> TurnFinished:
     """The end of a turn that has done something and has nothing to say of it."""
-    return replace(finished, text="Done.") if finished.text.strip() == SILENT else finished
+    return replace(finished, text=_("Done.")) if finished.text.strip() == SILENT else finished
 
 
 def _headed(job: ScheduledJob, finished: TurnFinished) -> TurnFinished:
     """What a helper answers, under what it was asked."""
     if job.kind != "helper":
         return finished
-    return replace(finished, text=f"**Helper h{job.id}**: {title_of(job)}\n\n{finished.text}")
+    return replace(
+        finished, text=_("**Helper h{number}**: {title}", number=job.id, title=title_of(job)) + f"\n\n{finished.text}"
+    )
 
 
 def title_of(job: ScheduledJob) -> str:
@@ -239,16 +248,24 @@ def when_of(job: ScheduledJob, due: datetime) -> str:
 
 def skipped(job: ScheduledJob, past: Missed) -> str:
     """That something was not done, because it was due while nobody was there to do it."""
-    number = f"{past.count} times" if past.count > 1 else "once"
-    ends = "It is not made up for." if job.kind != "remind" else ""
-    return (
-        f"⏰ Missed {number}: “{title_of(job)}”, due {when_of(job, past.due)}; nanobot was not running. {ends}".rstrip()
+    said = _n(
+        "⏰ Missed once: “{title}”, due {time}; nanobot was not running.",
+        "⏰ Missed {number} times: “{title}”, due {time}; nanobot was not running.",
+        max(1, past.count),
+        title=title_of(job),
+        time=when_of(job, past.due),
     )
+    return said if job.kind == "remind" else said + " " + _("It is not made up for.")
 
 
 def late(job: ScheduledJob, past: Missed, at: datetime) -> str:
     """What is said of a delay, in brackets; empty where there is none."""
     if past.run is None or (at - past.run <= 2 * LATE and not past.count):
         return ""
-    number = f"; missed {past.count}" if past.count else ""
-    return f"\n\n_(due {when_of(job, past.run)}{number})_"
+    time = when_of(job, past.run)
+    said = (
+        _("_(due {time}; missed {number})_", time=time, number=past.count)
+        if past.count
+        else _("_(due {time})_", time=time)
+    )
+    return f"\n\n{said}"

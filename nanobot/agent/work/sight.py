@@ -14,6 +14,7 @@ from nanobot.files.spaces import FileUser
 from nanobot.schedule.appointments import Appointments
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import strip_unsafe
+from nanobot.utils.translation import _
 from nanobot.watch.store import WatchStore
 from nanobot.web.fetch.charset import decode
 from nanobot.web.fetch.content import named_binary, sniff
@@ -47,14 +48,14 @@ class AgentSight(Sight):
     async def page(self, request: PageRequest) -> Page:
         tool = self._fetch()
         if tool is None:
-            raise UsageError("Pages are not read here: tools.web.fetch.enable is false.")
+            raise UsageError(_("Pages are not read here: tools.web.fetch.enable is false."))
         return await tool.look(request, _SECONDS)
 
     async def hits(self, query: str) -> Sequence[SearchHit]:
         try:
             tool = self._search()
         except SkipTool as error:
-            raise UsageError(f"Nothing is searched here: {error}.") from None
+            raise UsageError(_("Nothing is searched here: {why}.", why=error)) from None
         return await tool.hits(query, _HITS, privacy=self._privacy())
 
     async def file(self, path: str, person: str, sender: Sender) -> str:
@@ -65,10 +66,11 @@ class AgentSight(Sight):
         store = self._files.spaces.of(user)
         place = store.roots.place(path)
         if place.keys:
-            raise PathError(f"{place.shown} holds keys, which are not watched.")
+            raise PathError(_("{path} holds keys, which are not watched.", path=place.shown))
         data = store.read(place, _BYTES)
         if sniff("", data) in ("binary", "image", "pdf", "office"):
-            raise PathError(f"{place.shown} is {named_binary(data) or 'no text'}; only text is watched.")
+            kind = named_binary(data) or _("no text")
+            raise PathError(_("{path} is {kind}; only text is watched.", path=place.shown, kind=kind))
         return strip_unsafe(decode(data).text)
 
 

@@ -18,6 +18,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.session.removal import helper_name
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, _n
 from nanobot.web.urls import extract_urls
 
 if TYPE_CHECKING:
@@ -49,8 +50,13 @@ class HelperEvents(Publisher):
 
     async def _send(self, event: Event) -> None:
         if isinstance(event, ToolStarted) and self.turn is not None:
-            steps = f"{self.turn.steps} step{'s' * (self.turn.steps != 1)}"
-            line = f"{event.hint} ({steps}, {duration(self.turn.seconds)})"
+            line = _n(
+                "{what} ({number} step, {time})",
+                "{what} ({number} steps, {time})",
+                self.turn.steps,
+                what=event.hint,
+                time=duration(self.turn.seconds),
+            )
             await self._parent.emit(ToolProgress(self._call.id, line))
         elif isinstance(event, Notice) and event.level != "info":
             await self._parent.emit(event)
@@ -83,6 +89,7 @@ class SubagentManager:
         names = {tool.name if (tool := self._runner.tools.get(name)) else name for name in wanted.tools}
         if lacking := names - own:
             known = ", ".join(sorted(own)) or "none"
+            # English: a model reads it
             return error_result(
                 "invalid_input", f"A helper cannot have {', '.join(sorted(lacking))}. It can have: {known}."
             )
@@ -91,7 +98,7 @@ class SubagentManager:
         if wanted.background:
             return await self._in_background(parent, errand)
         if self._runner.helper_slots.locked():
-            await parent.emit(ToolProgress(call.id, "waits until another has ended"))
+            await parent.emit(ToolProgress(call.id, _("waits until another has ended")))
         async with self._runner.helper_slots:
             turn = await self._begin(parent, call, errand)
             with logger.contextualize(turn=turn.id):
@@ -102,6 +109,7 @@ class SubagentManager:
     async def _in_background(self, parent: Turn, errand: Errand) -> ToolResult:
         helpers = self._background() if not parent.message.aside else None  # a question aside leaves nothing
         if helpers is None:
+            # English: a model reads it
             reason = "Nobody would be here for its answer: there is no open terminal and no gateway in this process."
             return error_result("denied", f"{reason} Run it without background.")
         return await helpers.start(parent.message, errand)
@@ -112,12 +120,12 @@ class SubagentManager:
         if len(calls) < MANY or calls[0].id != call.id:
             return
         info, count = parent.provider.info, len(calls)
-        about = ""
+        most = min(count, self._runner.helpers.at_once)
+        said = _("{count} helpers, {most} at a time. /stop ends them.", count=count, most=most)
         if (budget := parent.budget(info)) is not None:
             told = await budget.estimate(parent.message, info, pages=_PAGES * count, requests=_REQUESTS * count)
-            about = f"; {told}"
-        most = min(count, self._runner.helpers.at_once)
-        await parent.emit(Notice(f"{count} helpers, {most} at a time{about}. /stop ends them."))
+            said = _("{count} helpers, {most} at a time; {cost}. /stop ends them.", count=count, most=most, cost=told)
+        await parent.emit(Notice(said))
 
     def _is_spawn(self, call: ToolCall) -> bool:
         tool = self._runner.tools.get(call.name)
@@ -195,12 +203,15 @@ def _errand(parent: Turn, call: ToolCall, task: str, tools: Iterable[str]) -> Er
 
 def _result(turn: Turn, finished: TurnFinished) -> ToolResult:
     """What a helper brings back: untrusted where anything was that it has read or been told."""
+    # English: a model reads it
     wrong = (f"source {one.number} does not say: {one.claim}" for one in finished.citations if one.missing)
     told = [*(f"done: {line}" for line in finished.receipts), *finished.notes, *wrong]
     parts = [finished.text, *([f"[{line}]" for line in told])]
-    about = f"{finished.steps} step{'s' * (finished.steps != 1)}, {duration(finished.seconds)}"
+    took = duration(finished.seconds)
+    about = _n("{number} step, {time}", "{number} steps, {time}", finished.steps, time=took)
     result = ToolResult("\n\n".join(filter(None, parts)), about, sources=finished.sources)
     if finished.outcome == "failed":
+        # English: a model reads it
         broken = error_result("failed", f"The helper failed: {finished.error}")
         result = replace(broken, text="\n\n".join([broken.text, *filter(None, parts)]))
     receipt = "\n".join(finished.receipts)

@@ -19,6 +19,7 @@ from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import EVER, Every, ScheduledJob, told
 from nanobot.session.database import Database
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n, listed
 from nanobot.watch.store import Told, WatchState, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
 from nanobot.watch.words import named
@@ -30,17 +31,22 @@ _RHYTHM = re.compile(
     r"(?:^|\s)((?:(?:every|each|hourly|daily|weekly|jede[nrsm]?|alle|stündlich|täglich|chaque|cada)\b|每|毎).*)\Z",
     re.IGNORECASE,
 )
-_HOW = (
+_HOW = N_(
     "- `/watch https://… every hour` tells you when a page or feed changes.\n"
     "- `/watch https://… § Opening hours` watches a part of it, `/watch https://… § price` its price.\n"
     "- `/watch search: words` watches a search, `/watch file: notes.md` a file.\n"
     "- `/watch pause|resume|run|remove <number>` changes one.\n"
     "- `/watch history` shows what was told."
 )
-_MORE = "`/watch pause|resume|run|remove <number>` changes one, `/help watch` tells how to add."
+_MORE = N_("`/watch pause|resume|run|remove <number>` changes one, `/help watch` tells how to add.")
 _CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
-_LOOKS = "I write where something has changed; on a page that I hardly know yet, when a second look finds it, too."
-_PAST = {"pause": "Paused", "resume": "Goes on", "remove": "Removed", "run": "Looks now"}
+_LOOKS = N_("I write where something has changed; on a page that I hardly know yet, when a second look finds it, too.")
+_PAST = {
+    "pause": N_("**Paused**"),
+    "resume": N_("**Goes on**"),
+    "remove": N_("**Removed**"),
+    "run": N_("**Looks now**"),
+}
 
 
 class Watches:
@@ -61,7 +67,7 @@ class Watches:
     async def say(self, message: InboundMessage, text: str) -> str:
         """What becomes of `/watch WORDS`, as Markdown."""
         who, sender = Who.of(message), message.sender
-        first, _, rest = text.strip().partition(" ")
+        first, _blank, rest = text.strip().partition(" ")
         word = first.casefold()
         if not word or (word == "list" and not rest):
             return await self.listed(who)
@@ -84,7 +90,7 @@ class Watches:
             when = replace(when, start=when.start + timedelta(seconds=spread(text, when.seconds) - when.seconds))
         known = next((job for job in await self._own(who) if job.text == text), None)
         if known is not None:
-            return f"Watched already as {known.id}: {_line(known)}"
+            return _("Watched already as {number}: {watch}", number=known.id, watch=_line(known))
         state, shows = WatchState(), ""
         if self._briefings is not None:
             draft = ScheduledJob(
@@ -94,21 +100,23 @@ class Watches:
         made = await self._appointments.keep("watch", text, when, who)
         if self._briefings is not None:
             await self._looks.store.put(made.job.id, state)
-        shown = f" I see {shows} now." if shows else ""
-        line = f"Watching {made.job.id}: {named(made.job.text)}, {told(made.job)}.{shown} I write when it changes."
-        return f"{line} {made.note}".strip()
+        line = _(
+            "Watching {number}: {what}, {times}.", number=made.job.id, what=named(made.job.text), times=told(made.job)
+        )
+        seen = _("I see {what} now.", what=shows) if shows else ""
+        return " ".join(filter(None, (line, seen, _("I write when it changes."), made.note)))
 
     async def news(self, sources: str, context: ToolContext) -> ToolResult:
         """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
         if self._briefings is None:
-            raise UsageError("Nothing is read here.")
+            raise UsageError(_("Nothing is read here."))
         who = Who(context.person, context.address.key, context.role, context.direct)
         return await self._briefings.news(*await self._asked(sources_of(sources), who), context)
 
     async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
         """Whether the briefing of a job has anything to tell, in this turn. Raises `UsageError`."""
         if self._briefings is None:
-            raise UsageError("Nothing is read here.")
+            raise UsageError(_("Nothing is read here."))
         who = Who(job.person, job.chat, sender.role, job.direct)
         targets, told = await self._asked(wanted_of(job.text)[0], who)
         return await self._briefings.anything(targets, told, job.person, turn)
@@ -125,24 +133,23 @@ class Watches:
         try:
             found = await self._looks.look(job, target, WatchState(), sender)
         except NanobotError as error:
-            raise UsageError(
-                f"It is not watched, for it cannot be looked at: {str(error).partition(chr(10))[0]}"
-            ) from None
+            why = str(error).partition("\n")[0]
+            raise UsageError(_("It is not watched, for it cannot be looked at: {why}", why=why)) from None
         return found.state or WatchState(), found.shows
 
     async def listed(self, who: Who) -> str:
         """The watches of a person."""
         own = await self._own(who)
         if not own:
-            return f"Nothing is watched.\n\n{_HOW}"
+            return _("Nothing is watched.") + f"\n\n{_(_HOW)}"
         lines = [f"- `{job.id}` {_line(job)}" for job in own]
         troubles = [
             f"- `{job.id}` ⚠️ {shorten(state.trouble, _SHOWN)}"
             for job, state in [(job, (await self._looks.store.get(job.id))[0]) for job in own]
             if state.trouble
         ]
-        lines += ["", "**In trouble**", "", *troubles] if troubles else []
-        return "\n".join(["**Watched**", "", *lines, "", _MORE])
+        lines += ["", _("**In trouble**"), "", *troubles] if troubles else []
+        return "\n".join([_("**Watched**"), "", *lines, "", _(_MORE)])
 
     async def history(self, wanted: str, who: Who) -> str:
         """What watches have told a person, with dates."""
@@ -151,7 +158,9 @@ class Watches:
         chosen = [number for number in own if not numbers or number in numbers]
         found = await self._looks.store.history(chosen)
         if not found:
-            return "No watch has told anything yet." if chosen else f"You have no watch {wanted}. `/watch` lists yours."
+            if chosen:
+                return _("No watch has told anything yet.")
+            return _("You have no watch {numbers}. `/watch` lists yours.", numbers=wanted)
         return "\n\n".join(f"`{one.job}` · {own[one.job].local(one.at):%Y-%m-%d %H:%M}\n{one.text}" for one in found)
 
     async def change(self, action: str, wanted: str, who: Who) -> str:
@@ -161,33 +170,47 @@ class Watches:
         everything = wanted.strip().casefold() == "all"
         chosen = own if everything else [job for job in own if job.id in numbers]
         if not chosen or (not everything and len(chosen) < len(numbers)):
-            missing = ", ".join(str(one) for one in sorted(numbers - {job.id for job in own}))
-            every = f"`/watch {action} all` is for {len(own)} watch{'es' * (len(own) != 1)}"
-            what = f"You have no watch {missing}." if missing else f"Name the watch: `/watch {action} 3`; {every}."
-            raise UsageError(f"{what} `/watch` lists yours with their numbers.")
+            missing = listed(str(one) for one in sorted(numbers - {job.id for job in own}))
+            what = _("You have no watch {numbers}.", numbers=missing) if missing else _which(action, len(own))
+            raise UsageError(what + " " + _("`/watch` lists yours with their numbers."))
         ids = [job.id for job in chosen]
         match action:
             case "pause" | "resume" | "remove" | "run":
                 await self._appointments.change(action, ", ".join(map(str, ids)), who)
             case _:
-                raise UsageError(f"There is no {action!r} for a watch.\n\n{_HOW}")
+                raise UsageError(_("There is no {action!r} for a watch.", action=action) + f"\n\n{_(_HOW)}")
         if action == "remove":
             await self._looks.store.remove(ids)
-        closing = ["", _LOOKS]
-        lines = [f"**{_PAST[action]}**", "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)]
+        closing = ["", _(_LOOKS)]
+        lines = [_(_PAST[action]), "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)]
         return "\n".join(lines + (closing if action == "run" else []))
 
     async def _own(self, who: Who) -> Sequence[ScheduledJob]:
         if who.role == "guest":
-            raise UsageError("Watches are kept for the owner and for users; guests have none.")
+            raise UsageError(_("Watches are kept for the owner and for users; guests have none."))
         jobs = await self._appointments.jobs.all(await self._appointments.persons(who))
         return [job for job in jobs if job.kind == "watch"]
 
 
 def _line(job: ScheduledJob) -> str:
     """A watch in a list."""
-    last = f"; last {job.local(job.last):%Y-%m-%d %H:%M}: {job.result}" if job.last > EVER else ""
-    return f"{named(job.text)}, {told(job)}{'; paused' if job.paused else ''}{last}"
+    line = _("{title}, {times}", title=named(job.text), times=told(job))
+    if job.paused:
+        line = _("{watch}; paused", watch=line)
+    if job.last <= EVER:
+        return line
+    at, how = job.local(job.last), _(job.result)
+    return _("{job}; last {time:%Y-%m-%d %H:%M}: {result}", job=line, time=at, result=how)
+
+
+def _which(action: str, number: int) -> str:
+    """Asks for the number of a watch."""
+    return _n(
+        "Name the watch: `/watch {action} 3`; `/watch {action} all` is for {number} watch.",
+        "Name the watch: `/watch {action} 3`; `/watch {action} all` is for {number} watches.",
+        number,
+        action=action,
+    )
 
 
 def watches_of(appointments: Appointments, database: Database) -> Watches:
