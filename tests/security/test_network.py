@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import Exceptions, certificates, judge_answers, judge_ip, judge_url
+from nanobot.security.network import MAX_URL, Exceptions, Hosts, certificates, judge_answers, judge_ip, judge_url
 
 BAD_URLS = [
     "",
@@ -193,3 +193,66 @@ def test_the_certificates_are_loaded_once_and_are_those_that_the_environment_nam
     own.write_text(f"{first[0]}{first[1]}\n", encoding="utf-8")
     monkeypatch.setenv("SSL_CERT_FILE", str(own))
     assert len(certificates.__wrapped__().get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "read", "refused"),
+    [
+        (
+            [],
+            ["ads.example", "9.9.9.9"],
+            ["example", "loads.example", "9.9.9.8", "9.9"],
+            ["ads.example", "x.ads.example"],
+        ),
+        (["docs.example"], ["old.docs.example"], ["docs.example", "a.docs.example"], ["example", "a.old.docs.example"]),
+        (["1.2.3.4", "[2606:4700::1]"], [], ["1.2.3.4", "2606:4700::1"], ["9.1.2.3.4", "2606:4700::2", "4", "3.4"]),
+        (
+            ["2606:4700:0::1", "*.docs.example", "Bücher.example"],
+            [],
+            ["2606:4700::1", "xn--bcher-kva.example"],
+            ["b.example"],
+        ),
+    ],
+)
+def test_hosts_are_read_by_their_name_or_one_above_it_and_addresses_by_themselves(
+    allow: list[str], deny: list[str], read: list[str], refused: list[str]
+) -> None:
+    hosts = Hosts.parse(allow, deny)
+    for host in read:
+        hosts.judge(host)
+    for host in refused:
+        with pytest.raises(AddressBlocked, match="is not read here"):
+            hosts.judge(host)
+
+
+def test_a_link_is_shown_where_its_host_may_be_read() -> None:
+    anything, some, none = Hosts(), Hosts.parse(["docs.example"], []), Hosts.parse([], ["docs.example"])
+    url = "https://docs.example/page"
+    assert [hosts.lets(url) for hosts in (anything, some, none)] == [True, True, False]
+    assert [hosts.lets("no address") for hosts in (anything, some, none)] == [True, False, False]
+
+
+def test_the_longest_url_and_the_first_and_last_port_are_taken() -> None:
+    url = "https://example.com/"
+    assert judge_url(url.ljust(MAX_URL, "a")).url.endswith("a")
+    assert MAX_URL == 8_192, "what servers take at least"
+    with pytest.raises(FetchError, match="8193 characters; 8192 is the limit"):
+        judge_url(url.ljust(MAX_URL + 1, "a"))
+    assert [judge_url(f"http://example.com:{port}/").port for port in (1, 65_535)] == [1, 65_535]
+    assert [judge_url(one).port for one in (url, "http://example.com/")] == [443, 80]
+
+
+def test_an_address_next_to_one_that_is_refused_is_reached_through_nat64_and_isatap_too() -> None:
+    assert judge_ip(ipaddress.ip_address("64:ff9b::168.63.129.17")) is None
+    assert judge_ip(ipaddress.ip_address("64:ff9b::168.63.129.16")) is not None
+    assert judge_ip(ipaddress.ip_address("2606:4700::5eff:7f00:1")) is None, "an ISATAP address has 5efe there"
+    assert judge_ip(ipaddress.ip_address("2606:4700::5efe:7f00:1")) is not None
+
+
+def test_an_address_that_a_proxy_has_invented_is_told_apart() -> None:
+    with pytest.raises(AddressBlocked) as refused:
+        judge_answers("example.com", ["198.18.0.1"])
+    assert refused.value.invented
+    with pytest.raises(AddressBlocked) as refused:
+        judge_answers("example.com", ["10.0.0.1"])
+    assert not refused.value.invented
