@@ -327,7 +327,47 @@ async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
         await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(gone,)))
         await at.settled()
         assert at.seen[0] == "bot: Here."
-        assert at.seen[1].startswith("bot: The file a.png cannot be sent:")
+        assert at.seen[1].startswith("bot: The file a.png cannot be sent: No such file")
+
+
+async def test_a_file_is_repeated_with_a_mark_where_it_may_have_arrived_and_without_one_where_it_did_not() -> None:
+    note = OutgoingMessage("note", ScreenMessage("All of it."), name="all.md", content="words", last=True)
+    async with stage(PLAIN) as at:
+        for turn, fault in (("in-1", too_many(1)), ("in-2", bad_gateway())):
+            at.server.fail("sendDocument", fault)
+            await at.outbox.put((OutboxItem(turn, 0, CHANNEL, "7", note.to_json()),))
+            await at.settled()
+        captions = [call.params["caption"] for call in at.server.sent("sendDocument")]
+        assert captions == ["All of it.", "All of it.", "All of it.", f"{REPEAT}All of it."]
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_where_it_is_quiet(silent: bool) -> None:
+    whole = OutgoingMessage("text", ScreenMessage("line\n" * 700, silent=silent), last=True)
+    item = OutboxItem("in-1", 0, CHANNEL, "7", whole.to_json())
+    async with stage(PLAIN) as at:
+        at.server.fail("sendMessage", refuse(400, "Bad Request: message is too long"))
+        await at.outbox.put((item,))
+        await at.settled()
+        parts = at.server.sent("sendMessage")[1:]
+        assert [bool(one.params.get("disable_notification")) for one in parts] == [silent, True]
+        (row,) = await at.ledger.put((item,))
+        assert (row.state, int(row.message_id)) == ("sent", at.server.chats[7][0].id), "the first part is the message"
+
+
+async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_waits_its_turn() -> None:
+    async with stage(PLAIN) as at:
+        said, *more = at.outbox.compose_message(at.address, "**Tides** " + "are high. " * 800, "watch-1")
+        line = at.outbox.compose_text(at.address, "line-1", "word " * 2_000)
+        (empty,) = at.outbox.compose_message(at.address, " ", "watch-2")
+        told = [outgoing_of(one.payload) for one in (said, *more, line, empty)]
+        assert [(one.urgent, one.last) for one in told] == [(False, False), (False, True), (True, True), (False, True)]
+        assert [one.part for one in (said, *more, line, empty)] == [0, 1, 0, 0]
+        assert told[-1].screen.text == "…"
+        await at.outbox.put((said, *more))
+        await at.settled()
+        assert at.seen[0].startswith("bot: Tides are high.")
+        assert len(at.seen) == 2
 
 
 def test_a_row_of_the_outbox_is_kept_under_the_keys_that_earlier_versions_wrote() -> None:
