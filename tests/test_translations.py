@@ -20,9 +20,8 @@ ENGLISH = {
 }
 #: Rooms that nobody has gone through yet.
 NOT_YET = (
-    "agent", "archive", "builder", "bus", "channels", "cli", "cluster", "command", "config", "demo", "doctor", "files",
-    "library", "migrate", "nanobot", "plugins", "providers", "security", "session", "skills",
-    "upkeep", "utils", "web",
+    "agent", "archive", "builder", "bus", "channels", "cli", "cluster", "config", "demo", "doctor", "files",
+    "library", "migrate", "nanobot", "plugins", "security", "session", "skills", "upkeep", "utils", "web",
 )  # fmt: skip
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.

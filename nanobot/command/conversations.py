@@ -17,16 +17,19 @@ from nanobot.security.trust import unwrap
 from nanobot.session.listing import one_line, own_words
 from nanobot.session.store import Branch, Record, SessionInfo, SessionStore
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n, sentences
 
 #: Bytes of a conversation in which its last exchanges are looked for.
 _LOOK_BACK = 2_000_000
 #: Exchanges that /rewind offers, changes that it names, and characters of a line of either and of a title.
 _OFFERED, _CHANGES, _LINE, _TITLE = 8, 12, 70, 60
-_LEAVE = "Leave everything as it is"
-_LEFT = "Everything is left as it is."
-_WHAT = {"talk": "The talk", "files": "The files", "both": "The talk and the files"}
-_HOW = "`/rewind` shows what was asked last, `/rewind 2 talk`, `/rewind 2 files` or `/rewind 2 both` names it at once."
-_ALONE = "Files are yours alone, and others read along here. Here /rewind takes back the talk alone."
+_LEAVE = N_("Leave everything as it is")
+_LEFT = N_("Everything is left as it is.")
+_WHAT = {"talk": N_("The talk"), "files": N_("The files"), "both": N_("The talk and the files")}
+_HOW = N_(
+    "`/rewind` shows what was asked last, `/rewind 2 talk`, `/rewind 2 files` or `/rewind 2 both` names it at once."
+)
+_ALONE = N_("Files are yours alone, and others read along here. Here /rewind takes back the talk alone.")
 
 
 class Exchange(Struct, frozen=True):
@@ -54,7 +57,8 @@ async def _branch(ctx: CommandContext) -> None:
         parent = await _begun(ctx)
         title = _one_line(ctx.args, _TITLE) or _title(parent)
         made = await ctx.control.branch(ctx.message, parent, title)
-    await ctx.reply(f"You go on in {_named(made.info)}, which knows all that was said. {_kept(made)}")
+    said = _("You go on in {session}, which knows all that was said.", session=_named(made.info))
+    await ctx.reply(sentences(said, _kept(made)))
 
 
 async def _retry(ctx: CommandContext) -> None:
@@ -65,21 +69,23 @@ async def _retry(ctx: CommandContext) -> None:
         parent = await _begun(ctx)
         last = await _last_exchanges(ctx.control.store, parent.id, role, most=1)
         if not last:
-            raise UsageError("There is no question that could be asked again.")
+            raise UsageError(_("There is no question that could be asked again."))
         made = await ctx.control.branch(ctx.message, parent, parent.title, last[0].seq)
     asked = await _exchange_at(ctx.control.store, made.parent, made.before, role)
     if asked is None:
-        raise UsageError("The last question cannot be read any more. Ask it again in your own words.")
+        raise UsageError(_("The last question cannot be read any more. Ask it again in your own words."))
     done = "; ".join(_one_line(line, _LINE) for line in asked.receipts[:_CHANGES])
-    note = f"Asked again. What the last try did stays done: {done}. /undo takes files back." if done else ""
+    note = (
+        _("Asked again. What the last try did stays done: {done}. /undo takes files back.", done=done) if done else ""
+    )
     ctx.hand_on(replace(_asked_again(ctx.message, asked), note=note))
 
 
 async def _btw(ctx: CommandContext) -> None:
     ctx.change_what_all_share()
     if not (ctx.args or ctx.message.media):
-        raise UsageError("Write the question behind it: `/btw how far is that from here?`")
-    note = "Beside the conversation: it keeps neither this question nor the answer."
+        raise UsageError(_("Write the question behind it: `/btw how far is that from here?`"))
+    note = _("Beside the conversation: it keeps neither this question nor the answer.")
     ctx.hand_on(replace(ctx.message, content=ctx.args, aside=True, note=note))
 
 
@@ -91,18 +97,18 @@ async def _rewind(ctx: CommandContext) -> None:
     parent = await _begun(ctx)
     found = await _last_exchanges(ctx.control.store, parent.id, ctx.message.sender.role, most=_OFFERED)
     if not found:
-        raise UsageError("There is nothing to go back to yet.")
+        raise UsageError(_("There is nothing to go back to yet."))
     number, what = _wish(ctx, len(found))
     if not number:
         zone = ctx.control.midnight().tzinfo
-        choices = (*(_choice(one, zone) for one in found), _LEAVE)
-        number = await ctx.control.offer(ctx.message, "Go back to before which question?", choices, picker=True)
+        choices = (*(_choice(one, zone) for one in found), _(_LEAVE))
+        number = await ctx.control.offer(ctx.message, _("Go back to before which question?"), choices, picker=True)
     chosen = found[number - 1] if 0 < number <= len(found) else None
     changes = await _changes(ctx, chosen) if chosen is not None else ()
     if chosen is not None and (changes or what == "files"):
         what = await _confirmed(ctx, what, changes)
     if chosen is None or not (what or not changes):
-        await ctx.reply(_LEFT)
+        await ctx.reply(_(_LEFT))
         return
     await _go_back(ctx, parent, chosen, what or "talk")
 
@@ -111,12 +117,12 @@ async def _go_back(ctx: CommandContext, parent: SessionInfo, chosen: Exchange, w
     """Take back what was chosen: the files first, because they may refuse."""
     await ctx.control.check_idle(ctx.key)
     if (await ctx.control.store.current(ctx.key)).id != parent.id:
-        raise UsageError("Another session has become current meanwhile, so everything is left as it is.")
+        raise UsageError(_("Another session has become current meanwhile, so everything is left as it is."))
     said: list[str] = []
     if what != "talk":
         done = await ctx.control.undo_since(ctx.message, chosen.at)
         said += [f"- {line}" for line in done[:_CHANGES]]
-        said += [f"- and {len(done) - _CHANGES} more"] if len(done) > _CHANGES else []
+        said += _more(len(done) - _CHANGES)
     if what != "files":
         made = await ctx.control.branch(ctx.message, parent, parent.title, chosen.seq)
         said = [_rewound(made), *([""] if said else []), *said]
@@ -128,7 +134,7 @@ async def _begun(ctx: CommandContext) -> SessionInfo:
     await ctx.control.check_idle(ctx.key)
     found = await ctx.control.store.current(ctx.key)
     if not found.messages:
-        raise UsageError("Nothing was said in this session yet.")
+        raise UsageError(_("Nothing was said in this session yet."))
     return found
 
 
@@ -145,50 +151,61 @@ def _wish(ctx: CommandContext, count: int) -> tuple[int, str]:
         elif word in _WHAT:
             what = word
         else:
-            raise UsageError(f"There is no {word!r} to go back to. {_HOW}")
+            raise UsageError(sentences(_("There is no {word!r} to go back to.", word=word), _(_HOW)))
     if what and what != "talk" and not ctx.message.direct:
-        raise UsageError(_ALONE)
+        raise UsageError(_(_ALONE))
     return number, what
 
 
 async def _confirmed(ctx: CommandContext, what: str, changes: Sequence[str]) -> str:
     """What the person wants taken back who sees which changes of files that means; empty for nothing."""
     if not changes:
-        raise UsageError("No file was changed since then that could be taken back.")
+        raise UsageError(_("No file was changed since then that could be taken back."))
     if what == "talk":
         return what
     lines = [f"- {_one_line(line, _LINE)}" for line in changes[:_CHANGES]]
-    lines += [f"- and {len(changes) - _CHANGES} more"] if len(changes) > _CHANGES else []
+    lines += _more(len(changes) - _CHANGES)
     offered = (what,) if what else tuple(_WHAT)
-    question = "\n".join([f"Take back which? Since then {_count(len(changes))} in this chat:", *lines])
-    number = await ctx.control.offer(ctx.message, question, (*(_WHAT[one] for one in offered), _LEAVE))
+    question = "\n".join([_asked(len(changes)), *lines])
+    number = await ctx.control.offer(ctx.message, question, (*(_(_WHAT[one]) for one in offered), _(_LEAVE)))
     return offered[number - 1] if 0 < number <= len(offered) else ""
 
 
 def _choice(exchange: Exchange, zone: tzinfo | None) -> str:
     """An exchange as a line that is told from every other one by its time."""
-    did = f" ({len(exchange.receipts)} done)" if exchange.receipts else ""
-    return f"{exchange.at.astimezone(zone):%H:%M:%S} {_one_line(exchange.said, _LINE) or '(no text)'}{did}"
+    done = len(exchange.receipts)
+    said = f"{exchange.at.astimezone(zone):%H:%M:%S} {_one_line(exchange.said, _LINE) or _('(no text)')}"
+    return _("{question} ({done} done)", question=said, done=done) if done else said
 
 
 def _rewound(made: Branch) -> str:
-    return f"You are back before that question, in {_named(made.info)}. {_kept(made)}"
+    return sentences(_("You are back before that question, in {session}.", session=_named(made.info)), _kept(made))
 
 
 def _named(info: SessionInfo) -> str:
-    return f"session `{info.id}`{f' {info.title}' if info.title else ''}"
+    if info.title:
+        return _("session `{id}` {title}", id=info.id, title=info.title)
+    return _("session `{id}`", id=info.id)
 
 
 def _kept(made: Branch) -> str:
-    return f"The one before is kept: `/resume {made.parent}`."
+    return _("The one before is kept: `/resume {parent}`.", parent=made.parent)
 
 
 def _title(parent: SessionInfo) -> str:
-    return f"{shorten(parent.title, _TITLE)} (branch)" if parent.title else "(branch)"
+    return _("{title} (branch)", title=shorten(parent.title, _TITLE)) if parent.title else _("(branch)")
 
 
-def _count(number: int) -> str:
-    return f"{number} change{'s' * (number != 1)} of files {'were' if number != 1 else 'was'} made"
+def _asked(changes: int) -> str:
+    return _n(
+        "Take back which? Since then {number} change of files was made in this chat:",
+        "Take back which? Since then {number} changes of files were made in this chat:",
+        changes,
+    )
+
+
+def _more(number: int) -> list[str]:
+    return [_("- and {number} more", number=number)] if number > 0 else []
 
 
 def _one_line(text: str, width: int) -> str:

@@ -8,27 +8,28 @@ from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from nanobot.utils.host import shipped
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import ENGLISH, N_, _, language, listed, sentences
 
 #: Heading → the commands below it, in the order in which they are shown. Those of every day stand first.
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Every day": ("new", "stop", "status", "model", "sources", "undo", "schedule", "help"),
-    "Talk": (
+    N_("Every day"): ("new", "stop", "status", "model", "sources", "undo", "schedule", "help"),
+    N_("Talk"): (
         *("btw", "retry", "rewind", "branch", "compact", "copy"),
         *("sessions", "resume", "name", "export", "delete", "quit"),
     ),
-    "Model and tools": ("usage", "tools", "mcp", "hints", "streaming"),
-    "Memory and library": ("memory", "forget", "skills", "learn"),
-    "Tasks and watches": ("tasks", "watch"),
-    "People and safety": (
+    N_("Model and tools"): ("usage", "tools", "mcp", "hints", "streaming"),
+    N_("Memory and library"): ("memory", "forget", "skills", "learn"),
+    N_("Tasks and watches"): ("tasks", "watch"),
+    N_("People and safety"): (
         *("whoami", "people", "invite", "pair", "unpair", "group"),
         *("approve", "permissions", "trust", "privacy"),
     ),
-    "Care": ("doctor",),
+    N_("Care"): ("doctor",),
 }
 #: The heading of commands that plug-ins and channels have added.
-_OTHERS = "More"
-_CLOSING = "`/help <command>` tells more of one, `/help <topic>` shows a page, such as telegram or money."
-_FIRST = "What is not a command is a message to the agent."
+_OTHERS = N_("More")
+_CLOSING = N_("`/help <command>` tells more of one, `/help <topic>` shows a page, such as telegram or money.")
+_FIRST = N_("What is not a command is a message to the agent.")
 
 
 async def answer_help(ctx: CommandContext, router: CommandRouter) -> None:
@@ -38,13 +39,13 @@ async def answer_help(ctx: CommandContext, router: CommandRouter) -> None:
     if ctx.args:
         await ctx.reply(_about(ctx.args, router, offered))
         return
-    keys = ["- `/help keys` Show what the keys do"] if address.channel == "terminal" else []
-    parts = [f"**Commands**. {_FIRST}"]
+    keys = [_("- `/help keys` Show what the keys do")] if address.channel == "terminal" else []
+    parts = [sentences(_("**Commands**."), _(_FIRST))]
     for heading, commands in grouped(offered):
-        lines = [f"- `/{command.name}` {command.summary}" for command in commands]
-        parts.append("\n".join([f"**{heading}**", "", *lines, *keys]))
+        lines = [f"- `/{command.name}` {command.about}" for command in commands]
+        parts.append("\n".join([f"**{_(heading)}**", "", *lines, *keys]))
         keys = []
-    await ctx.reply("\n\n".join([*parts, _CLOSING]))
+    await ctx.reply("\n\n".join([*parts, _(_CLOSING)]))
 
 
 def grouped(offered: Sequence[Command]) -> Iterator[tuple[str, list[Command]]]:
@@ -65,30 +66,34 @@ def _about(words: str, router: CommandRouter, offered: Sequence[Command]) -> str
     match = router.match(f"/{name}")
     if match is None or match.command is None or match.command not in offered:
         if name in WORDS and WORDS[name].says:
-            return WORDS[name].says
+            return WORDS[name].told
         if (about := page_of(words)) is not None:
             return short_form(about)
-        return f"There is no command /{name} here.{_meant(name, offered)} /help lists all commands."
+        no_such = _("There is no command /{name} here.", name=name)
+        return sentences(no_such, _meant(name, offered), _("/help lists all commands."))
     return _told(match.command)
 
 
 def _meant(name: str, offered: Sequence[Command]) -> str:
     """The command or page whose name is near, as a question; empty where none is."""
     if near := nearest(name, [command.name for command in offered]):
-        return f" Did you mean /{near}?"
+        return _("Did you mean /{near}?", near=near)
     topic = nearest(name, topics())
-    return f" Did you mean the page {topic}: `/help {topic}`?" if topic else ""
+    return _("Did you mean the page {topic}: `/help {topic}`?", topic=topic) if topic else ""
 
 
 def _told(command: Command) -> str:
     """How a command is written, its other names, and what the page of commands tells of it."""
-    others = f" (also {', '.join(f'`/{alias}`' for alias in command.aliases)})" if command.aliases else ""
-    try:
-        page = (shipped("docs") / "commands.md").read_text(encoding="utf-8")
-    except OSError:
-        page = ""
-    told = page.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
-    return f"**/{command.name}** {command.usage}".rstrip() + f"{others}\n\n{unwrapped(told) or command.summary}"
+    head = f"**/{command.name}** {command.usage}".rstrip()
+    if command.aliases:
+        head = _("{command} (also {others})", command=head, others=listed(f"`/{alias}`" for alias in command.aliases))
+    page = topics().get("commands")
+    if page is None or (language() != ENGLISH and page.parent.name != language()):
+        more = sentences(_("{summary}.", summary=command.about), _("`nanobot help commands` tells more."))
+        return f"{head}\n\n{command.about if page is None else more}"
+    text = page.read_text(encoding="utf-8")
+    told = text.partition(f"\n### /{command.name}\n")[2].partition("\n### ")[0].strip()
+    return f"{head}\n\n{unwrapped(told) or command.about}"
 
 
 def _keys() -> str:
@@ -96,6 +101,6 @@ def _keys() -> str:
     try:
         page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
     except OSError:
-        raise UsageError("docs/terminal.md is missing here; install nanobot again.") from None
-    begin = page.index("| key | what it does |")
-    return f"**Keys**\n\n{page[begin:].partition(chr(10) * 2)[0]}"
+        raise UsageError(_("docs/terminal.md is missing here; install nanobot again.")) from None
+    begin = page.index("| key | what it does |")  # English: the page has it
+    return f"{_('**Keys**')}\n\n{page[begin:].partition(chr(10) * 2)[0]}"

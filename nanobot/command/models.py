@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.providers.base import ModelOffer, ProviderInfo
+from nanobot.utils.translation import N_, _, listed, sentences
 
 #: Names that the text shows where nothing can be chosen, and what a picker offers at most.
 _SHOWN, _OFFERED = 20, 1_000
-_OTHER = "`/model <name>` uses another one, `/model default` the configured one."
-_WHICH = "Which model is this chat to use?"
+_OTHER = N_("`/model <name>` uses another one, `/model default` the configured one.")
+_WHICH = N_("Which model is this chat to use?")
 
 
 async def choose_model(ctx: CommandContext) -> None:
@@ -24,9 +25,9 @@ async def choose_model(ctx: CommandContext) -> None:
     offers = await ctx.control.models(ctx.key)
     number = await _chosen(ctx, offers[:_OFFERED]) if offers else None
     if number is None:
-        await ctx.reply(f"{_current(ctx)} {_OTHER}{_listed(offers)}")
+        await ctx.reply(sentences(_current(ctx), _(_OTHER)) + _listed(offers))
     elif not number:
-        await ctx.reply(f"{_current(ctx)} It stays.")
+        await ctx.reply(sentences(_current(ctx), _("It stays.")))
     else:
         await _switch(ctx, offers[number - 1].name)
 
@@ -41,7 +42,7 @@ async def _switch_to_part(ctx: CommandContext, error: UsageError) -> None:
     if number:
         await _switch(ctx, offers[number - 1].name)
     else:
-        await ctx.reply(f"{_current(ctx)} It stays.")
+        await ctx.reply(sentences(_current(ctx), _("It stays.")))
 
 
 async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | None:
@@ -49,7 +50,7 @@ async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | No
     try:
         ctx.change_what_all_share()
         lines = tuple(one.line for one in offers)
-        return await ctx.control.offer(ctx.message, _WHICH, lines, picker=True)
+        return await ctx.control.offer(ctx.message, _(_WHICH), lines, picker=True)
     except UsageError:
         return None
 
@@ -57,31 +58,34 @@ async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | No
 async def _switch(ctx: CommandContext, name: str) -> None:
     ctx.change_what_all_share()
     info = await ctx.control.set_model(ctx.key, "" if name.casefold() == "default" else name)
+    service = _("{name} ({about})", name="", about=info.name) if info.name != info.model else ""
     said = [
-        f"This chat now uses **{info.model}**{f' ({info.name})' if info.name != info.model else ''}.",
+        _("This chat now uses **{model}**{service}.", model=info.model, service=service),
         ctx.control.model_facts(info),
     ]
     known = await ctx.control.store.list(ctx.key)
     if known and known[0].messages:
-        said.append("The conversation so far goes to it once in full, without a cache.")
-    await ctx.reply(" ".join(filter(None, said)))
+        said.append(_("The conversation so far goes to it once in full, without a cache."))
+    await ctx.reply(sentences(*said))
 
 
 def _current(ctx: CommandContext) -> str:
     info: ProviderInfo = ctx.control.provider(ctx.key)
-    facts = ctx.control.model_facts(info)
-    return f"Model: **{info.model}**{info.about}.{f' {facts}' if facts else ''}"
+    return sentences(_("Model: **{model}**{about}.", model=info.model, about=info.about), ctx.control.model_facts(info))
 
 
 def _listed(offers: Sequence[ModelOffer]) -> str:
     """Presets and what the service offers, in two sentences."""
     named = [one.name for one in offers if one.kind == "preset"]
     there = [one.name for one in offers if one.kind == "service"]
-    more = f", and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
-    told = [f"Your presets are {_quoted(named)}."] if named else []
-    told += [f"Its service offers {_quoted(there[:_SHOWN])}{more}."] if there else []
-    return "\n\n" + " ".join(told) if told else ""
+    told = [_("Your presets are {names}.", names=_quoted(named))] if named else []
+    if more := there[_SHOWN:]:
+        shown = _quoted(there[:_SHOWN])
+        told.append(_("Its service offers {names}, and {number} more.", names=shown, number=len(more)))
+    elif there:
+        told.append(_("Its service offers {names}.", names=_quoted(there)))
+    return "\n\n" + sentences(*told) if told else ""
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return listed(f"`{name}`" for name in names)

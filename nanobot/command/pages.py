@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nanobot.utils.host import shipped
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import language
+from nanobot.utils.translation import _, language, sentences
 
 #: Topics that people ask for by another name than that of the page.
 _OTHER_NAMES: Mapping[str, str] = {
@@ -71,18 +71,25 @@ def no_topic(words: str) -> str:
     known = topics()
     near = nearest(words, known)
     names = ", ".join(sorted({page.stem for page in known.values()}))
-    return f"There is no page about {words!r}. " + (f"Did you mean {near!r}?" if near else f"There are: {names}.")
+    return sentences(
+        _("There is no page about {words!r}.", words=words),
+        _("Did you mean {near!r}?", near=near) if near else _("There are: {names}.", names=names),
+    )
 
 
 def short_form(page: Path) -> str:
     """What a page is about, as Markdown: its title, how it begins, what it has."""
     text = page.read_text(encoding="utf-8")
-    title, _, rest = text.removeprefix("# ").partition("\n")
+    title, rest = [*text.removeprefix("# ").split("\n", 1), ""][:2]
     begins = next((part for part in rest.split("\n\n") if part.strip() and part.strip()[0] not in "#|`!<{"), "")
     begins = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(begins.split()))
     heads = re.findall(r"(?m)^## (.+)$", re.sub(r"(?ms)^```.*?^```", "", rest))
-    listed = f"\n\nIt has: {' · '.join(heads)}." if heads else ""
-    return (
-        f"**{title.strip()}**\n\n{begins}{listed}\n\nThe whole page: `nanobot help {page.stem}` in a shell. Or ask me "
-        "about it in a sentence."
+    listed = _("\n\nIt has: {heads}.", heads=" · ".join(heads)) if heads else ""
+    return _(
+        "**{title}**\n\n{begins}{listed}\n\nThe whole page: `nanobot help {stem}` in a shell. Or ask me "
+        "about it in a sentence.",
+        title=title.strip(),
+        begins=begins,
+        listed=listed,
+        stem=page.stem,
     )

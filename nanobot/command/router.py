@@ -14,6 +14,7 @@ from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.session.permissions import Permissions
 from nanobot.session.store import Branch, SessionInfo, SessionStore
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _, sentences
 
 if TYPE_CHECKING:
     from nanobot.library.session_search import FoundSessions
@@ -171,7 +172,7 @@ class CommandContext(Struct, frozen=True):
     def change_what_all_share(self) -> None:
         """Raises `UsageError` for who may not: a group's session and settings are the owner's to change."""
         if not self.message.direct and self.message.sender.role != "owner":
-            raise UsageError("Only the owner may change this in a group, because all of its members share it.")
+            raise UsageError(_("Only the owner may change this in a group, because all of its members share it."))
 
 
 class Command(Struct, frozen=True):
@@ -188,6 +189,11 @@ class Command(Struct, frozen=True):
     roles: frozenset[Role] = field(default_factory=lambda: frozenset[Role](("owner", "user")))
     surfaces: Literal["all", "terminal", "chat"] = "all"
     ordered: bool = False
+
+    @property
+    def about(self) -> str:
+        """The summary in the language of whoever reads it."""
+        return _(self.summary)
 
 
 class Match(Struct, frozen=True):
@@ -212,7 +218,7 @@ class CommandRouter:
         """Offer a command. Raises ValueError where its name or an alias is taken."""
         for name in (command.name, *command.aliases):
             if name in self._commands or name in self._aliases:
-                raise ValueError(f"the command name /{name} is taken")
+                raise ValueError(f"the command name /{name} is taken")  # English: for who writes the command
         self._commands[command.name] = command
         self._aliases.update(dict.fromkeys(command.aliases, command.name))
 
@@ -250,13 +256,14 @@ class CommandRouter:
         """Run a command, or say why not. Errors made on purpose become the reply."""
         offered = self.commands(message.sender.role, message.address.channel)
         if match.command is None and match.name in WORDS:
-            await reply(f"{WORDS[match.name].says} (To ask about the word itself, put it into a sentence.)")
+            await reply(sentences(WORDS[match.name].told, _("(To ask about the word itself, put it into a sentence.)")))
         elif match.command is None:
             near = nearest(match.name, [command.name for command in offered])
-            hint = f" Did you mean /{near}?" if near else ""
-            await reply(f"There is no command /{match.name}.{hint} /help lists all commands.")
+            hint = _("Did you mean /{near}?", near=near) if near else ""
+            no_such = _("There is no command /{name}.", name=match.name)
+            await reply(sentences(no_such, hint, _("/help lists all commands.")))
         elif match.command not in offered:
-            await reply(f"/{match.command.name} is not available to you here. /help lists what is.")
+            await reply(_("/{name} is not available to you here. /help lists what is.", name=match.command.name))
         else:
             try:
                 await match.command.handler(CommandContext(message, match.args, control, reply, hand_on))

@@ -9,13 +9,18 @@ from nanobot.command.router import Command, CommandContext
 from nanobot.errors import UsageError
 from nanobot.session.pins import Pins, ToolWords, Unread, seal, shown
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, _n, sentences
 
 _WIDTH = 160
 #: Most characters of what is shown in a chat before it counts; more is for a terminal.
 _CHAT_WIDTH = 12_000
-_UNREAD = "; what it says of its tools counts as content from outside until `/mcp trust {}`"
-_CHANGED = "; its tools have changed, what it says of them counts as content from outside until `/mcp trust {}`"
-_USAGE = "[reconnect <server> | login <server> | trust <server> | prompt <server> <name> [key=value …]]"
+_UNREAD = N_("; what it says of its tools counts as content from outside until `/mcp trust {server}`")
+_CHANGED = N_(
+    "; its tools have changed, what it says of them counts as content from outside until `/mcp trust {server}`"
+)
+_USAGE = (  # English: it is typed
+    "[reconnect <server> | login <server> | trust <server> | prompt <server> <name> [key=value …]]"
+)
 
 
 class ServerView(Protocol):
@@ -74,18 +79,17 @@ def mcp_command(servers: ServerControl | None) -> Command:
 
     async def run(ctx: CommandContext) -> None:
         if not ctx.for_owner_alone:
-            raise UsageError("Ask for the MCP servers in a chat of your own: others read along here.")
-        verb, _, rest = ctx.args.partition(" ")
-        words = rest.split()
+            raise UsageError(_("Ask for the MCP servers in a chat of your own: others read along here."))
+        verb, *words = ctx.args.split() or [""]
         if servers is None or not servers.states():
-            await ctx.reply("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how.")
+            await ctx.reply(_("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how."))
         elif not verb:
             states = servers.states()
             told = [word for one in states if one.tools for word in servers.words(one.name)]
             await ctx.reply(_listed(states, await Pins(ctx.control.permissions).unread(told)))
         elif verb == "reconnect" and len(words) == 1:
             state = await servers.reconnect(_known(servers, words[0]))
-            await ctx.reply(f"{state.name}: {_how(state)}.")
+            await ctx.reply(_("{server}: {how}.", server=state.name, how=_how(state)))
         elif verb == "login" and words:
             await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
         elif verb == "trust" and 1 <= len(words) <= 2:
@@ -93,11 +97,11 @@ def mcp_command(servers: ServerControl | None) -> Command:
         elif verb == "prompt" and words:
             await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
         else:
-            raise UsageError(f"/mcp alone shows the servers; besides there is `/mcp {_USAGE}`.")
+            raise UsageError(_("/mcp alone shows the servers; besides there is `/mcp {usage}`.", usage=_USAGE))
 
     return Command(
         "mcp",
-        "Show the MCP servers, count what one says, log in, use a prompt",
+        N_("Show the MCP servers, count what one says, log in, use a prompt"),
         run,
         _USAGE,
         roles=frozenset({"owner"}),
@@ -107,19 +111,20 @@ def mcp_command(servers: ServerControl | None) -> Command:
 def _listed(states: Sequence[ServerView], unread: Sequence[Unread]) -> str:
     counts = {one.server: _CHANGED if one.known else _UNREAD for one in unread}
     lines = [
-        f"- `{one.name}` ({_shown(one.place)}): {_how(one)}{counts.get(one.name, '').format(one.name)}"
+        f"- `{one.name}` ({_shown(one.place)}): {_how(one)}{_(counts.get(one.name, ''), server=one.name)}"
         for one in states
     ]
-    closing = [] if all(one.ready for one in states) else ["", "A server that failed is asked again by itself."]
-    return "\n".join(["**MCP servers**", "", *lines, *closing])
+    closing = [] if all(one.ready for one in states) else ["", _("A server that failed is asked again by itself.")]
+    return "\n".join([_("**MCP servers**"), "", *lines, *closing])
 
 
 def _how(state: ServerView) -> str:
     """How a server is, in a person's words."""
-    count = _count(len(state.tools), "tool")
+    count = len(state.tools)
     if state.ready:
-        return f"ready, {count}"
-    return _shown(state.why.rstrip(".")) + (f"; its {count} stay listed" if state.tools else "")
+        return _n("ready, {number} tool", "ready, {number} tools", count)
+    kept = _n("; its {number} tool stay listed", "; its {number} tools stay listed", count) if count else ""
+    return _shown(state.why.rstrip(".。")) + kept
 
 
 def _known(servers: ServerControl, name: str) -> str:
@@ -127,20 +132,27 @@ def _known(servers: ServerControl, name: str) -> str:
     if name in names:
         return name
     near = nearest(name, names)
-    raise UsageError(f"There is no MCP server {name!r}.{f' Did you mean {near!r}?' if near else ''}")
+    hint = _("Did you mean {near!r}?", near=near) if near else ""
+    raise UsageError(sentences(_("There is no MCP server {name!r}.", name=name), hint))
 
 
 async def _log_in(ctx: CommandContext, servers: ServerControl, server: str, address: str) -> None:
     """Show the link of a login, or take the address that the browser came to."""
     if address:
-        await ctx.reply(f"Logged in. {server}: {_how(await servers.logged_in(server, address))}.")
+        how = _how(await servers.logged_in(server, address))
+        await ctx.reply(_("Logged in. {server}: {how}.", server=server, how=how))
         return
     here = ctx.message.address.channel == "terminal"
     link = await servers.log_in(server, listen=here)
-    steps = [f"Open this within ten minutes to log in to {server}, in a browser that you trust:", "", f"<{link}>", ""]
-    how = f"`/mcp login {server} <address>`."
-    pasted = f"Your browser comes to an address that begins with `http://127.0.0.1`. Send it: {how}"
-    shown = f"If your browser is on another machine, copy the address where it ends: {how}"
+    steps = [
+        _("Open this within ten minutes to log in to {server}, in a browser that you trust:", server=server),
+        "",
+        f"<{link}>",
+        "",
+    ]
+    how = f"`/mcp login {server} <address>`"  # English: it is typed
+    pasted = _("Your browser comes to an address that begins with `http://127.0.0.1`. Send it: {how}.", how=how)
+    shown = _("If your browser is on another machine, copy the address where it ends: {how}.", how=how)
     await ctx.reply("\n".join([*steps, shown if here else pasted]))
 
 
@@ -148,27 +160,44 @@ async def _trust(ctx: CommandContext, server: str, tools: Sequence[ToolWords], g
     """Show what a server says of its tools, and let it count where exactly that was shown before."""
     pins = Pins(ctx.control.permissions)
     if not tools:
-        raise UsageError(f"The MCP server {server!r} offers no tools now, so there is nothing to let count.")
+        raise UsageError(
+            _("The MCP server {server!r} offers no tools now, so there is nothing to let count.", server=server)
+        )
     unread = next(iter(await pins.unread(tools)), None)
     if unread is None:
-        await ctx.reply(f"What {server} says of its tools counts already. `/permissions` shows it and takes it back.")
+        await ctx.reply(
+            _(
+                "What {server} says of its tools counts already. `/permissions` shows it and takes it back.",
+                server=server,
+            )
+        )
         return
     if given == seal(tools):
         kept = await pins.pin(f"{ctx.message.address.channel}:{ctx.message.sender.id}", server, tools)
         await ctx.reply(
-            f"From the next message on {kept.words}. Conversations that have read it before stay as they are; /new "
-            "begins another."
+            _(
+                "From the next message on {words}. Conversations that have read it before stay as they are; /new "
+                "begins another.",
+                words=kept.words,
+            )
         )
         return
     text = shown(unread, tools)
     if ctx.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
-        raise UsageError(f"That is too long for a chat. `nanobot mcp test {server}` shows it in a terminal, and asks.")
-    changed = "It says something else now than what was shown. " if given else ""
-    closing = (
-        f"{changed}Let it count only if you find nothing there that tells a model what to do besides using the tools: "
-        f"`/mcp trust {server} {seal(tools)}`"
+        raise UsageError(
+            _(
+                "That is too long for a chat. `nanobot mcp test {server}` shows it in a terminal, and asks.",
+                server=server,
+            )
+        )
+    changed = _("It says something else now than what was shown.") if given else ""
+    closing = _(
+        "Let it count only if you find nothing there that tells a model what to do besides using the tools: "
+        "`/mcp trust {server} {seal}`",
+        server=server,
+        seal=seal(tools),
     )
-    await ctx.reply(f"{text}\n\n{closing}")
+    await ctx.reply(f"{text}\n\n{sentences(changed, closing)}")
 
 
 async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, words: list[str]) -> None:
@@ -176,17 +205,18 @@ async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, word
     if not words:
         offered = await servers.prompts(server)
         lines = [f"- `{_shown(one.key)}` {_shown(' '.join((*one.arguments, one.about)))}" for one in offered]
-        how = f"`/mcp prompt {server} <name> [key=value …]` uses one."
-        await ctx.reply("\n".join([f"**Prompts of {server}**", "", *lines, "", how]) if lines else "It offers none.")
+        how = _("`/mcp prompt {server} <name> [key=value …]` uses one.", server=server)
+        await ctx.reply(
+            "\n".join([_("**Prompts of {server}**", server=server), "", *lines, "", how])
+            if lines
+            else _("It offers none.")
+        )
         return
     given = dict(one.partition("=")[::2] for one in words[1:])
     text = await servers.prompt(server, words[0], given)
+    # English: a model reads it
     asked = f"I have chosen the prompt {words[0]!r} of the MCP server {server!r}. Do what it says."
     ctx.hand_on(replace(ctx.message, content=asked, context=text))
-
-
-def _count(many: int, what: str) -> str:
-    return f"{many} {what}{'s' * (many != 1)}"
 
 
 def _shown(text: str) -> str:

@@ -11,11 +11,12 @@ from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, sentences
 
 #: Sessions that a list names, that a picker offers, and characters of a name.
 _LISTED, _OFFERED, _NAME = 15, 200, 60
-_OURS = "The sessions of a group are for the owner, because all of its members are in them."
-_NONE = "There are no sessions yet. What is said here becomes the first one."
+_OURS = N_("The sessions of a group are for the owner, because all of its members are in them.")
+_NONE = N_("There are no sessions yet. What is said here becomes the first one.")
 
 
 class SessionArchive(Protocol):
@@ -32,7 +33,7 @@ Archive = Callable[[], SessionArchive] | None
 _Handler = Callable[[CommandContext, Archive], Awaitable[None]]
 
 
-async def _sessions(ctx: CommandContext, _: Archive) -> None:
+async def _sessions(ctx: CommandContext, _archive: Archive) -> None:
     words = ctx.args.strip()
     everything = words.casefold() == "all"
     if words and not everything:
@@ -40,12 +41,16 @@ async def _sessions(ctx: CommandContext, _: Archive) -> None:
         return
     found = await entries_of(ctx.control.store, _holder(ctx), everything=everything)
     if not found:
-        await ctx.reply(_NONE)
+        await ctx.reply(_(_NONE))
         return
     lines = [_line(ctx, one) for one in found[:_LISTED]]
-    more = f"{len(found) - _LISTED} older ones are found by their words. " * (len(found) > _LISTED)
-    closing = f"{more}`/resume` goes back to one, `/sessions <words>` finds one by what was said, `/sessions all` shows"
-    await ctx.reply("\n".join(["**Sessions**, newest first", "", *lines, "", f"{closing} single questions too."]))
+    older = len(found) - _LISTED
+    more = _("{number} older ones are found by their words.", number=older) if older > 0 else ""
+    closing = _(
+        "`/resume` goes back to one, `/sessions <words>` finds one by what was said, `/sessions all` shows single "
+        "questions too."
+    )
+    await ctx.reply("\n".join([_("**Sessions**, newest first"), "", *lines, "", sentences(more, closing)]))
 
 
 async def _search(ctx: CommandContext, words: str) -> str:
@@ -57,38 +62,38 @@ async def _search(ctx: CommandContext, words: str) -> str:
         lines.append(_line(ctx, seen[one.info.id]))
         if one.said_at is not None:
             at = local(one.said_at, ctx.control.midnight().tzinfo)
-            more = f" (and {one.passages - 1} more)" if one.passages > 1 else ""
-            lines.append(f"  {at}, {one.speaker}: “{one_line(one.quote)}”{more}")
-    rest = [] if found.complete else ["", "Not everything that was said is in the index yet; ask again in a minute."]
+            said, more = f"  {at}, {one.speaker}: “{one_line(one.quote)}”", one.passages - 1
+            lines.append(_("{passage} (and {number} more)", passage=said, number=more) if more > 0 else said)
+    rest = [] if found.complete else ["", _("Not everything that was said is in the index yet; ask again in a minute.")]
     if not lines:
-        return "\n".join(["No session has these words.", *rest])
-    return "\n".join([f"**Sessions** with: {shorten(words, _NAME)}", "", *lines, *rest])
+        return "\n".join([_("No session has these words."), *rest])
+    return "\n".join([_("**Sessions** with: {words}", words=shorten(words, _NAME)), "", *lines, *rest])
 
 
-async def _resume(ctx: CommandContext, _: Archive) -> None:
+async def _resume(ctx: CommandContext, _archive: Archive) -> None:
     ctx.change_what_all_share()
-    entry = await _chosen(ctx, ctx.args.strip(), "Go back to which session?")
+    entry = await _chosen(ctx, ctx.args.strip(), _("Go back to which session?"))
     if entry is None:
-        await ctx.reply("You stay where you are.")
+        await ctx.reply(_("You stay where you are."))
         return
     await ctx.control.cancel(ctx.key)
     info = await ctx.control.store.resume(ctx.key, entry.info.id)
-    back = f"Back in session {_line(ctx, entry)[2:]}."
+    back = _("Back in session {session}.", session=_line(ctx, entry)[2:])
     # A group does not read again what was said: some of it may have been said elsewhere.
     said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
     await ctx.reply(f"{back}\n\n{said}" if said else back)
 
 
-async def _name(ctx: CommandContext, _: Archive) -> None:
+async def _name(ctx: CommandContext, _archive: Archive) -> None:
     ctx.change_what_all_share()
     first, rest = [*ctx.args.strip().split(maxsplit=1), "", ""][:2]
     named = bool(rest) and first in await among(ctx.control.store, _holder(ctx), [first])
     session = first if named else (await ctx.control.store.current(ctx.key)).id
     title = shorten(one_line(rest if named else ctx.args), _NAME)
     if not title:
-        raise UsageError("Write the name behind it: `/name tides in Brest`, or `/name <id> tides in Brest`.")
+        raise UsageError(_("Write the name behind it: `/name tides in Brest`, or `/name <id> tides in Brest`."))
     await ctx.control.store.rename(session, title)
-    await ctx.reply(f"Session `{session}` is called “{title}” now.")
+    await ctx.reply(_("Session `{session}` is called “{title}” now.", session=session, title=title))
 
 
 async def _export(ctx: CommandContext, archive: Archive) -> None:
@@ -104,18 +109,19 @@ async def _delete(ctx: CommandContext, archive: Archive) -> None:
     kept = _kept(archive)
     entry = await _meant(ctx, ctx.args.strip())
     # A chat keeps what a button stood under, so that no words of the session stand there.
-    count = f"{entry.info.messages} messages, the last one {_when(ctx, entry)} ({entry.info.id})"
+    said, when = entry.info.messages, _when(ctx, entry)
+    count = _("{number} messages, the last one {when} ({id})", number=said, when=when, id=entry.info.id)
     told = _plain(ctx, entry) if ctx.message.address.channel == "terminal" else count
-    sure = f"Delete this session for good?\n{told}\nIt cannot be brought back."
-    if await ctx.control.offer(ctx.message, sure, ("Keep it", "Delete it")) != 2:
-        await ctx.reply("It is kept.")
+    sure = _("Delete this session for good?\n{told}\nIt cannot be brought back.", told=told)
+    if await ctx.control.offer(ctx.message, sure, (_("Keep it"), _("Delete it"))) != 2:
+        await ctx.reply(_("It is kept."))
         return
     await ctx.reply(await kept.delete(entry))
 
 
 def _kept(archive: Archive) -> SessionArchive:
     if archive is None:
-        raise UsageError("Nothing of this conversation is kept, so there is nothing to export or to delete.")
+        raise UsageError(_("Nothing of this conversation is kept, so there is nothing to export or to delete."))
     return archive()
 
 
@@ -124,7 +130,7 @@ def _holder(ctx: CommandContext) -> SessionHolder:
     owner = ctx.message.sender.role == "owner"
     if not ctx.message.direct:
         if not owner:
-            raise UsageError(_OURS)
+            raise UsageError(_(_OURS))
         return SessionHolder("", ctx.key)
     person = ctx.message.person
     return SessionHolder("", before=person) if owner else SessionHolder(person)
@@ -135,7 +141,7 @@ async def _meant(ctx: CommandContext, wanted: str) -> SessionEntry:
     if not wanted:
         current = await ctx.control.store.current(ctx.key)
         if not current.messages:
-            raise UsageError("Nothing was said in this session yet. `/sessions` lists the others with their ids.")
+            raise UsageError(_("Nothing was said in this session yet. `/sessions` lists the others with their ids."))
         wanted = current.id
     return await entry_of(ctx.control.store, _holder(ctx), wanted)
 
@@ -147,7 +153,7 @@ async def _chosen(ctx: CommandContext, wanted: str, question: str) -> SessionEnt
         return await entry_of(ctx.control.store, holder, wanted)
     found = await entries_of(ctx.control.store, holder, limit=_OFFERED)
     if not found:
-        raise UsageError(_NONE)
+        raise UsageError(_(_NONE))
     number = await ctx.control.offer(ctx.message, question, tuple(_plain(ctx, one) for one in found), picker=True)
     return found[number - 1] if 0 < number <= len(found) else None
 

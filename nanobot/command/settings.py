@@ -7,23 +7,24 @@ from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.store import kept_under
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import N_, _, listed, sentences
 
 SettingName = Literal["privacy", "hints", "streaming"]
 #: The values of each setting and what they mean, the usual one first.
 CHOICES: Mapping[SettingName, Mapping[str, str]] = {
     "privacy": {
-        "off": "pages may be read with the help of the configured services",
-        "on": "pages and speech go to no service but the model",
+        "off": N_("pages may be read with the help of the configured services"),
+        "on": N_("pages and speech go to no service but the model"),
     },
     "hints": {
-        "live": "what it does is shown while it works and folded up afterwards",
-        "keep": "what it does is shown and stays",
-        "off": "what it does is not shown",
+        "live": N_("what it does is shown while it works and folded up afterwards"),
+        "keep": N_("what it does is shown and stays"),
+        "off": N_("what it does is not shown"),
     },
     "streaming": {
-        "edit": "the answer is shown while it is written",
-        "draft": "the answer is shown as a draft while it is written",
-        "off": "the answer comes when it is done",
+        "edit": N_("the answer is shown while it is written"),
+        "draft": N_("the answer is shown as a draft while it is written"),
+        "off": N_("the answer comes when it is done"),
     },
 }
 
@@ -62,10 +63,13 @@ class ChatSettings:
         known = tuple(CHOICES[name])
         if value not in known:
             near = nearest(value, known)
-            hint = f" Did you mean {near}?" if near else ""
-            raise UsageError(f"/{name} takes {', '.join(known[:-1])} or {known[-1]}, not {value!r}.{hint}")
+            hint = _("Did you mean {near}?", near=near) if near else ""
+            some, last = listed(known[:-1]), known[-1]
+            takes = _("/{name} takes {some} or {last}, not {value!r}.", name=name, some=some, last=last, value=value)
+            raise UsageError(sentences(takes, hint))
         if name in self._fixed and value != self._defaults[name]:
-            raise UsageError(f"{self._fixed[name]} sets {name} to {self._defaults[name]} for every chat.")
+            key, fixed = self._fixed[name], self._defaults[name]
+            raise UsageError(_("{key} sets {name} to {value} for every chat.", key=key, name=name, value=fixed))
         await self._keep(chat, name, value)
 
     async def model(self, chat: str) -> str:

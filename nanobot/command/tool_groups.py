@@ -5,24 +5,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n, listed
 
 #: Characters of the description of a tool that others wrote.
 _WIDTH = 100
 #: Group → what it does, and the tools that are in it; a tool of no group stands for itself.
 _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Web": ("searches the web, reads pages and documents", ("web_search", "web_fetch")),
-    "Files": (
-        "reads, finds, writes and deletes files; `/undo` takes a change back",
+    N_("Web"): (N_("searches the web, reads pages and documents"), ("web_search", "web_fetch")),
+    N_("Files"): (
+        N_("reads, finds, writes and deletes files; `/undo` takes a change back"),
         ("read_file", "list_dir", "glob", "grep", "write_file", "edit_file", "delete_file"),
     ),
-    "Commands": ("runs commands in a sandbox", ("exec", "task")),
-    "Talking": ("asks you, shows its steps, sends messages and files", ("ask", "todo", "message")),
-    "Memory": ("notes facts, finds what was said and noted, and your documents", ("remember", "recall", "library")),
-    "Skills": (
-        "reads how something is done before it does it, keeps what worked; `/skills` lists them",
+    N_("Commands"): (N_("runs commands in a sandbox"), ("exec", "task")),
+    N_("Talking"): (N_("asks you, shows its steps, sends messages and files"), ("ask", "todo", "message")),
+    N_("Memory"): (
+        N_("notes facts, finds what was said and noted, and your documents"),
+        ("remember", "recall", "library"),
+    ),
+    N_("Skills"): (
+        N_("reads how something is done before it does it, keeps what worked; `/skills` lists them"),
         ("skill", "learn"),
     ),
-    "Documentation": ("looks things up in the documentation of nanobot", ("nanobot_docs",)),
+    N_("Documentation"): (N_("looks things up in the documentation of nanobot"), ("nanobot_docs",)),
 }
 
 
@@ -37,14 +41,16 @@ class ToolGroup(Struct, frozen=True):
     @property
     def line(self) -> str:
         """The group as a line of Markdown; a tool of no group without the words of one."""
-        whys = list(dict.fromkeys(why.rstrip(".") for _, why in self.off))
+        whys = _also(dict.fromkeys(why.rstrip(".。") for name, why in self.off))
         if self.name not in _GROUPS:
-            return f"- {self.name} {self.does}" if self.on else f"- {self.name} (off): {'; '.join(whys)}"
+            return f"- {self.name} {self.does}" if self.on else _("- {tool} (off): {why}", tool=self.name, why=whys)
+        group = _(self.name)
         if not self.on:
-            return f"- **{self.name}** (off): {'; '.join(whys)}"
-        missing = [f"`{name}` is off: {why.rstrip('.')}" for name, why in self.off]
-        names = ", ".join(f"`{name}`" for name in self.on)
-        return f"- **{self.name}** (on): {'; '.join([f'{self.does} ({names})', *missing])}"
+            return _("- **{group}** (off): {why}", group=group, why=whys)
+        missing = [_("`{tool}` is off: {why}", tool=name, why=why.rstrip(".。")) for name, why in self.off]
+        names = listed(f"`{name}`" for name in self.on)
+        can = _("{does} ({tools})", does=_(self.does), tools=names)
+        return _("- **{group}** (on): {can}", group=group, can=_also([can, *missing]))
 
 
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
@@ -57,13 +63,21 @@ def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
 def tools_line(tools: Sequence[tuple[str, str, str]]) -> str:
     """Which groups are on and which off, in one line."""
     groups = [group for group in tool_groups(tools) if group.name in _GROUPS]
-    others = [name for name, _, why in tools if not why and not _known(name)]
+    others = [one[0] for one in tools if not one[2] and not _known(one[0])]
     remote = sum(name.startswith("mcp_") for name in others)
-    on = [group.name.lower() for group in groups if group.on]
+    on = [_(group.name).lower() for group in groups if group.on]
     on += [name for name in others if not name.startswith("mcp_")]
-    on += [f"{remote} tool{'s' * (remote != 1)} of MCP servers"] if remote else []
-    off = [group.name.lower() for group in groups if not group.on]
-    return "; ".join(filter(None, [f"{', '.join(on)} on" if on else "none", f"{', '.join(off)} off" if off else ""]))
+    on += [_n("{number} tool of MCP servers", "{number} tools of MCP servers", remote)] if remote else []
+    off = [_(group.name).lower() for group in groups if not group.on]
+    there = _("{tools} on", tools=listed(on)) if on else _("none")
+    return _also([there, *([_("{tools} off", tools=listed(off))] if off else [])])
+
+
+def _also(parts: Iterable[str]) -> str:
+    said = ""
+    for part in parts:
+        said = _("{first}; {second}", first=said, second=part) if said else part
+    return said
 
 
 def missing_lines(skipped: Mapping[str, str]) -> list[str]:

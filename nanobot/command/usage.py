@@ -11,15 +11,22 @@ from nanobot.messages import Usage
 from nanobot.money.budget import Budget
 from nanobot.session.store import Grouping, SessionStore
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import N_, _, sentences
 
 Period = Literal["today", "week", "month"]
 By = Literal["day", "model", "chat", "person", "cause"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 GROUPINGS: tuple[By, ...] = get_args(By)
-_TITLES = {"today": "today", "week": "seven days", "month": "this month"}
+_TITLES = {"today": N_("today"), "week": N_("seven days"), "month": N_("this month")}
+_BY = {"day": N_("day"), "model": N_("model"), "chat": N_("chat"), "person": N_("person"), "cause": N_("cause")}
 #: What stands for spending that was kept before it was told apart.
-_UNKNOWN = {"model": "unknown model", "person": "unknown person", "cause": "unknown cause", "chat": "unknown chat"}
-_HOW = "`/usage [today|week|month] [by day|model|chat|person|cause]`"
+_UNKNOWN = {
+    "model": N_("unknown model"),
+    "person": N_("unknown person"),
+    "cause": N_("unknown cause"),
+    "chat": N_("unknown chat"),
+}
+_HOW = "`/usage [today|week|month] [by day|model|chat|person|cause]`"  # English: it is typed
 #: Pages that are read between two requests which go on from there.
 PAGES_A_REQUEST = 5
 #: Groups that are listed; the rest is told as one.
@@ -43,11 +50,12 @@ class Report(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        head = f"**Usage, {_TITLES[self.wish.period]}, by {self.wish.by}**"
+        head = _("**Usage, {period}, by {by}**", period=_(_TITLES[self.wish.period]), by=_(_BY[self.wish.by]))
         lines = [f"- {name}: {usage.text}" for name, usage in self.groups[:_SHOWN]]
         if rest := self.groups[_SHOWN:]:
-            lines.append(f"- {len(rest)} more: {sum((usage for _, usage in rest), Usage()).text}")
-        return "\n".join([head, "", *lines, "", f"In all: {self.total.text}."])
+            spent = sum((one[1] for one in rest), Usage()).text
+            lines.append(_("- {number} more: {spent}", number=len(rest), spent=spent))
+        return "\n".join([head, "", *lines, "", _("In all: {spent}.", spent=self.total.text)])
 
 
 def wish_of(words: str) -> Wish:
@@ -60,7 +68,8 @@ def wish_of(words: str) -> Wish:
             wish = Wish(wish.period, next(one for one in GROUPINGS if one == word.removesuffix("s")))
         elif word != "by" or place + 1 == len(left):
             near = nearest(word, [*PERIODS, *GROUPINGS])
-            raise UsageError(f"{_HOW} tells what was spent.{f' Did you mean {near!r}?' if near else ''}")
+            hint = _("Did you mean {near!r}?", near=near) if near else ""
+            raise UsageError(sentences(_("{usage} tells what was spent.", usage=_HOW), hint))
     return wish
 
 
@@ -72,7 +81,7 @@ async def report_of(store: SessionStore, wish: Wish, midnight: datetime, person:
         return Report(wish, since, total, await _by_day(store, since, midnight, person))
     column: Grouping = wish.by
     found = await store.spending(column, since, person=person)
-    return Report(wish, since, total, tuple((name or _UNKNOWN[column], usage) for name, usage in found))
+    return Report(wish, since, total, tuple((name or _(_UNKNOWN[column]), usage) for name, usage in found))
 
 
 def begin_of(period: Period, midnight: datetime) -> datetime:
@@ -95,22 +104,25 @@ async def _by_day(
 async def overview(store: SessionStore, budget: Budget | None, midnight: datetime, person: str = "") -> str:
     """What was spent today, in seven days and this month, and what of the budget is used."""
     spent = [(period, await store.spent(begin_of(period, midnight), person=person)) for period in PERIODS]
-    lines = ["**Usage**", "", *(f"- {_TITLES[period].capitalize()}: {usage.text}" for period, usage in spent)]
-    closing = f"{_HOW} tells more."
+    lines = [_("**Usage**"), "", *(f"- {_(_TITLES[period]).capitalize()}: {usage.text}" for period, usage in spent)]
+    closing = _("{usage} tells more.", usage=_HOW)
     if budget is not None:
-        told = await budget.of_person(person) if person else f"budget: {await budget.overview()}"
+        told = await budget.of_person(person) if person else _("budget: {used}", used=await budget.overview())
         lines += [f"- {told[0].upper()}{told[1:]}"] if told else []
-        closing = f"What a service does not tell is reckoned with the prices of {budget.prices.made}. {closing}"
+        made = budget.prices.made
+        closing = sentences(
+            _("What a service does not tell is reckoned with the prices of {date}.", date=made), closing
+        )
     return "\n".join([*lines, "", closing])
 
 
 async def answer_usage(ctx: CommandContext) -> None:
     """`/usage`: the owner is told all in a chat of their own, and everybody else what they spent themselves."""
     person = "" if ctx.for_owner_alone else ctx.message.person
-    word, _, rest = ctx.args.strip().partition(" ")
+    word, rest = [*ctx.args.strip().split(" ", 1), ""][:2]
     if word.casefold() == "raise":
         if ctx.message.sender.role != "owner" or ctx.control.budget is None:
-            raise UsageError("Only the owner may allow more.")
+            raise UsageError(_("Only the owner may allow more."))
         await ctx.reply(await raised(ctx.control.budget, rest))
     elif word.casefold() == "estimate":
         await ctx.reply(await _estimated(ctx, rest))
@@ -141,14 +153,17 @@ async def raised(budget: Budget, words: str) -> str:
     try:
         more = await budget.raise_today(float(number))
     except ValueError:
-        raise UsageError("Name what is allowed besides today in USD, such as `/usage raise 5`.") from None
+        raise UsageError(_("Name what is allowed besides today in USD, such as `/usage raise 5`.")) from None
     told = await budget.overview()
-    return f"{more:,.2f} USD more are allowed today, to all together and to each person. {told[0].upper()}{told[1:]}."
+    return sentences(
+        _("{more:,.2f} USD more are allowed today, to all together and to each person.", more=more),
+        _("{used}.", used=f"{told[0].upper()}{told[1:]}"),
+    )
 
 
 async def _estimated(ctx: CommandContext, words: str) -> str:
     pages = words.casefold().removesuffix("pages").removesuffix("page").strip()
     if not pages.isdecimal() or not 0 < int(pages) <= 10_000:
-        raise UsageError("Name how many pages are to be read, such as `/usage estimate 30`.")
+        raise UsageError(_("Name how many pages are to be read, such as `/usage estimate 30`."))
     told = await ctx.control.estimate(ctx.message, int(pages), int(pages) // PAGES_A_REQUEST + 3)
-    return f"With {ctx.control.provider(ctx.key).model or 'this model'}: {told}."
+    return _("With {model}: {told}.", model=ctx.control.provider(ctx.key).model or _("this model"), told=told)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nanobot import __version__
+from nanobot.utils.translation import N_, _
 
 
 class Word(NamedTuple):
@@ -21,6 +22,11 @@ class Word(NamedTuple):
     arguments: tuple[str, ...] = ()
     says: str = ""
 
+    @property
+    def told(self) -> str:
+        """What it says in the language of whoever reads it."""
+        return _(self.says)
+
     def on_command_line(self) -> tuple[str, ...]:
         """The arguments of `nanobot` that do what is meant; empty where there is only something to say."""
         if self.arguments or self.says:
@@ -30,94 +36,129 @@ class Word(NamedTuple):
 
 _HELP = Word("help", ("--help",))
 _MODEL = Word("model")
-_CHOOSE = "/model NAME takes another model in a conversation, `nanobot --model NAME` once, `nanobot onboard` for good."
+_CHOOSE = N_(
+    "/model NAME takes another model in a conversation, `nanobot --model NAME` once, `nanobot onboard` for good."
+)
 _SESSIONS = Word("sessions", ("sessions", "list"))
 _USAGE = Word("usage", ("usage",))
 _TOOLS = Word("tools")
-_STOP = Word("stop", says="No turn runs in this terminal. Ctrl-C stops a running `nanobot`, the gateway too.")
-_LEAVE = Word("quit", says="There is nothing to leave here. In a conversation, /quit and Ctrl-D leave.")
+_STOP = Word("stop", says=N_("No turn runs in this terminal. Ctrl-C stops a running `nanobot`, the gateway too."))
+_LEAVE = Word("quit", says=N_("There is nothing to leave here. In a conversation, /quit and Ctrl-D leave."))
 _SETUP = Word(
     arguments=("onboard",),
-    says="`nanobot onboard` in a shell sets up a model, Telegram and the time zone with three questions, also again "
-    "later. Nothing has to be set up to begin: `nanobot` alone opens a conversation.",
+    says=N_(
+        "`nanobot onboard` in a shell sets up a model, Telegram and the time zone with three questions, "
+        "also again later. Nothing has to be set up to begin: `nanobot` alone opens a conversation."
+    ),
 )
 _CHECK = Word("doctor", ("doctor",))
 _KEYS = Word(
-    says="There is no login. `nanobot onboard` takes the key of a model's service and the token of a Telegram bot, and "
-    "tries both. By hand, `nanobot config set providers.openai.apiKey` asks for one without showing it, and so does "
-    "`nanobot config set channels.telegram.token`."
+    says=N_(
+        "There is no login. `nanobot onboard` takes the key of a model's service and the token of a "
+        "Telegram bot, and tries both. By hand, `nanobot config set providers.openai.apiKey` asks for "
+        "one without showing it, and so does `nanobot config set channels.telegram.token`."
+    )
 )
 _CONFIG = Word(
     arguments=("config", "--help"),
-    says="The configuration is a file: `nanobot config edit` opens it, `nanobot config set KEY VALUE` changes one key, "
-    "`nanobot config show` prints what is in force, `nanobot config check` says what is wrong in it. A running nanobot "
-    "takes most changes with its next turn.",
+    says=N_(
+        "The configuration is a file: `nanobot config edit` opens it, `nanobot config set KEY VALUE` "
+        "changes one key, `nanobot config show` prints what is in force, `nanobot config check` says "
+        "what is wrong in it. A running nanobot takes most changes with its next turn."
+    ),
 )
 _UPDATE = Word(
     arguments=("update",),
-    says="`nanobot update` in a shell asks whether there is a newer nanobot, makes a backup, tries the new one beside "
-    "this one, and switches to it.",
+    says=N_(
+        "`nanobot update` in a shell asks whether there is a newer nanobot, makes a backup, tries the "
+        "new one beside this one, and switches to it."
+    ),
 )
 _MCP = Word("mcp", ("mcp", "list"))
-_LIBRARY = Word(arguments=("library", "list"), says="`nanobot library list` shows the folders of your documents.")
+_LIBRARY = Word(arguments=("library", "list"), says=N_("`nanobot library list` shows the folders of your documents."))
 _MEMORY = Word("memory")
-_START = Word(says="`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
+_START = Word(
+    says=N_("`nanobot` opens a conversation here, `nanobot gateway` answers on Telegram until it is stopped.")
+)
 _SKILLS = Word("skills", ("skill", "list"))
 _SCHEDULE = Word("schedule", ("schedule", "list"))
 _CHANNELS = Word(
     "status",
     ("status",),
-    "`nanobot status` says whether Telegram is set up and when it last answered; `nanobot onboard` sets it up.",
+    N_("`nanobot status` says whether Telegram is set up and when it last answered; `nanobot onboard` sets it up."),
 )
 _GATEWAY = Word(
-    says="The gateway is a program in a terminal: `nanobot gateway` starts it, Ctrl-C or `kill` with the process that "
-    "`nanobot status` names stops it. To restart it, stop it and start it again; what waits is kept."
+    says=N_(
+        "The gateway is a program in a terminal: `nanobot gateway` starts it, Ctrl-C or `kill` with the "
+        "process that `nanobot status` names stops it. To restart it, stop it and start it again; what "
+        "waits is kept."
+    )
 )
 _PEOPLE = Word("people", ("people",))
 _PLUGINS = Word(
-    says="Plugins are Python packages: install one beside nanobot with pip, and name it in plugins.enabled. "
-    "`nanobot help plugins` tells more."
+    says=N_(
+        "Plugins are Python packages: install one beside nanobot with pip, and name it in "
+        "plugins.enabled. `nanobot help plugins` tells more."
+    )
 )
-_IN_A_SHELL = Word(says="That is a command of a shell: `nanobot help commands` tells what it does.")
+_IN_A_SHELL = Word(says=N_("That is a command of a shell: `nanobot help commands` tells what it does."))
 _AGENTS = Word(
-    says="There is one agent here; it gives parts of its work to helpers by itself. `nanobot help helpers` tells more, "
-    "SOUL.md in the workspace says who it is."
+    says=N_(
+        "There is one agent here; it gives parts of its work to helpers by itself. `nanobot help "
+        "helpers` tells more, SOUL.md in the workspace says who it is."
+    )
 )
-_LOGS = Word(says="The log is the file nanobot.log in the folder that `nanobot config path --all` names as logs.")
-_HOME = "the folder that `nanobot config path --all` names as home"
+_LOGS = Word(says=N_("The log is the file nanobot.log in the folder that `nanobot config path --all` names as logs."))
 _IMPORT = Word(
     arguments=("import",),
-    says="`nanobot import` takes over what hermes, openclaw or another program of the family has kept on this machine.",
+    says=N_(
+        "`nanobot import` takes over what hermes, openclaw or another program of the family has kept on this machine."
+    ),
 )
 _COPY = Word(
-    says="`nanobot backup` in a shell writes all that is kept into one file, `nanobot restore FILE` puts it back, also "
-    "on another machine."
+    says=N_(
+        "`nanobot backup` in a shell writes all that is kept into one file, `nanobot restore FILE` puts "
+        "it back, also on another machine."
+    )
 )
 _EXPORT = Word(
     "export",
-    says="`nanobot sessions export ID` puts a conversation into a file; `nanobot sessions` lists them with their ids.",
+    says=N_(
+        "`nanobot sessions export ID` puts a conversation into a file; `nanobot sessions` lists them with their ids."
+    ),
 )
 _UNINSTALL = Word(
-    says=f"`pip uninstall nanobot` takes the program away. What it kept is in {_HOME}: delete that too, if you want."
+    says=N_(
+        "`pip uninstall nanobot` takes the program away. What it kept is in the folder that `nanobot config path "
+        "--all` names as home: delete that too, if you want."
+    )
 )
 _RESET = Word(
     "",
-    says=f"/new in a conversation starts a fresh session and keeps the old one. What nanobot keeps is in {_HOME}; "
-    "nothing deletes it but you.",
+    says=N_(
+        "/new in a conversation starts a fresh session and keeps the old one. What nanobot keeps is in the folder that "
+        "`nanobot config path --all` names as home; nothing deletes it but you."
+    ),
 )
 _PAGES = Word(
-    says="nanobot has no page in the browser and opens no port. `nanobot` talks in the terminal, `nanobot gateway` on "
-    "Telegram."
+    says=N_(
+        "nanobot has no page in the browser and opens no port. `nanobot` talks in the terminal, `nanobot "
+        "gateway` on Telegram."
+    )
 )
 _SOUL = Word(
-    says="Who the agent is stands in SOUL.md of the workspace: `nanobot soul` opens it, and the next message knows "
-    "what you changed."
+    says=N_(
+        "Who the agent is stands in SOUL.md of the workspace: `nanobot soul` opens it, and the next "
+        "message knows what you changed."
+    )
 )
 _APPOINT = Word(
-    says="`nanobot schedule add WHEN WHAT` adds a reminder, `nanobot schedule do WHEN TASK` a task; pause, resume, run "
-    "and remove take the number that `nanobot schedule list` shows."
+    says=N_(
+        "`nanobot schedule add WHEN WHAT` adds a reminder, `nanobot schedule do WHEN TASK` a task; "
+        "pause, resume, run and remove take the number that `nanobot schedule list` shows."
+    )
 )
-_FRESH = Word("", ("agent",), "/new starts a fresh session and keeps the old one.")
+_FRESH = Word("", ("agent",), N_("/new starts a fresh session and keeps the old one."))
 
 _LIST = ("list", "ls", "show", "status")
 _CHANGE = ("add", "set", "remove", "rm", "delete", "enable", "disable", "install", "uninstall", "login", "logout")

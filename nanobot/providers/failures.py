@@ -16,13 +16,14 @@ from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
 from nanobot.providers import jsonval
 from nanobot.utils.text import retry_after, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
 
 class Origin(Struct, frozen=True):
     """Who failed, for the wording: the vendor, where its key is set, and secrets that must never be shown."""
 
     name: str
-    key_hint: str = "the API key"
+    key_hint: str = N_("the API key")
     secrets: tuple[str, ...] = ()
 
 
@@ -41,10 +42,10 @@ def failure(
     for secret in origin.secrets:
         if secret:
             what = what.replace(secret, "[key]")
-    what = shorten(squeeze(strip_unsafe(what)), 300).rstrip(".")
+    what = shorten(squeeze(strip_unsafe(what)), 300).rstrip(".。")
     return ProviderError(
         kind,
-        f"{origin.name}: {what}.",
+        _("{service}: {what}.", service=origin.name, what=what),
         status=status,
         code=code,
         retry_after=retry_after,
@@ -52,7 +53,7 @@ def failure(
         window=window,
         provider=origin.name,
         detail=what,
-        key_hint=origin.key_hint,
+        key_hint=_(origin.key_hint),
     )
 
 
@@ -90,9 +91,9 @@ def finished(
         finish = "tools"
     said = calls or any(isinstance(part, Text) and part.text.strip() for part in content)
     if not said and finish == "error":
-        raise failure(origin, "server", f"the answer ended with {raw_finish!r}")
+        raise failure(origin, "server", _("the answer ended with {finish!r}", finish=raw_finish))
     if not said and finish in {"stop", "tools", "other"}:
-        raise failure(origin, "protocol", "the model returned an empty answer", code="empty_answer")
+        raise failure(origin, "protocol", _("the model returned an empty answer"), code="empty_answer")
     return AssistantMessage(content, finish, model, usage)
 
 
@@ -100,7 +101,7 @@ def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: s
     """The error behind an HTTP answer that is not a success."""
     value = jsonval.parse(body)
     error = _error_object(value)
-    message = _message(error, value) or (squeeze(body)[:200] if value is None else "") or "no reason given"
+    message = _message(error, value) or (squeeze(body)[:200] if value is None else "") or _("no reason given")
     refused = headers.get("x-should-retry", "") == "false"
     return _judge(origin, status, error, message, wait=_retry_after(headers, body), refused=refused)
 
@@ -110,7 +111,7 @@ def from_event(origin: Origin, value: dict[str, object], partial: str = "") -> P
     error = _error_object(value)
     code = jsonval.integer(error.get("code"))
     status = code if 400 <= code < 600 else 0
-    result = _judge(origin, status, error, _message(error, value) or "the stream reported an error")
+    result = _judge(origin, status, error, _message(error, value) or _("the stream reported an error"))
     result.partial = partial
     return result
 

@@ -15,6 +15,7 @@ from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.security.network import certificates, no_cookies
 from nanobot.utils.secrecy import Reticent
+from nanobot.utils.translation import _
 
 #: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024
@@ -29,8 +30,8 @@ class Deadlines(Struct, frozen=True):
     idle: float = 90.0
 
 
+#: A local server may read a long prompt for minutes before its first word.
 LOCAL_DEADLINES = Deadlines(first=600.0, idle=600.0)
-"""A local server may read a long prompt for minutes before its first word."""
 
 
 class Endpoint(Reticent, frozen=True):
@@ -200,7 +201,7 @@ class Link:
         if value.keys() & {"choices", "content", "candidates", "output"}:
             return body
         kind, said = response.headers.get("content-type", ""), body[:200].decode("utf-8", "replace")
-        what = f"expected a stream, got {kind}: {said}"
+        what = _("expected a stream, got {kind}: {said}", kind=kind, said=said)
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)
 
     @contextmanager
@@ -210,19 +211,27 @@ class Link:
         try:
             yield
         except TimeoutError as error:
-            raise failure(origin, "timeout", f"no answer began within {limits.first:.0f} seconds") from error
+            raise failure(
+                origin, "timeout", _("no answer began within {seconds:.0f} seconds", seconds=limits.first)
+            ) from error
         except httpx.ConnectTimeout as error:
-            raise failure(origin, "network", f"{self._host} did not accept a connection in time") from error
+            raise failure(
+                origin, "network", _("{host} did not accept a connection in time", host=self._host)
+            ) from error
         except httpx.TimeoutException as error:
-            raise failure(origin, "timeout", f"the server said nothing for {limits.idle:.0f} seconds") from error
+            raise failure(
+                origin, "timeout", _("the server said nothing for {seconds:.0f} seconds", seconds=limits.idle)
+            ) from error
         except UnusableProxy as error:
             said = f"{error}."
             raise ProviderError("bad_request", f"{origin.name}: {said}", provider=origin.name, detail=said) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
-            raise failure(origin, "network", f"the connection to {self._host} failed ({reason})") from error
+            raise failure(
+                origin, "network", _("the connection to {host} failed ({reason})", host=self._host, reason=reason)
+            ) from error
         except EventTooLarge as error:
-            raise failure(origin, "protocol", "one event is larger than 16 MB") from error
+            raise failure(origin, "protocol", _("one event is larger than 16 MB")) from error
 
     @property
     def _host(self) -> str:

@@ -37,8 +37,8 @@ from nanobot.providers.wire import (
     readable,
 )
 
+#: What Google documents for calls that another model made.
 _NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Google documents for calls that another model made."""
 _MARK = {"type": "ephemeral"}
 #: Optional fields that a server may not know; one that it names in a refusal is left out from then on.
 _OPTIONAL = (
@@ -135,7 +135,7 @@ class OpenAICompatProvider(WireProvider):
         for kind, value, mime in readable(message.content, self.info.capabilities):
             if kind != "text":
                 pictures.append(_file(value, mime))
-                texts.append(f"[the {kind} of {message.name} follows]")
+                texts.append(f"[the {kind} of {message.name} follows]")  # English: a model reads it
             else:
                 texts.append(value)
         identity = self._identity(message.call_id)

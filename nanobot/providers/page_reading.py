@@ -17,6 +17,7 @@ from nanobot.providers.failures import Origin, failure, finished
 from nanobot.providers.http import Link
 from nanobot.providers.jsonval import JsonObject
 from nanobot.utils.marks import Support, with_marks
+from nanobot.utils.translation import _
 
 _SUCCESS = "URL_RETRIEVAL_STATUS_SUCCESS"
 
@@ -24,7 +25,7 @@ _SUCCESS = "URL_RETRIEVAL_STATUS_SUCCESS"
 def body_of(way: PageReading, model: str, request: Request) -> bytes:
     """The request in the words of the service; no other host may be opened where the service can be told so."""
     task = "\n\n".join(part.text for message in request.messages for part in message.content if isinstance(part, Text))
-    hosts = sorted({urlsplit(url).hostname or "" for _, url in request.pages})
+    hosts = sorted({urlsplit(url).hostname or "" for _number, url in request.pages})
     body: JsonObject
     if way == "messages":
         tool = {"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": len(request.pages)}
@@ -52,13 +53,13 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
     path = {**paths, "responses": "/responses", "messages": "/messages" if versioned else "/v1/messages"}[way]
     try:
         async with aclosing(link.post(path, body_of(way, info.model, request))) as events:
-            async for _, data, identity in events:
+            async for _kind, data, identity in events:
                 answer = jsonval.obj(jsonval.parse(data))
                 return Completed(_message(way, answer, request, own.origin, info.model), identity)
     finally:
         if link.endpoint is not own:
             await link.aclose()
-    raise failure(own.origin, "protocol", "the service gave no answer")
+    raise failure(own.origin, "protocol", _("the service gave no answer"))
 
 
 def _message(way: PageReading, answer: JsonObject, request: Request, origin: Origin, model: str) -> AssistantMessage:
@@ -78,7 +79,7 @@ def _message(way: PageReading, answer: JsonObject, request: Request, origin: Ori
     usage = Usage(input=given, output=made, requests=1)
     whole = finished(origin, [Text(text)], read.finish, model=model, usage=usage)
     known = set(map(_same, read.pages))
-    return replace(whole, pages=tuple(url for _, url in request.pages if _same(url) in known))
+    return replace(whole, pages=tuple(url for _number, url in request.pages if _same(url) in known))
 
 
 class _PagesRead(Struct):

@@ -16,10 +16,11 @@ from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest, sendable
+from nanobot.utils.translation import N_, _, listed, sentences
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
 _LOCAL_NAME = r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*"
-_ELSE = "name another provider (agents.defaults.provider or --model)"
+_ELSE = N_("name another provider (agents.defaults.provider or --model)")
 
 
 class Credentials(Reticent, frozen=True):
@@ -87,10 +88,10 @@ async def choose(request: ChoiceRequest) -> LLMProvider:
     its key, and says the nearest right one.
     """
     if request.provider.casefold() in {"lookup", "none"}:
-        return _last_resort(request, "lookup is named in the configuration")
+        return _last_resort(request, _("lookup is named in the configuration"))
     main = await _Choice(request).provider()
     if main is None:
-        return _last_resort(request, "no key is set and no local model server answers")
+        return _last_resort(request, _("no key is set and no local model server answers"))
     models = [(main, request.tuning)]
     for one in request.fallbacks:
         asked = replace(request, model=one.model, provider=one.provider, window=one.window, vision=None)
@@ -116,19 +117,31 @@ def judge_offer(model: str, names: tuple[str, ...], title: str) -> None:
     model = model.removeprefix("models/")
     passes = not names or model.endswith(("latest", "auto"))
     if not passes and not any(name.startswith(model.partition(":")[0]) for name in names):
-        raise UsageError(f"{title} has no model {model!r}.{_hint(model, names)} /model lists what it offers.")
+        raise UsageError(
+            sentences(
+                _("{title} has no model {model!r}.", title=title, model=model),
+                _hint(model, names),
+                _("/model lists what it offers."),
+            )
+        )
 
 
 def _last_resort(request: ChoiceRequest, because: str) -> LLMProvider:
     if request.fallback_factory is None:
         names = ", ".join(vendor.keys[0] for vendor in VENDORS[:3])
-        raise UsageError(f"There is no model to ask: {because}. Set a key such as {names}, or start a local server.")
+        raise UsageError(
+            _(
+                "There is no model to ask: {because}. Set a key such as {names}, or start a local server.",
+                because=because,
+                names=names,
+            )
+        )
     return request.fallback_factory()
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
     near = nearest(word, known)
-    return f" Did you mean {near!r}?" if near else ""
+    return _("Did you mean {near!r}?", near=near) if near else ""
 
 
 class _Choice:
@@ -144,7 +157,14 @@ class _Choice:
             return None
         vendor = pick.vendor
         if reason := self._off(vendor):
-            raise UsageError(f"{vendor.title} is switched off: {reason.rstrip('.')}. Put that right, or {_ELSE}.")
+            raise UsageError(
+                _(
+                    "{title} is switched off: {why}. Put that right, or {otherwise}.",
+                    title=vendor.title,
+                    why=reason.rstrip(".。"),
+                    otherwise=_(_ELSE),
+                )
+            )
         if not (vendor.local or self._ready(vendor)):
             raise UsageError(_missing(pick))
         endpoint = self.endpoint(vendor)
@@ -175,27 +195,32 @@ class _Choice:
         for name in asked.credentials:
             vendor = self._vendor(name)
             if vendor and self._ready(vendor) and (vendor.default_model or not vendor.hosted):
-                return _Pick(vendor, f"it is set up in the configuration (providers.{name})")
+                return _Pick(vendor, _("it is set up in the configuration (providers.{name})", name=name))
         for vendor in VENDORS:
             if (variable := self._variable(vendor)) and vendor.default_model and not self._off(vendor):
-                return _Pick(vendor, f"a key is in the environment ({variable})")
+                return _Pick(vendor, _("a key is in the environment ({variable})", variable=variable))
         for server in await self._servers():
             if best := server.best:
-                return _at(server, best, f"a local server answers at {server.root}")
+                return _at(server, best, _("a local server answers at {root}", root=server.root))
         return None
 
     async def _named(self, name: str) -> _Pick:
         vendor = self._vendor(name)
         if vendor is None and (why := unsupported(name)):
-            raise UsageError(f"The provider {name!r} is not supported. {why} Name another one.")
+            no_such = _("The provider {name!r} is not supported.", name=name)
+            raise UsageError(sentences(no_such, why, _("Name another one.")))
         if vendor is None:
             known = [*dict.fromkeys([*BY_NAME, *filter(self._vendor, self._asked.credentials)])]
             raise UsageError(
-                f"There is no provider {name!r}.{_hint(name, known)} Known: auto, {', '.join(known)}, lookup."
+                sentences(
+                    _("There is no provider {name!r}.", name=name),
+                    _hint(name, known),
+                    _("Known: {names}.", names=listed(["auto", *known, "lookup"])),
+                )
             )
-        prefix, _, rest = self._asked.model.partition("/")
+        prefix, rest = [*self._asked.model.split("/", 1), ""][:2]
         model = rest if rest and self._vendor(prefix) == vendor else self._asked.model
-        because = "it is named in the configuration"
+        because = _("it is named in the configuration")
         if vendor.local and self._credentials(vendor) == Credentials():
             for server in await self._servers():
                 if server.vendor == vendor.name:
@@ -204,34 +229,39 @@ class _Choice:
 
     async def _by_model(self, model: str) -> _Pick:
         """The vendor in front of the name, a service that has the model, or the only one that is set up."""
-        prefix, _, rest = model.partition("/")
+        prefix, rest = [*model.split("/", 1), ""][:2]
         vendor = self._vendor(prefix) if rest else None
         if vendor and (vendor.local or self._ready(vendor)):
             return await self._named(vendor.name)
         router = BY_NAME["openrouter"]
         if rest and self._ready(router):
-            return _Pick(router, f"it serves the model {model!r}", model)
+            return _Pick(router, _("it serves the model {model!r}", model=model), model)
         if re.fullmatch(_LOCAL_NAME, model):
             return await self._tagged(model)
-        because = f"the model name {model!r} asks for it"
+        because = _("the model name {model!r} asks for it", model=model)
         owner = vendor or next((one for one in VENDORS if any(re.match(known, model) for known in one.models)), None)
         if owner and self._ready(owner):
             return _Pick(owner, because, model)
         if other := next((one for one in VENDORS if not (one.models or one.local) and self._ready(one)), None):
-            return _Pick(other, f"its key is set and no other vendor is known for {model!r}", model)
+            return _Pick(other, _("its key is set and no other vendor is known for {model!r}", model=model), model)
         servers = await self._servers()
         if found := _serving(servers, model):
             return found
         names = [item.id for server in servers for item in server.models]
         if owner:  # without a key: the caller says what is missing
             here = next((name for name in names if name.startswith(f"{model}:")), "")
-            because += f"; for the one on this machine write {here!r}" if here else ""
+            if here:
+                because = _("{why}; for the one on this machine write {here!r}", why=because, here=here)
             return _Pick(owner, because, rest if vendor else model)
         ready = self._set_up()
         if len(ready) == 1:
-            return _Pick(ready[0], "it is the only provider that is set up", model)
+            return _Pick(ready[0], _("it is the only provider that is set up"), model)
         hint = _hint(model, [*names, *(f"{one.name}/{one.default_model}" for one in VENDORS if one.default_model)])
-        raise UsageError(f"No provider is known for the model {model!r}.{hint} Write it as vendor/model.")
+        raise UsageError(
+            sentences(
+                _("No provider is known for the model {model!r}.", model=model), hint, _("Write it as vendor/model.")
+            )
+        )
 
     async def _tagged(self, model: str) -> _Pick:
         """Who has a model whose name only local servers write so: one on this machine, or one that is set up."""
@@ -240,15 +270,33 @@ class _Choice:
             return found
         for vendor in self._set_up():
             if vendor.local or not vendor.models:
-                return _Pick(vendor, f"{model!r} is the name of a local model, and {vendor.title} is set up", model)
+                return _Pick(
+                    vendor,
+                    _("{model!r} is the name of a local model, and {title} is set up", model=model, title=vendor.title),
+                    model,
+                )
         there = "; ".join(
-            f"the one at {server.root} has {', '.join(item.id for item in server.models[:10])}" for server in servers
+            _(
+                "the one at {root} has {models}",
+                root=server.root,
+                models=listed(item.id for item in server.models[:10]),
+            )
+            for server in servers
         )
-        found_none = f"but it is on none that answers: {there}" if there else "but none answers here"
-        raise UsageError(
-            f"{model!r} is the name of a model on a local server such as Ollama, {found_none}. Start Ollama and run "
-            f"`ollama pull {model}`, or write vendor/model for a service."
+        said = (
+            _(
+                "{model!r} is the name of a model on a local server such as Ollama, but it is on none that answers: "
+                "{there}.",
+                model=model,
+                there=there,
+            )
+            if there
+            else _(
+                "{model!r} is the name of a model on a local server such as Ollama, but none answers here.", model=model
+            )
         )
+        how = _("Start Ollama and run `ollama pull {model}`, or write vendor/model for a service.", model=model)
+        raise UsageError(sentences(said, how))
 
     async def _servers(self) -> tuple[LocalServer, ...]:
         """The local servers that answer, without those that must not be asked."""
@@ -298,11 +346,16 @@ class _Choice:
         """Where a vendor is reached and how. Raises `UsageError` for a key or a proxy that cannot be used."""
         held = self._credentials(vendor)
         base = (held.api_base or vendor.base_url).rstrip("/")
-        hint = f"providers.{vendor.name}.apiKey" + (f" or {vendor.keys[0]}" if vendor.keys else "")
+        key = f"providers.{vendor.name}.apiKey"
+        hint = _("{key} or {variable}", key=key, variable=vendor.keys[0]) if vendor.keys else key
         if not sendable(held.api_key):
             raise UsageError(
-                f"No request can carry the key of {vendor.title}: it holds a character that is no printable ASCII. "
-                f"Copy it again, in one piece ({hint})."
+                _(
+                    "No request can carry the key of {title}: it holds a character that is no printable ASCII. Copy "
+                    "it again, in one piece ({hint}).",
+                    title=vendor.title,
+                    hint=hint,
+                )
             )
         headers = dict(vendor.headers)
         if held.api_key and "Authorization" not in held.extra_headers:
@@ -318,7 +371,7 @@ class _Choice:
             held.extra_body,
         )
         try:
-            _ = endpoint.proxy
+            endpoint.proxy  # noqa: B018 - it is read here once, so that a wrong one is told
         except UnusableProxy as error:
             raise UsageError(f"{error}.") from None
         return endpoint
@@ -327,11 +380,15 @@ class _Choice:
 def _missing(pick: _Pick) -> str:
     name, title = pick.vendor.name, pick.vendor.title
     if not pick.vendor.base_url and name == "custom":
-        return (
-            f"The provider {name!r} needs its address. Set providers.{name}.apiBase (and apiKey) in the configuration."
+        return _(
+            "The provider {name!r} needs its address. Set providers.{name}.apiBase (and apiKey) in the configuration.",
+            name=name,
         )
-    ways = " or ".join([f"providers.{name}.apiKey in the configuration", *pick.vendor.keys[:1]])
-    return f"{title} needs a key ({pick.because}). Set {ways}."
+    key, variable = f"providers.{name}.apiKey", next(iter(pick.vendor.keys), "")
+    needs = _("{title} needs a key ({because}).", title=title, because=pick.because)
+    if not variable:
+        return sentences(needs, _("Set {key} in the configuration.", key=key))
+    return sentences(needs, _("Set {key} in the configuration or {variable}.", key=key, variable=variable))
 
 
 def _at(server: LocalServer, model: LocalModel | None, because: str) -> _Pick:
@@ -342,7 +399,10 @@ def _at(server: LocalServer, model: LocalModel | None, because: str) -> _Pick:
 def _serving(servers: Iterable[LocalServer], model: str) -> _Pick | None:
     """The local server that has the model."""
     found = ((server, item) for server in servers for item in server.models if item.id == model)
-    return next((_at(at, item, f"the local server at {at.root} has {model!r}") for at, item in found), None)
+    return next(
+        (_at(at, item, _("the local server at {root} has {model!r}", root=at.root, model=model)) for at, item in found),
+        None,
+    )
 
 
 def _listed(server: LocalServer, model: str) -> LocalModel | None:
@@ -352,8 +412,13 @@ def _listed(server: LocalServer, model: str) -> LocalModel | None:
     for item in server.models:
         if item.id in {model, f"{model}:latest"}:
             return item
-    listed = ", ".join(names[:10])
-    raise UsageError(f"The server at {server.root} has no model {model!r}.{_hint(model, names)} It has: {listed}.")
+    raise UsageError(
+        sentences(
+            _("The server at {root} has no model {model!r}.", root=server.root, model=model),
+            _hint(model, names),
+            _("It has: {names}.", names=listed(names[:10])),
+        )
+    )
 
 
 async def _default_model(vendor: Vendor, endpoint: Endpoint) -> str:
@@ -367,10 +432,14 @@ async def _default_model(vendor: Vendor, endpoint: Endpoint) -> str:
         return names[0]
     if vendor.local:
         raise UsageError(
-            f"{vendor.title} does not answer at {endpoint.base_url} or has no model. Start it, then try again."
+            _(
+                "{title} does not answer at {base_url} or has no model. Start it, then try again.",
+                title=vendor.title,
+                base_url=endpoint.base_url,
+            )
         )
     if not vendor.default_model:
-        raise UsageError(f"{vendor.title}: name a model (agents.defaults.model or --model).")
+        raise UsageError(_("{title}: name a model (agents.defaults.model or --model).", title=vendor.title))
     return vendor.default_model
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
 from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort, Request, opened
+from nanobot.utils.translation import _
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -62,7 +63,7 @@ class RetryProvider:
         chance: Callable[[], float] = random.random,
     ) -> None:
         if not models:
-            raise ValueError("there has to be a model to ask")
+            raise ValueError("there has to be a model to ask")  # English: for who writes the call
         self._models = tuple(models)
         self._current = self._models[0][0]
         self._policy = policy or RetryPolicy()
@@ -73,8 +74,8 @@ class RetryProvider:
         return self._current.info
 
     async def aclose(self) -> None:
-        for provider, _ in self._models:
-            await provider.aclose()
+        for one in self._models:
+            await one[0].aclose()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         number, attempt, restarts, first = 0, 1, 0, None
@@ -101,7 +102,8 @@ class RetryProvider:
                     if error.kind == "overflow" or number == len(self._models):
                         raise first from (None if first is error else error)
                     following = self._models[number][0].info
-                    reason = f"{error.brief.rstrip('.')}. Now asking {following.name}/{following.model}."
+                    why, asked = error.brief.rstrip(".。"), f"{following.name}/{following.model}"
+                    reason = _("{why}. Now asking {model}.", why=why, model=asked)
                     voided = StepRetried(reason, 0.0, following.name)
             else:
                 return

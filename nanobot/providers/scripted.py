@@ -122,7 +122,11 @@ class ScriptedProvider:
         self._after = after
         self._usage = usage or Usage(input=100, output=10, requests=1)
         self._info = ProviderInfo(
-            "scripted", model, chosen_because="a script plays the model", capabilities=capabilities or Capabilities()
+            # English: for who writes the script
+            "scripted",
+            model,
+            chosen_because="a script plays the model",
+            capabilities=capabilities or Capabilities(),
         )
         self._asked = asyncio.Condition()
         self.requests: list[Request] = []
@@ -172,6 +176,7 @@ class ScriptedProvider:
     def _next(self, request: Request) -> tuple[Action, ...]:
         source = self._steps.pop(0) if self._steps else self._after
         if source is None:
+            # English: for who writes the script
             raise ProviderError("bad_request", "The script has no step left for this request.", provider="scripted")
         step = source(request) if callable(source) else source
         return (Say(step),) if isinstance(step, str) else step if isinstance(step, tuple) else (step,)
@@ -202,6 +207,7 @@ async def _play(action: Action, parts: list[AssistantPart], number: int) -> Asyn
                 async with asyncio.timeout(action.seconds):
                     await action.gate.wait()
             except TimeoutError as error:
+                # English: for who writes the script
                 raise ProviderError("timeout", "The gate of the script stayed shut.", provider="scripted") from error
         case Fail():
             said = "".join(part.text for part in parts if isinstance(part, Text))

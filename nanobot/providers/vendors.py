@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from nanobot.providers.base import Capabilities, PageReading
+from nanobot.utils.translation import N_, _
 
 Wire = Literal["chat", "messages"]
 ThinkingStyle = Literal[
@@ -89,18 +90,24 @@ class Family(Struct, frozen=True):
 
 
 class _Tables(Struct, frozen=True):
-    """The file. `aliases` are other spellings of vendor names, in configurations and before a slash in model names;
-    `unsupported` are services that other programs reach and nanobot does not, with the reason."""
+    """The file. `aliases` are other spellings of vendor names, in configurations and before a slash in model names."""
 
     vendors: tuple[Vendor, ...]
     aliases: dict[str, str]
     families: tuple[Family, ...]
-    unsupported: dict[str, str]
 
 
 _TABLES = msgspec.json.decode(Path(__file__).with_name("vendors.json").read_bytes(), type=_Tables)
 VENDORS = _TABLES.vendors
 BY_NAME = {vendor.name: vendor for vendor in VENDORS}
+#: Services that other programs reach and nanobot does not, with the reason.
+_UNSUPPORTED = {
+    "bedrock": N_("It is reached with a login of AWS, which nanobot does not have."),
+    "openai_codex": N_("It is reached with the login of a subscription. Set a key of openai instead."),
+    "xai_grok": N_("It is reached with the login of a subscription. Set a key of xai instead."),
+    "github_copilot": N_("It is reached with the login of a subscription."),
+    "assemblyai": N_("It has no models to talk to."),
+}
 #: How the configuration names the ways of saying reasoning effort.
 THINKING_STYLES: dict[str, ThinkingStyle] = {
     "thinking_type": "type",
@@ -129,7 +136,7 @@ def vendor_of_key(key: str) -> Vendor | None:
 
 def unsupported(name: str) -> str:
     """Why a service of that name is not reached; empty where none is known."""
-    return next((why for one, why in _TABLES.unsupported.items() if _folded(one) == _folded(name)), "")
+    return next((_(why) for one, why in _UNSUPPORTED.items() if _folded(one) == _folded(name)), "")
 
 
 def family_of(model: str) -> Family:

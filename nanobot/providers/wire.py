@@ -33,11 +33,13 @@ from nanobot.providers.http import Endpoint, Link, is_search, list_models
 from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _
 
 PDF_TYPE = "application/pdf"
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 #: Bytes of a file: 5 MB as base64 is the smallest limit for images among the vendors (Anthropic).
 _IMAGE_LIMIT, _PDF_LIMIT = 3_750_000, 10_000_000
+# English: a model reads them
 _NOT_RUN: dict[Finish, str] = {
     "length": "The answer reached its length limit inside this call, so it was not run. Send it again, shorter.",
     "filtered": "The service stopped the answer inside this call, so it was not run.",
@@ -158,7 +160,8 @@ def argument_error(raw: str) -> str:
     if isinstance(value, dict):
         return ""
     if value is None:
-        return f"The arguments are not valid JSON and were not used: {raw[:200]}"
+        return f"The arguments are not valid JSON and were not used: {raw[:200]}"  # English: a model reads it
+    # English: a model reads it
     return f"The arguments must be a JSON object, not {type(value).__name__}: {raw[:200]}"
 
 
@@ -221,7 +224,7 @@ class WireProvider(ABC):
             yield await read_pages(self.info, self._link, request)
             return
         files = any(isinstance(part, Media) for message in request.messages for part in message.content)
-        for _ in range(3):
+        for _try in range(3):
             body = await asyncio.to_thread(self.build, request) if files else self.build(request)
             try:
                 async with aclosing(self._answer(self.reader(request), body)) as deltas:
@@ -260,7 +263,7 @@ class WireProvider(ABC):
         while reader.new:
             yield reader.new.popleft()
         if not reader.complete:
-            what = "the stream ended before the answer was complete"
+            what = _("the stream ended before the answer was complete")
             raise failure(self.origin, "truncated", what, partial=reader.partial)
         yield Completed(reader.message(), identity)
 
@@ -269,19 +272,20 @@ class WireProvider(ABC):
         value = jsonval.parse(data)
         if isinstance(value, dict):
             return from_event(self.origin, value, reader.partial)
-        what = f"the stream carried no JSON: {data[:200].decode('utf-8', 'replace')}"
+        what = _("the stream carried no JSON: {text}", text=data[:200].decode("utf-8", "replace"))
         return failure(self.origin, "protocol", what, partial=reader.partial)
 
     async def _explained(self, error: ProviderError, reader: AnswerReader) -> ProviderError:
         """The error with the text before it, where a lost connection becomes `truncated`; or with the nearest model."""
         if reader.streamed and error.kind in {"network", "timeout"}:
-            what = "the server fell silent" if error.kind == "timeout" else "the connection was lost"
-            return failure(self.origin, "truncated", f"{what} in the middle of the answer", partial=reader.partial)
+            silent = _("the server fell silent in the middle of the answer")
+            what = silent if error.kind == "timeout" else _("the connection was lost in the middle of the answer")
+            return failure(self.origin, "truncated", what, partial=reader.partial)
         error.partial = error.partial or reader.partial
         if not reader.streamed and error.kind == "not_found":
             near = nearest(self.info.model, await list_models(self._link.endpoint, seconds=3.0))
             if near and near != self.info.model:
-                error.detail = f"{error.detail}. Did you mean {near!r}?"
+                error.detail = _("{detail}. Did you mean {near!r}?", detail=error.detail, near=near)
         return error
 
 
@@ -313,6 +317,7 @@ def _file_data(part: Media) -> str:
         return ""
 
 
+# English: a model reads it
 def _note(part: Media, *, vision: bool) -> str:
     """One plain line in place of a file that the model does not get."""
     name = part.name or Path(part.path).name

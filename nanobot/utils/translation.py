@@ -111,6 +111,14 @@ def _n(one: str, many: str, number: int, /, **values: object) -> str:
     return said.format(number=number, **values)
 
 
+def sentences(*said: str) -> str:
+    """Whole sentences behind one another; there is no blank behind a Chinese full stop. Empty ones are left out."""
+    text = ""
+    for one in filter(None, said):
+        text += one if not text or text[-1] in "。！？：；" else f" {one}"
+    return text
+
+
 _MONTHS = (
     N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June"),
     N_("July"), N_("August"), N_("September"), N_("October"), N_("November"), N_("December"),
@@ -141,6 +149,14 @@ def listed(things: Iterable[str]) -> str:
     said = ""
     for thing in things:
         said = _("{first}, {second}", first=said, second=thing) if said else thing
+    return said
+
+
+def either(things: Iterable[str]) -> str:
+    """Things of which a sentence means one: `a or b or c`."""
+    said = ""
+    for thing in things:
+        said = _("{first} or {second}", first=said, second=thing) if said else thing
     return said
 
 

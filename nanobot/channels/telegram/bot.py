@@ -27,6 +27,7 @@ from nanobot.errors import StoreError
 from nanobot.security.network import certificates, no_cookies
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import ENGLISH, speak
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MOST = 100
@@ -34,7 +35,7 @@ _SUMMARY_CHARS = 256
 _DEADLINE = 10.0
 #: Seconds between a message and the menu of its chat.
 _PAUSE = 1.0
-#: Summaries in other languages, by the first part of Telegram's language code and the command's name.
+#: Summaries in languages without a catalogue, by the first part of Telegram's language code and the command's name.
 TRANSLATIONS: Mapping[str, Mapping[str, str]] = msgspec.json.decode(
     Path(__file__).with_name("menu.json").read_bytes(), type=dict[str, dict[str, str]]
 )
@@ -232,9 +233,10 @@ class CommandMenu:
 
     async def _set(self, menu: _Menu) -> bool:
         """Raises `StoreError`."""
+        speak(menu.language or ENGLISH)
         words = TRANSLATIONS.get(menu.language, {})
         shown = [
-            BotCommand(command.name, shorten(words.get(command.name, command.summary), _SUMMARY_CHARS))
+            BotCommand(command.name, shorten(words.get(command.name, command.about), _SUMMARY_CHARS))
             for command in self._router.commands(menu.role, "telegram")
             if _NAME.fullmatch(command.name)
         ][:_MOST]

@@ -15,6 +15,7 @@ from prompt_toolkit.document import Document
 
 from nanobot.channels.base import CommandSummary
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 #: What is typed of a name after `@`, quoted or not, up to the cursor.
 _TYPED = re.compile(r'(?:^|(?<=[\s(]))@("[^"\n]*|[^\s"]*)$')
@@ -85,7 +86,7 @@ class PromptCompleter(Completer):
     """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
 
     def __init__(self, commands: Sequence[CommandSummary], names: FileNames) -> None:
-        words = {f"/{one.name}": one.summary for one in commands}
+        words = {f"/{one.name}": _(one.summary) for one in commands}
         self._commands = WordCompleter([*words], meta_dict=words, ignore_case=True, sentence=True)
         self._files = ThreadedCompleter(_FileCompleter(names))
 

@@ -8,7 +8,7 @@ sentences of nanobot's own; nothing else is ever written.
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from operator import itemgetter
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
@@ -28,6 +28,7 @@ from nanobot.providers.lookup.question import (
 )
 from nanobot.providers.lookup.quotes import Evidence, Quote
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import _, known, speaking, weekday_of
 
 _HITS, _BATCH, _DOCS_LINES = 8, 3, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
@@ -47,7 +48,7 @@ class LookupProvider:
     def __init__(self, introduced: Path | None = None) -> None:
         self._introduced, self._told = introduced, False
         able = Capabilities(window=200_000, language_model=False)
-        why = "no language model is configured"
+        why = _("no language model is configured")
         self.info = ProviderInfo("lookup", "lookup", chosen_because=why, capabilities=able)
 
     async def aclose(self) -> None:
@@ -71,12 +72,12 @@ class LookupProvider:
     def _introduction(self, request: Request) -> str:
         """What it says about itself, in the language of the question; empty where it was said."""
         question = understand(read_turn(request.messages).question)
-        known = self._told or (self._introduced is not None and self._introduced.exists())
+        before = self._told or (self._introduced is not None and self._introduced.exists())
         self._told = True
         if self._introduced is not None:
             with suppress(OSError):  # where the home cannot be written, each start says it again
                 self._introduced.touch(mode=0o600)
-        return "" if known or question.wish == "about" else f"\n\n{question.says['about']}"
+        return "" if before or question.wish == "about" else f"\n\n{question.says['about']}"
 
 
 def next_step(request: Request) -> Step:
@@ -87,14 +88,16 @@ def next_step(request: Request) -> Step:
     if reading.given and question.wish in ("web", "impossible") and not question.urls:
         return _answer(question, reading)
     if question.wish == "clock":
-        return _clock(question.place, request.tail)
+        with speaking(known(question.language)):
+            return _clock(question.place, request.tail)
     if plain := worked_out(question.query) if question.wish == "sum" else question.says.get(question.wish):
         return plain.replace("{text}", squeeze(reading.question.replace("`", "'")))
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
         about = (re.sub(r"\bnanobot\b", "", topic, flags=re.IGNORECASE) for topic, _ in question.topics)
         return (("nanobot_docs", {"query": " ".join(about).strip() or "nanobot"}),)  # every section is about nanobot
     if question.wish == "docs" and reading.docs:
-        return _from_docs(reading.docs[0])
+        with speaking(known(question.language)):
+            return _from_docs(reading.docs[0])
     if "library" in tools - reading.calls and question.wish != "weather" and not question.urls:
         return (("library", {"query": question.query}),)
     if own := _from_library(question, reading, _ENOUGH):
@@ -114,12 +117,19 @@ def next_step(request: Request) -> Step:
 def _clock(place: str, tail: str) -> str:
     """The time that stands in the request's tail, or that of a place which a time zone is named after."""
     if not place:
-        return tail.partition("Now: ")[2].partition("\n")[0] or f"{datetime.now().astimezone():%A, %Y-%m-%d %H:%M %Z}"
+        told = re.search(r"Now: \w+, (\d{4}-\d\d-\d\d) (.*)", tail)
+        now = datetime.now().astimezone()
+        return _time(date.fromisoformat(told[1]), told[2]) if told else _time(now.date(), f"{now:%H:%M %Z}")
     name = f"/{place.title().replace(' ', '_')}"
     zone = next((zone for zone in sorted(available_timezones()) if zone.endswith(name)), "")
     if not zone:
-        return f"I know no time zone of {place}. Ask for a large city of it."
-    return f"{datetime.now(ZoneInfo(zone)):%A, %Y-%m-%d %H:%M} ({zone})"
+        return _("I know no time zone of {place}. Ask for a large city of it.", place=place)
+    now = datetime.now(ZoneInfo(zone))
+    return _time(now.date(), f"{now:%H:%M} ({zone})")
+
+
+def _time(day: date, time: str) -> str:
+    return _("{weekday}, {date} {time}", weekday=weekday_of(day), date=f"{day:%Y-%m-%d}", time=time)
 
 
 def _next_calls(question: LookupQuestion, reading: TurnReading, tools: set[str]) -> Calls:
@@ -154,7 +164,7 @@ def _from_docs(page: PageText) -> str:
     if len(lines) > len(shown):  # cut before a block of code, a blank line or a line that leads to more
         while shown and (sum("```" in line for line in shown) % 2 or shown[-1][-1:] in ("", ":")):
             shown.pop()
-        shown += ["", f"The rest: {page.url}"]
+        shown += ["", _("The rest: {url}", url=page.url)]
     return "\n".join([f"**{page.title}** [{page.number}]", "", *shown])
 
 
@@ -188,10 +198,11 @@ def _answer(question: LookupQuestion, reading: TurnReading) -> str:
         return says["no_forecast"]
     why = ", ".join(dict.fromkeys(reading.failures))
     if question.urls and why:
-        return f"The page could not be read ({why}). Check the address, or ask without it."
+        return says["unreadable"].replace("{why}", why)
     if quotes:
-        return _quoted(f"{says['nothing']}; {says['nearest']}", quotes[:1])
-    return f"{says['nothing']}. Some calls failed: {why}." if why else f"{says['nothing']}."
+        return _quoted(f"{says['nothing']}{says['but']}{says['nearest']}", quotes[:1])
+    nothing = f"{says['nothing']}{says['end']}"
+    return nothing + says["failed"].replace("{why}", why) if why else nothing
 
 
 def _quoted(framing: str, quotes: Sequence[Quote]) -> str:

@@ -43,6 +43,7 @@ def pattern(name: str, around: str = "(?:{})") -> re.Pattern[str]:
 _WHOLE = r"^(?:{})(?:[\s,]+nanobot)?[\s,!.?。！？]*$"
 _OPENING = r"^(?:(?:hi|hello|hey|ok|so|well|hallo|bonjour|hola|привет|nanobot)\b[\s,!.:]*)*(?:(?:{})[\s,:]+)?"
 _CLOSING = r"[\s,]*(?:{})?[\s?!.。？！]*$"
+# English: a pattern
 _ASKED = r"^(?:(?:please|can you|could you|would you|bitte|nanobot),? )*(?:{})"
 _URL = r"https?://[^\s<>\"'，。、）」】]+"
 #: Each sign of a sum with its other spellings.

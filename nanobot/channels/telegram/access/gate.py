@@ -18,6 +18,7 @@ from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.channels.telegram.settings import GroupPolicy
 from nanobot.command.router import Command, CommandContext, CommandRouter, parse_command
 from nanobot.errors import UsageError
+from nanobot.utils.translation import N_
 
 STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
 NOT_YOURS = "The owner has to enter the code, in their own chat with me. /pair alone gets you a new one."
@@ -239,12 +240,12 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
     return (
         Command(
             "pair",
-            "Let somebody in by their code, or list who may talk",
+            N_("Let somebody in by their code, or list who may talk"),
             pair,
             "[code]",
             roles=_OWNER,
             surfaces="chat",
         ),
-        Command("unpair", "Let somebody in no longer", unpair, "<id>", roles=_OWNER, surfaces="chat"),
-        Command("group", "Answer in this group, or not", group, "on|off", roles=_OWNER, surfaces="chat"),
+        Command("unpair", N_("Let somebody in no longer"), unpair, "<id>", roles=_OWNER, surfaces="chat"),
+        Command("group", N_("Answer in this group, or not"), group, "on|off", roles=_OWNER, surfaces="chat"),
     )
