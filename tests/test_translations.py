@@ -20,9 +20,27 @@ ENGLISH = {
 }
 #: Rooms that nobody has gone through yet.
 NOT_YET = (
-    "agent", "archive", "builder", "bus", "channels", "cli", "cluster", "config", "demo", "doctor", "files",
-    "library", "migrate", "nanobot", "plugins", "security", "session", "skills", "upkeep", "utils", "web",
-)  # fmt: skip
+    "agent",
+    "archive",
+    "builder",
+    "bus",
+    "channels",
+    "cli",
+    "cluster",
+    "config",
+    "demo",
+    "files",
+    "library",
+    "migrate",
+    "nanobot",
+    "plugins",
+    "security",
+    "session",
+    "skills",
+    "upkeep",
+    "utils",
+    "web",
+)
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.
 _TYPED = re.compile(r"`[^`]+`|(?<![\w/.])/[a-z]{3,}\b")

@@ -148,7 +148,10 @@ def _wrapped(call: ast.Call) -> int:
 
 
 def _silent(call: ast.Call) -> bool:
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    """Whether it is one of the log, such as `logger.opt(exception=error).warning(...)`, or of regular expressions."""
+    owner: ast.expr = call.func
+    while isinstance(owner, ast.Attribute | ast.Call):
+        owner = owner.value if isinstance(owner, ast.Attribute) else owner.func
     return isinstance(owner, ast.Name) and owner.id in ("logger", "re")
 
 

@@ -11,6 +11,7 @@ from msgspec import field
 
 from nanobot.config.section import check_proxy
 from nanobot.utils.secrecy import Reticent
+from nanobot.utils.translation import _
 
 
 class UnusableProxy(ValueError):
@@ -45,7 +46,12 @@ class Proxies(Reticent, frozen=True):
 
 def through(proxy: str | None) -> str:
     """Words for a sentence about a connection that failed: through which proxy it went, without its login."""
-    return f" through the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}" if proxy else ""
+    return _(" through the proxy {proxy}", proxy=address_of(proxy)) if proxy else ""
+
+
+def address_of(proxy: str) -> str:
+    """The host and port of a proxy, without its login."""
+    return urlsplit(proxy).netloc.rpartition("@")[2]
 
 
 def _exempt(host: str, rule: str) -> bool:

@@ -24,6 +24,7 @@ from nanobot.providers.base import LLMProvider
 from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.lock import token_lock
 from nanobot.utils.host import zone_of
+from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.usage import UsageLedger
 
@@ -64,8 +65,8 @@ async def examine(patient: Patient, *, talking: bool = False) -> list[Finding]:
         checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
     found = said_once(await findings_of(checks))
     if patient.broken:
-        words = "model, search, Telegram, MCP servers and budget: the configuration cannot be read"
-        found.append(Finding("Not tried", "off", words, "Put the configuration right, then run it again."))
+        words = _("model, search, Telegram, MCP servers and budget: the configuration cannot be read")
+        found.append(Finding("Not tried", "off", words, _("Put the configuration right, then run it again.")))
     return found
 
 
@@ -75,14 +76,18 @@ def _in_thread(work: Callable[[], Finding]) -> Callable[[], Awaitable[Finding]]:
 
 async def _configuration(patient: Patient) -> list[Finding]:
     """Whether a start would read it and go on, by running the first half of one."""
-    name, fix = "Configuration", "`nanobot config check` says the same after your change."
+    name, fix = "Configuration", _("`nanobot config check` says the same after your change.")
     if patient.broken:
         return [Finding(name, "bad", one_line(why), fix) for why in patient.broken]
     refused, warned = await patient.judge()
-    found = [Finding(name, "bad", f"nanobot would not start: {one_line(why)}", fix) for why in refused]
+    found = [Finding(name, "bad", _("nanobot would not start: {reason}", reason=one_line(why)), fix) for why in refused]
     found += [Finding(name, "warn", one_line(why), fix) for why in warned]
-    where = f"{patient.loaded.path}" if patient.loaded.exists else f"{patient.loaded.path} is not there: all defaults"
-    return found or [Finding(name, "ok", f"{where}; a start would go on")]
+    told = (
+        _("{path}; a start would go on")
+        if patient.loaded.exists
+        else _("{path} is not there: all defaults; a start would go on")
+    )
+    return found or [Finding(name, "ok", told.format(path=patient.loaded.path))]
 
 
 def _kept(patient: Patient) -> list[Check]:
@@ -112,16 +117,18 @@ async def _postgresql(patient: Patient) -> Finding:
     try:
         from nanobot.cluster.ledger import PostgresLedger
     except ImportError:
-        fix = 'pip install "nanobot[cluster]"'
-        return Finding("Database", "bad", "gateway.ledger needs a driver of PostgreSQL", fix)
+        fix = 'pip install "nanobot[cluster]"'  # English: it is typed
+        return Finding("Database", "bad", _("gateway.ledger needs a driver of PostgreSQL"), fix)
     channel = settings_of(patient.loaded.config.channels.telegram, patient.env).channel
     try:
         database = PostgresLedger(patient.loaded.config.gateway.ledger, channel).database
         version = await database.version()
     except StoreError as error:
-        fix = "Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back."
+        fix = _("Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back.")
         return Finding("Database", "bad", one_line(str(error)), fix)
-    return Finding("Database", "ok", f"PostgreSQL {version} answers at {database.place}")
+    return Finding(
+        "Database", "ok", _("PostgreSQL {version} answers at {place}", version=version, place=database.place)
+    )
 
 
 def _folder(text: str, env: Mapping[str, str]) -> Path:
@@ -180,13 +187,14 @@ def _model(patient: Patient) -> list[Check]:
         if info is None or found.state == "bad":
             return [found]
         able = info.capabilities
-        sees = Finding("Pictures", "ok", f"{info.model} can see them") if able.vision else _BLIND
+        sees = (
+            Finding("Pictures", "ok", _("{model} can see them", model=info.model))
+            if able.vision
+            else Finding("Pictures", "off", _("the model sees none; it is told that one was sent"))
+        )
         return [found, await try_context(info), sees]
 
     return [("Model", model)]
-
-
-_BLIND = Finding("Pictures", "off", "the model sees none; it is told that one was sent")
 
 
 def _search(patient: Patient) -> list[Check]:
@@ -235,15 +243,23 @@ async def _voice(patient: Patient) -> Finding:
     wanted = config.channels.telegram.transcription
     writer = transcriber_of(wanted, keys, patient.env)
     if writer is None:
-        fix = "docs/telegram.md tells how: a program of your own, or a key of OpenAI or Groq."
-        return Finding("Voice", "off", "voice messages are not written down", fix if wanted.enabled else "")
+        fix = _("docs/telegram.md tells how: a program of your own, or a key of OpenAI or Groq.")
+        return Finding("Voice", "off", _("voice messages are not written down"), fix if wanted.enabled else "")
     try:
         if not isinstance(writer, CommandTranscriber):
-            return Finding("Voice", "ok", f"voice messages are written down {'here' if writer.local else 'elsewhere'}")
+            return Finding(
+                "Voice",
+                "ok",
+                _("voice messages are written down here")
+                if writer.local
+                else _("voice messages are written down elsewhere"),
+            )
         if shutil.which(wanted.command[0]) is None:
-            fix = "Install it, or correct channels.telegram.transcription.command."
-            return Finding("Voice", "bad", f"the program {wanted.command[0]} is not there", fix)
-        return Finding("Voice", "ok", f"voice messages are written down by {Path(wanted.command[0]).name}")
+            fix = _("Install it, or correct channels.telegram.transcription.command.")
+            return Finding("Voice", "bad", _("the program {command} is not there", command=wanted.command[0]), fix)
+        return Finding(
+            "Voice", "ok", _("voice messages are written down by {program}", program=Path(wanted.command[0]).name)
+        )
     finally:
         await writer.aclose()
 
@@ -251,11 +267,16 @@ async def _voice(patient: Patient) -> Finding:
 def _around(patient: Patient) -> list[Check]:
     async def servers() -> list[Finding]:
         return [
-            Finding(f"MCP: {one.name}", "ok", f"{len(one.tools)} tool{'s' * (len(one.tools) != 1)}")
+            Finding(f"MCP: {one.name}", "ok", _n("{number} tool", "{number} tools", len(one.tools)))
             if one.ready
-            else Finding(f"MCP: {one.name}", "bad", one_line(one.why), f"`nanobot mcp test {one.name}` tries it again.")
+            else Finding(
+                f"MCP: {one.name}",
+                "bad",
+                one_line(one.why),
+                _("`nanobot mcp test {name}` tries it again.", name=one.name),
+            )
             for one in await patient.servers()
-        ] or [Finding("MCP", "off", "no server is set up")]
+        ] or [Finding("MCP", "off", _("no server is set up"))]
 
     async def budget() -> Finding:
         return Finding("Budget", "ok", await patient.budget())

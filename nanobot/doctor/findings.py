@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.translation import N_, _
 
 #: `ok`: nothing to do. `warn`: it works, but not as it should. `bad`: something does not work. `off`: not used, or not
 #: tried, and why.
@@ -22,6 +23,14 @@ MARKS: Mapping[State, str] = {"ok": "✓", "warn": "!", "bad": "✗", "off": "-"
 #: Seconds that one check may take.
 CHECK_SECONDS = 8.0
 _CHARS = 400
+#: How the names of findings begin.
+NAMES = (
+    N_("Budget"), N_("Clock"), N_("Configuration"), N_("DNS"), N_("Database"), N_("Disk"), N_("Gateway"), N_("IPv6"),
+    N_("Library"), N_("Local context"), N_("Locale"), N_("MCP"), N_("Model"), N_("Network"), N_("Not tried"),
+    N_("Permissions"), N_("Pictures"), N_("Proxy"), N_("Sandbox"), N_("Schedule"), N_("Search"), N_("Telegram message"),
+    N_("Telegram token"), N_("Telegram updates"), N_("Terminal"), N_("Time zone"), N_("Updates"), N_("Versions"),
+    N_("Voice"), N_("Watchdog"), N_("DNS and IPv6"),
+)  # fmt: skip
 
 
 class Finding(Struct, frozen=True):
@@ -39,16 +48,22 @@ class Finding(Struct, frozen=True):
     network: Literal["", "reached", "unreached"] = ""
 
     @property
+    def title(self) -> str:
+        """The name as a person reads it; `name` is the same in every language."""
+        kind, mark, one = self.name.partition(": ")
+        return f"{_(kind) if kind in NAMES else kind}{mark}{one}"
+
+    @property
     def lines(self) -> list[str]:
         """As a person reads it in a terminal."""
-        told = [f"{MARKS[self.state]} {self.name}: {self.words}"]
+        told = [f"{MARKS[self.state]} {self.title}: {self.words}"]
         return [*told, f"    → {self.fix}"] if self.fix else told
 
     @property
     def markdown(self) -> str:
         """As a person reads it in a chat."""
         fix = f"\n  → {self.fix}" if self.fix else ""
-        return f"- {MARKS[self.state]} **{self.name}**: {self.words}{fix}"
+        return f"- {MARKS[self.state]} **{self.title}**: {self.words}{fix}"
 
 
 #: A check, with the name under which its finding stands.
@@ -66,14 +81,24 @@ async def bounded(name: str, check: Awaitable[Finding | Sequence[Finding]], seco
         async with asyncio.timeout(seconds):
             found = await check
     except TimeoutError:
-        words, fix = f"no answer within {seconds:.0f} s", "Run it again; if it stays so, look at what it asks."
+        words, fix = (
+            _("no answer within {seconds:.0f} s", seconds=seconds),
+            _("Run it again; if it stays so, look at what it asks."),
+        )
         return [Finding(name, "warn", words, fix)]
     except (NanobotError, OSError) as error:
         return [Finding(name, "bad", one_line(str(error)) or type(error).__name__)]
     except Exception as error:  # noqa: BLE001 - a check that breaks is a finding, and the others go on
         logger.opt(exception=error).warning("the check {} broke", name)
-        fix = "This is a fault of nanobot itself: the log shows where."
-        return [Finding(name, "bad", f"the check itself broke ({one_line(f'{type(error).__name__}: {error}')})", fix)]
+        fix = _("This is a fault of nanobot itself: the log shows where.")
+        return [
+            Finding(
+                name,
+                "bad",
+                _("the check itself broke ({error})", error=one_line(f"{type(error).__name__}: {error}")),
+                fix,
+            )
+        ]
     return [found] if isinstance(found, Finding) else list(found)
 
 
@@ -88,9 +113,11 @@ def said_once(found: Sequence[Finding]) -> list[Finding]:
     lost = [one for one in found if one.network == "unreached"]
     if len(lost) < 2 or any(one.network == "reached" for one in found):
         return list(found)
-    names = ", ".join(one.name for one in lost)
-    words = f"nothing outside this machine answers ({lost[0].words}); so it is with: {names}"
-    fix = "Check the connection of this machine, its DNS and its proxy, then run it again."
+    names = ", ".join(one.title for one in lost)
+    words = _(
+        "nothing outside this machine answers ({words}); so it is with: {names}", words=lost[0].words, names=names
+    )
+    fix = _("Check the connection of this machine, its DNS and its proxy, then run it again.")
     return [Finding("Network", "bad", words, fix), *(one for one in found if one not in lost)]
 
 

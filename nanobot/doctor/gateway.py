@@ -15,12 +15,24 @@ from nanobot.doctor.findings import Finding, one_line
 from nanobot.session.lock import home_lock, token_locks
 from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
+from nanobot.utils.translation import N_, _, _n
 
 #: Seconds after which a health file is from a gateway that no longer runs.
 _FRESH = 45.0
 #: Seconds since the last completed poll after which messages do not arrive.
 _ILL = 90.0
-_START = "`nanobot gateway` starts it."
+
+
+#: What a gateway is doing, as the health file says it.
+_STATES = {
+    "polling": N_("polling"),
+    "conflict": N_("conflict"),
+    "stalled": N_("stalled"),
+    "webhook": N_("webhook"),
+    "working": N_("working"),
+    "starting": N_("starting"),
+    "stopped": N_("stopped"),
+}
 
 
 class Gateway(Struct, frozen=True):
@@ -55,17 +67,24 @@ class Gateway(Struct, frozen=True):
     @property
     def words(self) -> str:
         """One line on a gateway that runs."""
-        parts = [f"process {self.pid}, {self.name}, {self.state}"]
+        parts = [
+            _(
+                "process {pid}, {name}, {state}",
+                pid=self.pid,
+                name=self.name,
+                state=_(_STATES.get(self.state, self.state)),
+            )
+        ]
         if self.last_poll:
-            parts.append(f"last poll {duration(time.time() - self.last_poll)} ago")
+            parts.append(_("last poll {age} ago", age=duration(time.time() - self.last_poll)))
         if self.since:
-            parts.append(f"since {datetime.fromtimestamp(self.since).astimezone():%Y-%m-%d %H:%M}")
+            parts.append(_("since {time}", time=f"{datetime.fromtimestamp(self.since).astimezone():%Y-%m-%d %H:%M}"))
         if count := self.chats:
-            parts.append(f"{count} chat{'s' * (count != 1)}")
+            parts.append(_n("{number} chat", "{number} chats", count))
         if self.version and self.version != __version__:
-            parts.append(f"version {self.version}, while this is {__version__}")
+            parts.append(_("version {version}, while this is {own}", version=self.version, own=__version__))
         elif self.version:
-            parts.append(f"version {self.version}")
+            parts.append(_("version {version}", version=self.version))
         return ", ".join(parts) + (f"; {self.reason}" if self.reason else "")
 
     @property
@@ -119,42 +138,52 @@ def elsewhere(file: Path) -> list[Gateway]:
 def told_in_status(file: Path, *, telegram: bool) -> list[str]:
     """The lines of `nanobot status`."""
     here, others = gateway_at(file), elsewhere(file)
-    lines = [f"- Gateway of {one.home or one.file.parent}: {one.words}" for one in others]
+    lines = [_("- Gateway of {home}: {words}", home=one.home or one.file.parent, words=one.words) for one in others]
     if here is not None and here.runs:
-        return [f"- Gateway: {here.words}", *lines]
+        return [_("- Gateway: {words}", words=here.words), *lines]
     if not telegram:
         return lines
     if here is not None and here.killed:
-        why = f"not running, process {here.pid} was killed or broke off"
-        return [f"- Gateway: {why}; `nanobot gateway` starts it", *lines]
-    why = "it has not run yet here" if here is None else "not running"
-    return [f"- Gateway: {why}; `nanobot gateway` starts it", *lines]
+        why = _("not running, process {pid} was killed or broke off", pid=here.pid)
+        return [_("- Gateway: {words}; `nanobot gateway` starts it", words=why), *lines]
+    why = _("it has not run yet here") if here is None else _("not running")
+    return [_("- Gateway: {words}; `nanobot gateway` starts it", words=why), *lines]
 
 
 def gateway(file: Path, home: Path, *, telegram: bool) -> Finding:
     """Whether the gateway runs and messages arrive: the age of its last completed poll."""
     here, name = gateway_at(file), "Gateway"
     if not telegram and (here is None or not here.runs):
-        return Finding(name, "off", "no channel is switched on")
+        return Finding(name, "off", _("no channel is switched on"))
     if here is None or not here.runs:
         if other := next(iter(elsewhere(file)), None):
-            fix = f"To look at that one: NANOBOT_HOME={other.home or other.file.parent} nanobot doctor"
-            return Finding(name, "warn", f"none runs with {home}; one runs with another home ({other.words})", fix)
+            fix = _("To look at that one: NANOBOT_HOME={home} nanobot doctor", home=other.home or other.file.parent)
+            return Finding(
+                name,
+                "warn",
+                _("none runs with {home}; one runs with another home ({words})", home=home, words=other.words),
+                fix,
+            )
         if home_lock(home).held:
-            fix = "If it does so in a minute, look into its log and start it again."
-            return Finding(name, "warn", "a process holds its lock and says nothing of itself yet", fix)
-        how = "was killed or broke off" if here is not None and here.killed else "does not run"
-        return Finding(name, "warn", f"it {how}, so no message is answered", _START)
+            fix = _("If it does so in a minute, look into its log and start it again.")
+            return Finding(name, "warn", _("a process holds its lock and says nothing of itself yet"), fix)
+        killed = here is not None and here.killed
+        words = (
+            _("it was killed or broke off, so no message is answered")
+            if killed
+            else _("it does not run, so no message is answered")
+        )
+        return Finding(name, "warn", words, _("`nanobot gateway` starts it."))
     if here.state == "stalled":
-        return Finding(name, "bad", here.words, "Start it again, and report what the log shows.")
+        return Finding(name, "bad", here.words, _("Start it again, and report what the log shows."))
     if here.state in {"webhook", "working"}:
         return Finding(name, "ok", here.words)
     age = time.time() - (here.last_poll or here.since)
     if age > _ILL or here.state == "conflict":
-        fix = "Stop the other program." if here.state == "conflict" else "Look at the findings on Telegram here."
-        return Finding(name, "bad", f"{here.words}: messages do not arrive", fix)
+        fix = _("Stop the other program.") if here.state == "conflict" else _("Look at the findings on Telegram here.")
+        return Finding(name, "bad", _("{words}: messages do not arrive", words=here.words), fix)
     if here.version and here.version != __version__:
-        return Finding(name, "warn", here.words, "Start it again, so that it is the version that is installed.")
+        return Finding(name, "warn", here.words, _("Start it again, so that it is the version that is installed."))
     return Finding(name, "ok", here.words)
 
 
@@ -162,15 +191,21 @@ def supervisor(file: Path) -> Finding:
     """Whether something starts the gateway again when it ends."""
     here, name = gateway_at(file), "Watchdog"
     if here is None or not here.runs:
-        return Finding(name, "off", "no gateway runs here")
-    watched = "its loop is watched: one that stands still is written into the log and the health file"
+        return Finding(name, "off", _("no gateway runs here"))
+    watched = _("its loop is watched: one that stands still is written into the log and the health file")
     try:
         environ = Path(f"/proc/{here.pid}/environ").read_bytes()
     except OSError:
         environ = b""
     if b"INVOCATION_ID=" in environ:
-        return Finding(name, "ok", f"systemd starts it again; {watched}")
+        return Finding(name, "ok", _("systemd starts it again; {watched}", watched=watched))
     if Path("/.dockerenv").exists() or b"container=" in environ:
-        return Finding(name, "ok", f"it runs in a container, whose restart policy is to start it again; {watched}")
-    fix = "`nanobot gateway --install` makes it a service, which is started again when it ends."
-    return Finding(name, "warn", f"nothing is seen that starts it again when it ends; {watched}", fix)
+        return Finding(
+            name,
+            "ok",
+            _("it runs in a container, whose restart policy is to start it again; {watched}", watched=watched),
+        )
+    fix = _("`nanobot gateway --install` makes it a service, which is started again when it ends.")
+    return Finding(
+        name, "warn", _("nothing is seen that starts it again when it ends; {watched}", watched=watched), fix
+    )

@@ -16,6 +16,7 @@ from nanobot.library.walk import files_below
 from nanobot.security.paths import Root, Roots
 from nanobot.session.database import stamp
 from nanobot.session.layout import APPLICATION_ID, VERSION
+from nanobot.utils.translation import _, _n
 
 #: Seconds that reading a file, or walking folders, may take here.
 _SECONDS = 6.0
@@ -25,7 +26,6 @@ _LONG_LOG = 64_000_000
 _ROOM = 1_000_000
 #: How late a job may be, and how often it may fail in a row, until it is said.
 _LATE, _FAILED = timedelta(minutes=5), 3
-_REPAIR = "`nanobot doctor --fix` does it."
 #: What those others could read who can read these files.
 _SECRET = ("config.json", "mcp_logins.json", "nanobot.db", "index.db", "usage.db", "history", ".env")
 T = TypeVar("T")
@@ -40,16 +40,16 @@ def open_to_others(paths: Paths) -> list[Path]:
 def permissions(paths: Paths) -> Finding:
     """Whether other users of this machine can read keys and conversations, and whether the files are ours."""
     if not paths.home.exists():
-        return Finding("Permissions", "off", f"{paths.home} is not there yet")
+        return Finding("Permissions", "off", _("{home} is not there yet", home=paths.home))
     mine = os.getuid()
     strange = [one for one in (paths.home, *paths.home.iterdir()) if one.lstat().st_uid != mine]
     if strange and mine:
-        fix = f"sudo chown -R $(id -un) {paths.home}: somebody ran nanobot as another user, such as root."
-        return Finding("Permissions", "bad", f"{strange[0]} belongs to another user", fix)
+        fix = _("sudo chown -R $(id -un) {home}: somebody ran nanobot as another user, such as root.", home=paths.home)
+        return Finding("Permissions", "bad", _("{strange} belongs to another user", strange=strange[0]), fix)
     if found := open_to_others(paths):
-        words = f"others on this machine can read {', '.join(map(str, found[:3]))}"
-        return Finding("Permissions", "warn", words, f"chmod go= on them; {_REPAIR}")
-    return Finding("Permissions", "ok", f"{paths.home} is yours alone")
+        words = _("others on this machine can read {files}", files=", ".join(map(str, found[:3])))
+        return Finding("Permissions", "warn", words, _("chmod go= on them; `nanobot doctor --fix` does it."))
+    return Finding("Permissions", "ok", _("{home} is yours alone", home=paths.home))
 
 
 @contextmanager
@@ -66,32 +66,51 @@ def database(path: Path) -> Finding:
     name, log = "Database", path.with_name(f"{path.name}-wal")
     if not path.exists():
         if log.exists() and log.stat().st_size:
-            fix = f"Put {path.name} back beside it, or move {log.name} away to begin anew."
-            return Finding(name, "bad", f"{path} is missing, and {log.name} holds its last changes", fix)
-        return Finding(name, "off", f"{path} is made at the first start")
+            fix = _("Put {file} back beside it, or move {log} away to begin anew.", file=path.name, log=log.name)
+            return Finding(
+                name, "bad", _("{path} is missing, and {name} holds its last changes", path=path, name=log.name), fix
+            )
+        return Finding(name, "off", _("{path} is made at the first start", path=path))
     if shutil.disk_usage(path.parent).free < _ROOM:
-        return Finding(name, "warn", "not looked at, because the disk is full", "Free some room, then run it again.")
+        return Finding(
+            name, "warn", _("not looked at, because the disk is full"), _("Free some room, then run it again.")
+        )
     waiting = log.stat().st_size if log.exists() else 0
-    size = f"{path.stat().st_size / 1e6:,.1f} MB" + (f", {waiting / 1e6:,.1f} MB wait beside it" if waiting else "")
-    fix = f"Stop nanobot, move {path.name} away and put a backup in its place."
+    size = f"{path.stat().st_size / 1e6:,.1f} MB"
+    if waiting:
+        size = _("{size}, {waiting:,.1f} MB wait beside it", size=size, waiting=waiting / 1e6)
+    fix = _("Stop nanobot, move {name} away and put a backup in its place.", name=path.name)
     try:
         with reading(path) as db:
             mark, layout = (db.execute(f"PRAGMA {one}").fetchone()[0] for one in ("application_id", "user_version"))
             told = [str(row[0]) for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            return Finding(name, "ok", f"{size}; too large to be looked through within {_SECONDS:.0f} s")
-        return Finding(name, "bad", f"{path} cannot be read: {error}", fix)
+            return Finding(
+                name,
+                "ok",
+                _("{size}; too large to be looked through within {seconds:.0f} s", size=size, seconds=_SECONDS),
+            )
+        return Finding(name, "bad", _("{path} cannot be read: {error}", path=path, error=error), fix)
     except sqlite3.DatabaseError as error:
-        return Finding(name, "bad", f"{path} is damaged: {error}", fix)
+        return Finding(name, "bad", _("{path} is damaged: {error}", path=path, error=error), fix)
     if mark != APPLICATION_ID or layout > VERSION:
-        what = "of another program" if mark != APPLICATION_ID else f"of a newer nanobot (layout {layout})"
-        return Finding(name, "bad", f"{path} is {what}", "Update nanobot, or move the file away.")
+        words = (
+            _("{path} is of another program", path=path)
+            if mark != APPLICATION_ID
+            else _("{path} is of a newer nanobot (layout {layout})", path=path, layout=layout)
+        )
+        return Finding(name, "bad", words, _("Update nanobot, or move the file away."))
     if told != ["ok"]:
-        return Finding(name, "bad", f"{path} is damaged: {one_line('; '.join(told))}", fix)
+        return Finding(name, "bad", _("{path} is damaged: {error}", path=path, error=one_line("; ".join(told))), fix)
     if waiting > _LONG_LOG:
-        return Finding(name, "warn", f"whole; {size}", f"Write what waits into it while no gateway runs: {_REPAIR}")
-    return Finding(name, "ok", f"whole; {size}")
+        return Finding(
+            name,
+            "warn",
+            _("whole; {size}", size=size),
+            _("Write what waits into it while no gateway runs: `nanobot doctor --fix` does it."),
+        )
+    return Finding(name, "ok", _("whole; {size}", size=size))
 
 
 def _looked(path: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
@@ -107,24 +126,42 @@ def schedule(path: Path, *, kept: bool) -> Finding:
     """Jobs that are late or keep failing. `kept`: a gateway runs, which does them."""
     name = "Schedule"
     if not path.exists():
-        return Finding(name, "off", "nothing is scheduled")
+        return Finding(name, "off", _("nothing is scheduled"))
     found = _looked(path, lambda db: db.execute("SELECT id, at, failures, chat FROM job WHERE paused = 0").fetchall())
     if not found:
-        return Finding(name, "off", "nothing is scheduled" if found is not None else "nothing can be read of it")
+        return Finding(name, "off", _("nothing is scheduled") if found is not None else _("nothing can be read of it"))
     now = stamp(datetime.now(UTC) - _LATE)
     late = [f"#{row[0]}" for row in found if str(row[1]) < now]
     failing = [f"#{row[0]}" for row in found if int(row[2]) >= _FAILED]
-    count = f"{len(found)} job{'s' * (len(found) != 1)}"
+    count = _n("{number} job", "{number} jobs", len(found))
     if late:
-        why = "Look into the log of the gateway." if kept else "Start the gateway: it does them."
-        words = f"{count}; {len(late)} late by more than 5 min ({', '.join(late[:5])})"
+        why = _("Look into the log of the gateway.") if kept else _("Start the gateway: it does them.")
+        words = _(
+            "{count}; {late} late by more than 5 min ({jobs})",
+            count=count,
+            late=len(late),
+            jobs=", ".join(late[:5]),
+        )
         return Finding(name, "bad" if kept else "warn", words, why)
     if failing:
-        fix = f"`nanobot schedule list` says why; `nanobot schedule remove {failing[0][1:]}` takes one away."
-        return Finding(name, "warn", f"{count}; {', '.join(failing[:5])} failed {_FAILED} times in a row", fix)
+        fix = _(
+            "`nanobot schedule list` says why; `nanobot schedule remove {job}` takes one away.",
+            job=failing[0][1:],
+        )
+        return Finding(
+            name,
+            "warn",
+            _("{count}; {jobs} failed {times} times in a row", count=count, jobs=", ".join(failing[:5]), times=_FAILED),
+            fix,
+        )
     if not kept and any(not str(row[3]).startswith("terminal:") for row in found):
-        return Finding(name, "warn", f"{count}, and no gateway runs that does them", "`nanobot gateway` starts it.")
-    return Finding(name, "ok", f"{count}, none late")
+        return Finding(
+            name,
+            "warn",
+            _("{count}, and no gateway runs that does them", count=count),
+            _("`nanobot gateway` starts it."),
+        )
+    return Finding(name, "ok", _("{count}, none late", count=count))
 
 
 def library(paths: Paths, folders: Sequence[Path]) -> Finding:
@@ -132,34 +169,46 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
     name, index = "Library", paths.home / "index.db"
     missing = [str(one) for one in folders if not one.is_dir()]
     if not index.exists():
-        return Finding(name, "off", "nothing is indexed yet")
+        return Finding(name, "off", _("nothing is indexed yet"))
     try:
         with reading(index) as db:
             if (told := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                return Finding(name, "warn", f"the index is damaged: {told}", f"It is made anew from all; {_REPAIR}")
+                return Finding(
+                    name,
+                    "warn",
+                    _("the index is damaged: {told}", told=told),
+                    _("It is made anew from all; `nanobot doctor --fix` does it."),
+                )
             rows = db.execute("SELECT name, problem FROM document WHERE kind = 'document'").fetchall()
     except sqlite3.Error as error:
-        return Finding(name, "warn", f"the index cannot be read: {error}", f"It is made anew from all; {_REPAIR}")
+        return Finding(
+            name,
+            "warn",
+            _("the index cannot be read: {error}", error=error),
+            _("It is made anew from all; `nanobot doctor --fix` does it."),
+        )
     if missing:
-        fix = "Bring the disk back, or `nanobot library remove FOLDER`."
-        return Finding(name, "warn", f"folders that are not there: {', '.join(missing)}", fix)
+        fix = _("Bring the disk back, or `nanobot library remove FOLDER`.")
+        return Finding(name, "warn", _("folders that are not there: {folders}", folders=", ".join(missing)), fix)
     if not folders:
-        return Finding(name, "ok", "the index of conversations is whole; no folder of documents is named")
+        return Finding(name, "ok", _("the index of conversations is whole; no folder of documents is named"))
     broken, unread = sum(bool(row[1]) for row in rows), _unread(folders, {str(row[0]) for row in rows}, paths)
-    words = f"{len(rows):,} documents" + (f", {unread:,} not read yet" if unread else "")
-    if broken:
-        fix = "`nanobot library status` names them and says why."
-        return Finding(name, "warn", f"{words}, {broken:,} that cannot be read", fix)
+    words = _n("{number:,} document", "{number:,} documents", len(rows))
     if unread:
-        return Finding(name, "warn", words, "`nanobot library read` reads them now; a gateway does so by and by.")
-    return Finding(name, "ok", f"{words}, all read")
+        words = _("{documents}, {unread:,} not read yet", documents=words, unread=unread)
+    if broken:
+        fix = _("`nanobot library status` names them and says why.")
+        return Finding(name, "warn", _("{words}, {broken:,} that cannot be read", words=words, broken=broken), fix)
+    if unread:
+        return Finding(name, "warn", words, _("`nanobot library read` reads them now; a gateway does so by and by."))
+    return Finding(name, "ok", _("{documents}, all read", documents=words))
 
 
 def _unread(folders: Sequence[Path], known: set[str], paths: Paths) -> int:
     """Documents that stand in the folders and not in the index, as far as they are seen in time."""
     until, count = time.monotonic() + _SECONDS, 0
     for folder in folders:
-        for name, _ in files_below(folder, Roots((Root(folder),), (paths.home, paths.config, paths.database))):
+        for name, _at in files_below(folder, Roots((Root(folder),), (paths.home, paths.config, paths.database))):
             count += name not in known
             if time.monotonic() > until:
                 return count

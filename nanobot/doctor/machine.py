@@ -24,6 +24,7 @@ from nanobot.errors import UsageError
 from nanobot.security.sandbox import Reason, choose
 from nanobot.upkeep.environments import leftovers, own_environment
 from nanobot.utils.host import zone_of
+from nanobot.utils.translation import N_, _
 
 #: Bytes of free room below which it is said, and below which nothing can be kept.
 _LITTLE, _FULL = 500_000_000, 20_000_000
@@ -40,14 +41,16 @@ def disk(home: Path, workspace: Path) -> Finding:
     """Room where the data are, and whether files can be written there."""
     places = {place: _free(place) for place in dict.fromkeys(map(_existing, (home, workspace)))}
     place, free = min(places.items(), key=lambda one: one[1])
-    words = f"{_size(free)} free at {place}"
+    words = _("{size} free at {place}", size=_size(free), place=place)
     if free < _FULL:
-        return Finding("Disk", "bad", f"{words}: nothing can be kept", "Free some room; what waits is kept then.")
+        return Finding(
+            "Disk", "bad", _("{words}: nothing can be kept", words=words), _("Free some room; what waits is kept then.")
+        )
     if shut := next((one for one in places if not os.access(one, os.W_OK)), None):
-        fix = "Give it back to the user who runs nanobot (chown), or name another NANOBOT_HOME."
-        return Finding("Disk", "bad", f"{shut} cannot be written", fix)
+        fix = _("Give it back to the user who runs nanobot (chown), or name another NANOBOT_HOME.")
+        return Finding("Disk", "bad", _("{shut} cannot be written", shut=shut), fix)
     if free < _LITTLE:
-        return Finding("Disk", "warn", words, "Free some room: backups, downloads and the index need it.")
+        return Finding("Disk", "warn", words, _("Free some room: backups, downloads and the index need it."))
     return Finding("Disk", "ok", words)
 
 
@@ -67,16 +70,21 @@ def time_zone(named: str, env: Mapping[str, str]) -> Finding:
     """Which zone reminders and answers use, and what time that is now."""
     zone = zone_of(named, env)
     key = zone.key if isinstance(zone, ZoneInfo) else str(zone)
-    words = f"{key}, where it is {datetime.now(zone):%H:%M}"
+    words = _("{zone}, where it is {time}", zone=key, time=f"{datetime.now(zone):%H:%M}")
     try:
         ZoneInfo(named or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        fix = (
+        fix = _(
             "Write an IANA name such as Europe/Paris into agents.defaults.timezone; pip install tzdata where all fail."
         )
-        return Finding("Time zone", "bad", f"agents.defaults.timezone names {named!r}, which is no zone: {words}", fix)
+        return Finding(
+            "Time zone",
+            "bad",
+            _("agents.defaults.timezone names {named!r}, which is no zone: {words}", named=named, words=words),
+            fix,
+        )
     if not named and key == "UTC":
-        fix = "If you live elsewhere, set agents.defaults.timezone, such as Europe/Paris: reminders go by it."
+        fix = _("If you live elsewhere, set agents.defaults.timezone, such as Europe/Paris: reminders go by it.")
         return Finding("Time zone", "warn", words, fix)
     return Finding("Time zone", "ok", words)
 
@@ -86,24 +94,30 @@ async def sandbox(tools: ToolsConfig) -> Finding:
     found = await choose(tools.exec.sandbox)
     offered = tools.profile == "full" and tools.exec.enable
     if not isinstance(found, Reason):
-        return Finding("Sandbox", "ok", f"{found.note}{'' if offered else '; commands are not switched on'}")
-    fix = "Commands stay off until one works: docs/security.md tells what each needs."
+        words = found.note if offered else _("{note}; commands are not switched on", note=found.note)
+        return Finding("Sandbox", "ok", words)
+    fix = _("Commands stay off until one works: docs/security.md tells what each needs.")
     return Finding("Sandbox", "bad" if offered else "off", one_line(found.text), fix if offered else "")
 
 
 def versions() -> Finding:
     """Python, SQLite with full text search, and whether the packages are those that nanobot asks for."""
+    # English: names alone
     told = f"nanobot {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     if not _searches_texts():
-        fix = "Use a Python whose SQLite has FTS5, such as that of python.org, uv or your system."
-        return Finding("Versions", "bad", f"{told}, which lacks FTS5: nothing can be found again", fix)
+        fix = _("Use a Python whose SQLite has FTS5, such as that of python.org, uv or your system.")
+        return Finding("Versions", "bad", _("{told}, which lacks FTS5: nothing can be found again", told=told), fix)
     if odd := _odd_packages():
-        return Finding("Versions", "warn", f"{told}; {'; '.join(odd[:3])}", "Install nanobot again in its environment.")
+        return Finding(
+            "Versions", "warn", f"{told}; {'; '.join(odd[:3])}", _("Install nanobot again in its environment.")
+        )
     if strange := _started_files():
         names = ", ".join(strange[:3])
-        fix = "Each runs at every start of Python. If you do not know one, take it away and change your keys."
-        return Finding("Versions", "warn", f"{told}; files that run code by themselves: {names}", fix)
-    return Finding("Versions", "ok", f"{told} with FTS5; every package fits")
+        fix = _("Each runs at every start of Python. If you do not know one, take it away and change your keys.")
+        return Finding(
+            "Versions", "warn", _("{told}; files that run code by themselves: {names}", told=told, names=names), fix
+        )
+    return Finding("Versions", "ok", _("{told} with FTS5; every package fits", told=told))
 
 
 def updates() -> Finding:
@@ -112,11 +126,11 @@ def updates() -> Finding:
     try:
         found = leftovers(own_environment())
     except UsageError:
-        return Finding(name, "off", "this nanobot is in no environment of its own")
+        return Finding(name, "off", _("this nanobot is in no environment of its own"))
     if found:
-        words = f"left by an update that was broken off: {', '.join(map(str, found[:3]))}"
-        return Finding(name, "warn", words, "`nanobot doctor --fix` deletes it, and so does the next update.")
-    return Finding(name, "ok", "none was broken off")
+        words = _("left by an update that was broken off: {folders}", folders=", ".join(map(str, found[:3])))
+        return Finding(name, "warn", words, _("`nanobot doctor --fix` deletes it, and so does the next update."))
+    return Finding(name, "ok", _("none was broken off"))
 
 
 def _searches_texts() -> bool:
@@ -141,10 +155,18 @@ def _odd_packages() -> list[str]:
         try:
             there = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"{name} is missing")
+            found.append(_("{package} is missing", package=name))
             continue
         if not _numbers(least) <= _numbers(there) < _numbers(below):
-            found.append(f"{name} is {there}; from {least} to below {below} is asked for")
+            found.append(
+                _(
+                    "{package} is {there}; from {least} to below {below} is asked for",
+                    package=name,
+                    there=there,
+                    least=least,
+                    below=below,
+                )
+            )
     return found
 
 
@@ -176,34 +198,46 @@ def locale(env: Mapping[str, str]) -> Finding:
     named = next((env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if env.get(name)), "")
     encoding = (sys.stdout.encoding or "unknown").lower()
     if encoding.replace("-", "") == "utf8":
-        return Finding("Locale", "ok", f"{named or 'none named'}, {encoding}")
-    fix = "Set LANG to one with UTF-8, such as export LANG=C.UTF-8 (or en_US.UTF-8)."
-    return Finding("Locale", "warn", f"{named or 'none named'}: only {encoding}; other signs become ?", fix)
+        return Finding("Locale", "ok", _("{locale}, {encoding}", locale=named or _("none named"), encoding=encoding))
+    fix = _("Set LANG to one with UTF-8, such as export LANG=C.UTF-8 (or en_US.UTF-8).")
+    return Finding(
+        "Locale",
+        "warn",
+        _("{locale}: only {encoding}; other signs become ?", locale=named or _("none named"), encoding=encoding),
+        fix,
+    )
 
 
 def terminal(env: Mapping[str, str]) -> Finding:
     """What this terminal is and whether it marks pastes."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Finding("Terminal", "off", "this is none; it is looked at when a person runs it in one")
+        return Finding("Terminal", "off", _("this is none; it is looked at when a person runs it in one"))
     kind = env.get("TERM", "")
     if kind in {"", "dumb", "unknown"}:
-        fix = "Set TERM to what your terminal is, such as xterm-256color; `nanobot --plain` works in any."
-        return Finding("Terminal", "warn", f"TERM is {kind or 'not set'}: no colours, no live area, no editing", fix)
+        fix = _("Set TERM to what your terminal is, such as xterm-256color; `nanobot --plain` works in any.")
+        return Finding(
+            "Terminal",
+            "warn",
+            _("TERM is {kind}: no colours, no live area, no editing", kind=kind or _("not set")),
+            fix,
+        )
     size = shutil.get_terminal_size()
     words = f"{kind}, {size.columns} × {size.lines}"
     answer = _answer(sys.stdin.fileno())
     if _ANSWERED.search(answer) is None:
-        return Finding("Terminal", "warn", f"{words}; it does not answer what it can do", _NO_ANSWER)
+        return Finding("Terminal", "warn", _("{words}; it does not answer what it can do", words=words), _(_NO_ANSWER))
     marks = _PASTE.search(answer)
     if marks is not None and marks[1] in b"12":
-        return Finding("Terminal", "ok", f"{words}; marks pastes; Alt-Enter makes a new line")
+        return Finding("Terminal", "ok", _("{words}; marks pastes; Alt-Enter makes a new line", words=words))
     if marks is not None and marks[1] == b"0":
-        fix = "Paste long texts with care: every line may be sent alone. A newer terminal or tmux marks pastes."
-        return Finding("Terminal", "warn", f"{words}; it does not mark pastes", fix)
-    return Finding("Terminal", "ok", f"{words}; does not say whether it marks pastes; Alt-Enter makes a new line")
+        fix = _("Paste long texts with care: every line may be sent alone. A newer terminal or tmux marks pastes.")
+        return Finding("Terminal", "warn", _("{words}; it does not mark pastes", words=words), fix)
+    return Finding(
+        "Terminal", "ok", _("{words}; does not say whether it marks pastes; Alt-Enter makes a new line", words=words)
+    )
 
 
-_NO_ANSWER = "If keys or pastes behave oddly, try another terminal; `nanobot --plain` works in any."
+_NO_ANSWER = N_("If keys or pastes behave oddly, try another terminal; `nanobot --plain` works in any.")
 
 
 def _answer(file: int) -> bytes:

@@ -10,16 +10,17 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from nanobot.config.proxy import Proxies, UnusableProxy, through
+from nanobot.config.proxy import Proxies, UnusableProxy, address_of
 from nanobot.doctor.findings import Finding, State, one_line
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED, no_cookies
+from nanobot.utils.translation import N_, _
 
 #: Seconds for one connection, and for one answer.
 _CONNECT, _ANSWER = 3.0, 5.0
 #: Seconds by which the clock may be wrong, and by which certificates and logins begin to fail.
 _SOME, _MUCH = 30.0, 300.0
-_NO_NAMES = "Check the connection and the DNS of this machine (/etc/resolv.conf)."
+_NO_NAMES = N_("Check the connection and the DNS of this machine (/etc/resolv.conf).")
 Names = Mapping[str, Sequence[str]]
 
 
@@ -55,25 +56,36 @@ async def proxy(proxies: Sequence[Proxies]) -> Finding:
         for one in proxies:
             named |= dict.fromkeys(found for scheme in ("https", "http") if (found := one.for_scheme(scheme)))
     except UnusableProxy as error:
-        return Finding("Proxy", "bad", one_line(str(error)), "Write it as http://host:port or socks5://host:port.")
+        return Finding("Proxy", "bad", one_line(str(error)), _("Write it as http://host:port or socks5://host:port."))
     if not named:
-        return Finding("Proxy", "ok", "none is set; connections are direct")
+        return Finding("Proxy", "ok", _("none is set; connections are direct"))
     for url in named:
         parts = urlsplit(url)
-        words = through(url).removeprefix(" through the ")
         if why := await _refused(parts.hostname or "", parts.port or (1080 if "socks" in parts.scheme else 80)):
-            fix = "Start it, or correct HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, tools.web.proxy; NO_PROXY lists exceptions."
-            return Finding("Proxy", "bad", f"{words} does not answer ({why})", fix, network="unreached")
-    return Finding("Proxy", "ok", f"{', '.join(through(url).removeprefix(' through the ') for url in named)} answers")
+            fix = _(
+                "Start it, or correct HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, tools.web.proxy; NO_PROXY lists exceptions."
+            )
+            return Finding(
+                "Proxy",
+                "bad",
+                _("proxy {proxy} does not answer ({why})", proxy=address_of(url), why=why),
+                fix,
+                network="unreached",
+            )
+    return Finding(
+        "Proxy",
+        "ok",
+        _("{proxies} answers", proxies=", ".join(_("proxy {proxy}", proxy=address_of(url)) for url in named)),
+    )
 
 
 async def _refused(host: str, port: int) -> str:
     """Why no connection comes about; empty where one does."""
     try:
         async with asyncio.timeout(_CONNECT):
-            _, writer = await asyncio.open_connection(host, port)
+            writer = (await asyncio.open_connection(host, port))[1]
     except TimeoutError:
-        return f"no answer within {_CONNECT:.0f} s"
+        return _("no answer within {seconds:.0f} s", seconds=_CONNECT)
     except OSError as error:
         return error.strerror or str(error)
     writer.close()
@@ -83,18 +95,23 @@ async def _refused(host: str, port: int) -> str:
 def judged_names(names: Names, *, fake_ip: bool) -> Finding:
     """Whether names are found, and whether a proxy on this machine makes their addresses up."""
     if not names:
-        return Finding("DNS", "off", "no name has to be found from here")
+        return Finding("DNS", "off", _("no name has to be found from here"))
     missing = [host for host, found in names.items() if not found]
     if missing:
-        words = f"not found: {', '.join(missing)}"
-        return Finding("DNS", "bad", words, _NO_NAMES, network="reached" if len(missing) < len(names) else "unreached")
+        words = _("not found: {hosts}", hosts=", ".join(missing))
+        return Finding(
+            "DNS", "bad", words, _(_NO_NAMES), network="reached" if len(missing) < len(names) else "unreached"
+        )
     made_up = [host for host, found in names.items() if any(_invented(one) for one in found)]
     if made_up and not fake_ip:
-        words = f"a proxy on this machine answers with made-up addresses (198.18.0.0/15), as for {made_up[0]}"
-        fix = 'Pages can be read again with "tools": {"web": {"fetch": {"fakeIp": true}}}.'
+        words = _(
+            "a proxy on this machine answers with made-up addresses (198.18.0.0/15), as for {host}",
+            host=made_up[0],
+        )
+        fix = _('Pages can be read again with "tools": {"web": {"fetch": {"fakeIp": true}}}.')
         return Finding("DNS", "warn", words, fix)
-    told = "; made-up addresses are read, because fakeIp is set" if made_up else ""
-    return Finding("DNS", "ok", f"{', '.join(names)} found{told}")
+    told = _("{hosts} found; made-up addresses are read, because fakeIp is set") if made_up else _("{hosts} found")
+    return Finding("DNS", "ok", told.format(hosts=", ".join(names)))
 
 
 def _invented(address: str) -> bool:
@@ -111,11 +128,16 @@ async def ipv6(names: Names, port: int) -> Finding:
             continue
         why = await _refused(six, port)
         if not why:
-            return Finding("IPv6", "ok", f"{host} is reached by it")
+            return Finding("IPv6", "ok", _("{host} is reached by it", host=host))
         if four and not await _refused(four, port):
-            fix = "Repair IPv6, or prefer IPv4: add `precedence ::ffff:0:0/96 100` to /etc/gai.conf."
-            return Finding("IPv6", "warn", f"it is set up here and does not work: {host} ({why}); IPv4 does", fix)
-    return Finding("IPv6", "off", "not used here")
+            fix = _("Repair IPv6, or prefer IPv4: add `precedence ::ffff:0:0/96 100` to /etc/gai.conf.")
+            return Finding(
+                "IPv6",
+                "warn",
+                _("it is set up here and does not work: {host} ({why}); IPv4 does", host=host, why=why),
+                fix,
+            )
+    return Finding("IPv6", "off", _("not used here"))
 
 
 def _has_route(address: str) -> bool:
@@ -132,17 +154,21 @@ async def clock(urls: Sequence[str], proxies: Proxies) -> Finding:
     for url in urls:
         if (wrong := await _skew(url, proxies)) is None:
             continue
-        words = f"{abs(wrong):.0f} s {'behind' if wrong > 0 else 'ahead of'} that of {urlsplit(url).hostname}"
+        told = {"seconds": abs(wrong), "host": urlsplit(url).hostname}
         state: State = "bad" if abs(wrong) > _MUCH else "warn" if abs(wrong) > _SOME else "ok"
         if state == "ok":
-            words = f"it agrees with that of {urlsplit(url).hostname}"
-        elif state == "bad":
-            words += ": certificates and logins may be refused, reminders are wrong"
-        fix = "Set the clock: `timedatectl set-ntp true`, or your system's settings of date and time."
+            words = _("it agrees with that of {host}", host=told["host"])
+        elif wrong > 0:
+            words = _("{seconds:.0f} s behind that of {host}", **told)
+        else:
+            words = _("{seconds:.0f} s ahead of that of {host}", **told)
+        if state == "bad":
+            words = _("{words}: certificates and logins may be refused, reminders are wrong", words=words)
+        fix = _("Set the clock: `timedatectl set-ntp true`, or your system's settings of date and time.")
         return Finding(
             "Clock", state, words, "" if state == "ok" else fix, network="" if is_private(url) else "reached"
         )
-    return Finding("Clock", "off", "no server answered to compare it with")
+    return Finding("Clock", "off", _("no server answered to compare it with"))
 
 
 async def _skew(url: str, proxies: Proxies) -> float | None:

@@ -26,6 +26,7 @@ from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
 from nanobot.providers.retry import RetryPolicy
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.chain import ChainLink, SearchChain
 from nanobot.web.usage import UsageLedger
@@ -33,11 +34,13 @@ from nanobot.web.usage import UsageLedger
 #: Seconds that one try may take.
 TRY_SECONDS = 7.0
 _MODEL, _CONTEXT, _TOKEN, _UPDATES = "Model", "Local context", "Telegram token", "Telegram updates"
+# English: a model reads it
 _PING = ToolSpec(
     "ping",
     "Say that tools work.",
     {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
 )
+# English: a model reads it
 _QUESTION = Request(
     (UserMessage((Text("Call the tool ping with the word pong. Say nothing else."),)),),
     system="This is a test of whether you can call tools.",
@@ -47,14 +50,16 @@ _QUESTION = Request(
 #: Tokens of context with which an agent works at all, and with which it works well.
 _LEAST, _GOOD = 16_000, 64_000
 _SEARCH_FIXES: dict[SearchErrorKind, str] = {
-    "auth": "Check its key (tools.web.search).",
-    "quota": "Wait until its allowance is renewed, or set another engine in tools.web.search.provider.",
-    "rate_limited": "Wait a minute, or set another engine in tools.web.search.provider.",
-    "blocked": "Set an engine with a key in tools.web.search; nanobot asks the others meanwhile.",
-    "network": "Check the connection, its address and the proxy (tools.web.proxy).",
-    "not_configured": "Give it what it lacks in tools.web.search.",
+    "auth": N_("Check its key (tools.web.search)."),
+    "quota": N_("Wait until its allowance is renewed, or set another engine in tools.web.search.provider."),
+    "rate_limited": N_("Wait a minute, or set another engine in tools.web.search.provider."),
+    "blocked": N_("Set an engine with a key in tools.web.search; nanobot asks the others meanwhile."),
+    "network": N_("Check the connection, its address and the proxy (tools.web.proxy)."),
+    "not_configured": N_("Give it what it lacks in tools.web.search."),
 }
-_SEARCH_FIX = "nanobot asks the next engine meanwhile; if it stays so, set another one in tools.web.search.provider."
+_SEARCH_FIX = N_(
+    "nanobot asks the next engine meanwhile; if it stays so, set another one in tools.web.search.provider."
+)
 #: Characters of a message that is sent as a try.
 _MESSAGE_CHARS = 1_000
 #: Seconds for which updates are waited for, to see whether somebody else takes them.
@@ -77,12 +82,12 @@ async def try_model(
     try:
         provider = await choose()
     except NanobotError as error:
-        return Finding(_MODEL, "bad", one_line(str(error)), "`nanobot onboard` sets one up."), None
+        return Finding(_MODEL, "bad", one_line(str(error)), _("`nanobot onboard` sets one up.")), None
     info = provider.info
     try:
         if not info.capabilities.language_model:
-            words = f"none ({info.chosen_because}); answers are quotations of what is found"
-            return Finding(_MODEL, "warn", words, "`nanobot onboard` sets one up."), info
+            words = _("none ({why}); answers are quotations of what is found", why=info.chosen_because)
+            return Finding(_MODEL, "warn", words, _("`nanobot onboard` sets one up.")), info
         return await _asked(provider, prices, seconds), info
     finally:
         await provider.aclose()
@@ -97,10 +102,18 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
             message = await _answer(provider)
     except TimeoutError:
         why = (
-            "it may still be loading; try again in a minute" if info.local else "the service is slow or does not answer"
+            _("it may still be loading; try again in a minute")
+            if info.local
+            else _("the service is slow or does not answer")
         )
-        fix = "Try again, or choose another model (agents.defaults.model)."
-        return Finding(_MODEL, "bad", f"{name} did not answer within {seconds:.0f} s: {why}", fix, facts)
+        fix = _("Try again, or choose another model (agents.defaults.model).")
+        return Finding(
+            _MODEL,
+            "bad",
+            _("{name} did not answer within {seconds:.0f} s: {why}", name=name, seconds=seconds, why=why),
+            fix,
+            facts,
+        )
     except ProviderError as error:
         cause, advice = remedy(error, info)
         way = "" if info.local else _way(error.kind)
@@ -110,18 +123,24 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
     price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
     used = message.usage.input + message.usage.output
     cost = (
-        "a price that is not known"
+        _("a price that is not known")
         if price is None
-        else "nothing"
+        else _("nothing")
         if price.free
         else f"{price.cost(message.usage):.5f} USD"
     )
-    told = f"{name} answered in {time.monotonic() - began:.1f} s ({used} tokens, which cost {cost})"
+    told = _(
+        "{name} answered in {seconds:.1f} s ({used} tokens, which cost {cost})",
+        name=name,
+        seconds=time.monotonic() - began,
+        used=used,
+        cost=cost,
+    )
     way = "" if info.local else "reached"
     if any(call.name == _PING.name and not call.error for call in message.calls):
-        return Finding(_MODEL, "ok", f"{told} and can call tools", "", facts | {"tools": "yes"}, way)
-    words = f"{told}, but did not call the tool that it was asked to call"
-    fix = "Without tools it can only talk: choose a model that can call tools (/model lists what is offered)."
+        return Finding(_MODEL, "ok", _("{told} and can call tools", told=told), "", facts | {"tools": "yes"}, way)
+    words = _("{told}, but did not call the tool that it was asked to call", told=told)
+    fix = _("Without tools it can only talk: choose a model that can call tools (/model lists what is offered).")
     return Finding(_MODEL, "warn", words, fix, facts | {"tools": "no"}, way)
 
 
@@ -130,7 +149,7 @@ async def _answer(provider: LLMProvider) -> AssistantMessage:
         async for delta in deltas:
             if isinstance(delta, Completed):
                 return delta.message
-    raise ProviderError("protocol", "the answer had no end")
+    raise ProviderError("protocol", _("the answer had no end"))
 
 
 async def try_context(info: ProviderInfo) -> Finding:
@@ -139,28 +158,40 @@ async def try_context(info: ProviderInfo) -> Finding:
     Ask after the model was asked: Ollama tells it of a loaded model alone.
     """
     if not info.local:
-        return Finding(_CONTEXT, "off", "the model is not on a machine of yours")
+        return Finding(_CONTEXT, "off", _("the model is not on a machine of yours"))
     servers = await probe({info.name: info.base_url.rstrip("/").removesuffix("/v1")})
     served = next((one.window for server in servers for one in server.models if one.id == info.model), 0)
     known = info.capabilities.window
     if not served:
         return Finding(
-            _CONTEXT, "off", f"{info.name} does not say how much it gives; nanobot counts on {known:,} tokens"
+            _CONTEXT,
+            "off",
+            _("{name} does not say how much it gives; nanobot counts on {known:,} tokens", name=info.name, known=known),
         )
     facts = {"window": str(served)}
     fix = (
-        "Start Ollama with OLLAMA_CONTEXT_LENGTH=64000 in its environment."
+        _("Start Ollama with OLLAMA_CONTEXT_LENGTH=64000 in its environment.")
         if info.name == "ollama"
-        else "Load the model with a larger context (64,000 tokens are good)."
+        else _("Load the model with a larger context (64,000 tokens are good).")
     )
     if served < known:
-        words = f"{info.name} gives {info.model} {served:,} tokens, fewer than the {known:,} that nanobot counts on"
-        fix += f" Or set agents.defaults.contextWindowTokens to {served}."
+        words = _(
+            "{name} gives {model} {served:,} tokens, fewer than the {known:,} that nanobot counts on",
+            name=info.name,
+            model=info.model,
+            served=served,
+            known=known,
+        )
+        fix += " " + _("Or set agents.defaults.contextWindowTokens to {served}.", served=served)
         return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
-    words = f"{info.name} gives {info.model} {served:,} tokens"
+    words = _("{name} gives {model} {served:,} tokens", name=info.name, model=info.model, served=served)
     if served < _GOOD:
-        what = "too few for tools and pages" if served < _LEAST else "few for long conversations"
-        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", f"{words}, {what}", fix, facts)
+        words = (
+            _("{words}, too few for tools and pages", words=words)
+            if served < _LEAST
+            else _("{words}, few for long conversations", words=words)
+        )
+        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
     return Finding(_CONTEXT, "ok", words, facts=facts)
 
 
@@ -168,20 +199,26 @@ async def try_search(link: ChainLink, usage: UsageLedger) -> Finding:
     """Ask one search engine one question, which counts like any other of its searches."""
     name = f"Search: {link.name}"
     chain = SearchChain([link], ledger=usage)
+    question = SearchQuery("python programming language", limit=3)  # English: an engine reads it
     began = time.monotonic()
     try:
-        reply = (await chain.search(SearchQuery("python programming language", limit=3), timeout=TRY_SECONDS)).reply
+        reply = (await chain.search(question, timeout=TRY_SECONDS)).reply
     except SearchError as error:
-        fix = _SEARCH_FIXES.get(error.kind, _SEARCH_FIX)
+        fix = _(_SEARCH_FIXES.get(error.kind, _SEARCH_FIX))
         return Finding(name, "bad", one_line(str(error)), fix, network=_way(error.kind))
     finally:
         await chain.aclose()
     took = f"{time.monotonic() - began:.1f} s"
     if reply.hits:
         return Finding(
-            name, "ok", f"{len(reply.hits)} result{'s' * (len(reply.hits) != 1)} in {took}", network="reached"
+            name,
+            "ok",
+            _n("{number} result in {took}", "{number} results in {took}", len(reply.hits), took=took),
+            network="reached",
         )
-    return Finding(name, "warn", f"it answered in {took} and found nothing, which it should", _SEARCH_FIX)
+    return Finding(
+        name, "warn", _("it answered in {took} and found nothing, which it should", took=took), _(_SEARCH_FIX)
+    )
 
 
 async def try_token(settings: TelegramSettings) -> Finding:
@@ -195,7 +232,7 @@ async def try_token(settings: TelegramSettings) -> Finding:
     finally:
         await line.aclose()
     facts = {"bot": line.me.username}
-    return Finding(_TOKEN, "ok", f"it is that of @{line.me.username}", "", facts, "reached")
+    return Finding(_TOKEN, "ok", _("it is that of @{bot}", bot=line.me.username), "", facts, "reached")
 
 
 async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
@@ -209,8 +246,8 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
         async with asyncio.timeout(TRY_SECONDS):
             hook = await line.bot.get_webhook_info()
             if hook.url and (settings.webhook is None or hook.url != settings.webhook.url):
-                words = f"a webhook takes the messages of this bot to {hook.url.split('?')[0]}"
-                fix = "Stop the program behind it; the gateway removes the webhook when it starts."
+                words = _("a webhook takes the messages of this bot to {address}", address=hook.url.split("?")[0])
+                fix = _("Stop the program behind it; the gateway removes the webhook when it starts.")
                 return Finding(_UPDATES, "warn", words, fix)
             if hook.url:
                 return _delivered(hook.last_error_message or "", hook.pending_update_count)
@@ -223,8 +260,10 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
     finally:
         await line.aclose()
     waiting = hook.pending_update_count
-    waits = f"; {waiting} message{'s' * (waiting != 1)} wait{'s' * (waiting == 1)}" if waiting else ""
-    return Finding(_UPDATES, "ok", f"nothing else takes the messages of this bot{waits}")
+    words = _("nothing else takes the messages of this bot")
+    if waiting:
+        words = _n("{words}; {number} message waits", "{words}; {number} messages wait", waiting, words=words)
+    return Finding(_UPDATES, "ok", words)
 
 
 def _way(kind: str) -> Literal["reached", "unreached"]:
@@ -233,9 +272,15 @@ def _way(kind: str) -> Literal["reached", "unreached"]:
 
 def _delivered(error: str, waiting: int) -> Finding:
     if error:
-        words = f"Telegram cannot deliver to the webhook: {one_line(error)}; {waiting} wait"
-        return Finding(_UPDATES, "bad", words, "Check channels.telegram.webhook and what stands before this machine.")
-    return Finding(_UPDATES, "ok", f"Telegram delivers to the webhook; {waiting} wait")
+        words = _(
+            "Telegram cannot deliver to the webhook: {error}; {waiting} wait",
+            error=one_line(error),
+            waiting=waiting,
+        )
+        return Finding(
+            _UPDATES, "bad", words, _("Check channels.telegram.webhook and what stands before this machine.")
+        )
+    return Finding(_UPDATES, "ok", _("Telegram delivers to the webhook; {waiting} wait", waiting=waiting))
 
 
 async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding:
@@ -248,20 +293,22 @@ async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding
         return _telegram_failed(name, error, settings)
     finally:
         await line.aclose()
-    return Finding(name, "ok", "the answer was sent to you", network="reached")
+    return Finding(name, "ok", _("the answer was sent to you"), network="reached")
 
 
 def _telegram_failed(name: str, error: TelegramError | TimeoutError, settings: TelegramSettings) -> Finding:
     if isinstance(error, InvalidToken | EndPointNotFound):
-        words = "Telegram refuses the token: it was revoked or mistyped"
-        fix = "Get the current one from @BotFather (/mybots, your bot, API Token) for channels.telegram.token."
+        words = _("Telegram refuses the token: it was revoked or mistyped")
+        fix = _("Get the current one from @BotFather (/mybots, your bot, API Token) for channels.telegram.token.")
         return Finding(name, "bad", words, fix, network="reached")
     address = settings.base_url.removesuffix("/bot")
     if isinstance(error, TimedOut | TimeoutError):
-        words = f"{address} did not answer in time"
+        words = _("{address} did not answer in time", address=address)
     elif isinstance(error, NetworkError):
-        words = f"{address} cannot be reached ({one_line(str(error))})"
+        words = _("{address} cannot be reached ({error})", address=address, error=one_line(str(error)))
     else:
-        return Finding(name, "bad", f"Telegram says: {one_line(str(error))}", "Try again in a minute.")
-    fix = "Check the connection of this machine; where Telegram is blocked, set channels.telegram.proxy."
+        return Finding(
+            name, "bad", _("Telegram says: {error}", error=one_line(str(error))), _("Try again in a minute.")
+        )
+    fix = _("Check the connection of this machine; where Telegram is blocked, set channels.telegram.proxy.")
     return Finding(name, "bad", words, fix, network="unreached")

@@ -12,6 +12,7 @@ from nanobot.library.index import discard
 from nanobot.session.layout import APPLICATION_ID
 from nanobot.session.lock import FileLock, token_locks
 from nanobot.upkeep.environments import own_environment, sweep
+from nanobot.utils.translation import _
 
 #: Bytes of changes beside a database that are written into it.
 _LOG = 4_000_000
@@ -43,9 +44,9 @@ def _closed(paths: Paths) -> list[str]:
         try:
             path.chmod(path.stat().st_mode & 0o700)
         except OSError as error:
-            done.append(f"{path} could not be closed to others: {error.strerror}.")
+            done.append(_("{path} could not be closed to others: {error}.", path=path, error=error.strerror))
         else:
-            done.append(f"{path} can be read by you alone now.")
+            done.append(_("{path} can be read by you alone now.", path=path))
     return done
 
 
@@ -61,7 +62,11 @@ def _unlocked(home: Path) -> list[str]:
             done.append(str(error))
             continue
         lock.release()
-        done.append(f"A lock that nobody held is gone{f': {name}' if name else ' from the folder of this login'}.")
+        done.append(
+            _("A lock that nobody held is gone: {file}.", file=name)
+            if name
+            else _("A lock that nobody held is gone from the folder of this login.")
+        )
     return done
 
 
@@ -74,9 +79,9 @@ def _tidied(home: Path) -> list[str]:
                 continue
             path.unlink()
         except OSError as error:
-            done.append(f"{path}, half a file, could not be taken away: {error.strerror}.")
+            done.append(_("{path}, half a file, could not be taken away: {error}.", path=path, error=error.strerror))
         else:
-            done.append(f"Half a file that was left is gone: {path}.")
+            done.append(_("Half a file that was left is gone: {path}.", path=path))
     return done
 
 
@@ -95,7 +100,7 @@ def _indexed(home: Path) -> list[str]:
     except sqlite3.DatabaseError:
         pass
     discard(index)
-    return ["The damaged index is gone. It is made anew by and by; `nanobot library read` reads your documents now."]
+    return [_("The damaged index is gone. It is made anew by and by; `nanobot library read` reads your documents now.")]
 
 
 def _written(paths: Paths) -> list[str]:
@@ -110,7 +115,7 @@ def _written(paths: Paths) -> list[str]:
                 return []
             busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.Error as error:
-        return [f"What waits beside the database could not be written into it: {error}."]
+        return [_("What waits beside the database could not be written into it: {error}.", error=error)]
     if busy:
-        return ["What waits beside the database stays there, because somebody reads it. Stop nanobot and try again."]
-    return [f"{size / 1e6:,.1f} MB of changes that waited beside the database are in it now."]
+        return [_("What waits beside the database stays there, because somebody reads it. Stop nanobot and try again.")]
+    return [_("{size:,.1f} MB of changes that waited beside the database are in it now.", size=size / 1e6)]

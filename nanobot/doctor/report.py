@@ -13,10 +13,11 @@ from nanobot.config.keys import masked, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.doctor.checkup import Patient
-from nanobot.doctor.findings import MARKS, Finding, State, exit_code
+from nanobot.doctor.findings import MARKS, Finding, exit_code
 from nanobot.providers.vendors import BY_NAME
 from nanobot.utils.logs import scrub
 from nanobot.utils.secrecy import mask_keys
+from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import CATALOG
 
 #: Values of the configuration that are words of ours and tell of nobody.
@@ -47,12 +48,12 @@ _WHO, _SHORTEST = ("USER", "LOGNAME", "HOSTNAME"), 3
 def verdict(found: Sequence[Finding]) -> str:
     """All findings in one sentence."""
     bad, warned = (sum(one.state == state for one in found) for state in ("bad", "warn"))
-    count = f"{len(found)} checks"
+    count = _n("{number} check", "{number} checks", len(found))
     if not bad and not warned:
-        return f"All is well: {count}."
-    parts = [f"{bad} {'fault' if bad == 1 else 'faults'}"] if bad else []
-    parts += [f"{warned} {'warning' if warned == 1 else 'warnings'}"] if warned else []
-    return f"{count}: {', '.join(parts)}."
+        return _("All is well: {count}.", count=count)
+    parts = [_n("{number} fault", "{number} faults", bad)] if bad else []
+    parts += [_n("{number} warning", "{number} warnings", warned)] if warned else []
+    return _("{count}: {problems}.", count=count, problems=", ".join(parts))
 
 
 def as_text(found: Sequence[Finding], *, everything: bool = False) -> str:
@@ -61,27 +62,39 @@ def as_text(found: Sequence[Finding], *, everything: bool = False) -> str:
         return "\n".join([*(line for one in found for line in one.lines), "", verdict(found), ""])
     ill = [line for state in ("bad", "warn") for one in found if one.state == state for line in one.lines]
     lines = [*ill, *([""] if ill else []), *_by_name(found)]
-    return "\n".join([*lines, "", f"{verdict(found)} `nanobot doctor --all` shows what each one found.", ""])
+    return "\n".join(
+        [*lines, "", _("{verdict} `nanobot doctor --all` shows what each one found.", verdict=verdict(found)), ""]
+    )
 
 
 def _by_name(found: Sequence[Finding]) -> list[str]:
     """The checks that are well, and those that were not made, a paragraph each."""
-    told: dict[State, str] = {"ok": "well", "off": "not used or not tried"}
+    well, off = ([one.title for one in found if one.state == state] for state in ("ok", "off"))
     lines = []
-    for state, said in told.items():
-        names = [one.name for one in found if one.state == state]
-        count = f"{len(names)} {'check is' if len(names) == 1 else 'checks are'}"
-        lines += [fill(f"{MARKS[state]} {count} {said}: {', '.join(names)}.", _WIDTH)] if names else []
+    if well:
+        told = _n(
+            "{number} check is well: {names}.", "{number} checks are well: {names}.", len(well), names=", ".join(well)
+        )
+        lines.append(fill(f"{MARKS['ok']} {told}", _WIDTH))
+    if off:
+        told = _n(
+            "{number} check is not used or not tried: {names}.",
+            "{number} checks are not used or not tried: {names}.",
+            len(off),
+            names=", ".join(off),
+        )
+        lines.append(fill(f"{MARKS['off']} {told}", _WIDTH))
     return lines
 
 
 def as_markdown(found: Sequence[Finding]) -> str:
     """For a chat: what is not well first and whole, what is well by its names."""
     ill = [one.markdown for one in found if one.state in {"bad", "warn"}]
-    well = ", ".join(one.name for one in found if one.state == "ok")
-    off = ", ".join(one.name for one in found if one.state == "off")
-    lines = [f"**Doctor**: {verdict(found)}", "", *ill, f"- {MARKS['ok']} Well: {well or 'nothing'}."]
-    return "\n".join([*lines, *([f"- Not used or not tried: {off}."] if off else [])])
+    well = ", ".join(one.title for one in found if one.state == "ok")
+    off = ", ".join(one.title for one in found if one.state == "off")
+    lines = [f"**{_('Doctor')}**: {verdict(found)}", "", *ill]
+    lines.append(f"- {MARKS['ok']} {_('Well: {names}.', names=well or _('nothing'))}")
+    return "\n".join([*lines, *(["- " + _("Not used or not tried: {names}.", names=off)] if off else [])])
 
 
 def as_json(found: Sequence[Finding]) -> str:
@@ -90,6 +103,7 @@ def as_json(found: Sequence[Finding]) -> str:
     return json.dumps({"ok": exit_code(found) == 0, "checks": told}, ensure_ascii=False)
 
 
+# English: whoever helps reads it
 def bundle(patient: Patient, found: Sequence[Finding]) -> str:
     """A report for who helps: no keys, no texts of chats, no names of people, bots, servers or folders."""
     shown = masked(patient.loaded.config)
