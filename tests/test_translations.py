@@ -38,7 +38,6 @@ NOT_YET = (
     "session",
     "skills",
     "upkeep",
-    "utils",
     "web",
 )
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")

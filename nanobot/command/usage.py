@@ -51,7 +51,7 @@ class Report(Struct, frozen=True):
     @property
     def text(self) -> str:
         head = _("**Usage, {period}, by {by}**", period=_(_TITLES[self.wish.period]), by=_(_BY[self.wish.by]))
-        lines = [f"- {name}: {usage.text}" for name, usage in self.groups[:_SHOWN]]
+        lines = [_("- {name}: {spent}", name=name, spent=usage.text) for name, usage in self.groups[:_SHOWN]]
         if rest := self.groups[_SHOWN:]:
             spent = sum((one[1] for one in rest), Usage()).text
             lines.append(_("- {number} more: {spent}", number=len(rest), spent=spent))
@@ -104,11 +104,12 @@ async def _by_day(
 async def overview(store: SessionStore, budget: Budget | None, midnight: datetime, person: str = "") -> str:
     """What was spent today, in seven days and this month, and what of the budget is used."""
     spent = [(period, await store.spent(begin_of(period, midnight), person=person)) for period in PERIODS]
-    lines = [_("**Usage**"), "", *(f"- {_(_TITLES[period]).capitalize()}: {usage.text}" for period, usage in spent)]
+    told = [(_(_TITLES[period]).capitalize(), usage.text) for period, usage in spent]
+    lines = [_("**Usage**"), "", *(_("- {name}: {spent}", name=name, spent=text) for name, text in told)]
     closing = _("{usage} tells more.", usage=_HOW)
     if budget is not None:
-        told = await budget.of_person(person) if person else _("budget: {used}", used=await budget.overview())
-        lines += [f"- {told[0].upper()}{told[1:]}"] if told else []
+        used = await budget.of_person(person) if person else _("budget: {used}", used=await budget.overview())
+        lines += [f"- {used[0].upper()}{used[1:]}"] if used else []
         made = budget.prices.made
         closing = sentences(
             _("What a service does not tell is reckoned with the prices of {date}.", date=made), closing

@@ -21,6 +21,7 @@ def shipped(name: str) -> Path:
     for folder in (_PACKAGE / name, _PACKAGE.parent / name):
         if folder.is_dir():
             return folder
+    # English: an OSError, for whoever reports the installation
     raise FileNotFoundError(f"{name} is missing from {_PACKAGE}; install nanobot again")
 
 

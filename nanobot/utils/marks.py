@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from nanobot.messages import Citation, Source
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 Unit = Literal["utf8", "characters"]
 
@@ -113,8 +114,8 @@ def passages(citations: Iterable[Citation], number: int = 0) -> str:
     shown: dict[int, list[str]] = {}
     for one in citations:
         if number in (0, one.number):
-            head = f"**[{one.number}] {_safe(one.title) or 'Untitled'}** {_safe(one.url)}".rstrip()
-            found = one.missing or one.passage or "It has no text to compare."
+            head = f"**[{one.number}] {_safe(one.title) or _('Untitled')}** {_safe(one.url)}".rstrip()
+            found = one.missing or one.passage or _("It has no text to compare.")
             lines = shown.setdefault(one.number, [head])
             lines.append(f"- {_safe(one.claim)}\n  {'✗' if one.missing else '→'} {_safe(found)}")
     return "\n\n".join("\n".join(dict.fromkeys(lines)) for lines in shown.values())

@@ -9,6 +9,7 @@ from nanobot.utils.text import fold
 MAX_REPEAT_EXTERNAL_LOOKUPS = 2
 #: How often a turn may ask for one query or one page, whatever filters, limits and parts go with it.
 MAX_LOOKUPS_OF_ONE_TARGET = 4
+# English: a model reads it
 _REFUSAL = (
     "Error: repeated external lookup blocked. "
     "Use the results you already have to answer, or try a meaningfully different source."

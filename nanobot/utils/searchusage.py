@@ -7,7 +7,20 @@ from typing import Literal
 from msgspec import Struct, field
 
 from nanobot.utils.text import duration
+from nanobot.utils.translation import N_, _, listed
 
+#: The units and windows of allowances, and where a figure was told, in a person's words.
+_WORDS = {
+    "requests": N_("requests"),
+    "credits": N_("credits"),
+    "month": N_("month"),
+    "day": N_("day"),
+    "plan": N_("plan"),
+    "endpoint": N_("endpoint"),
+    "header": N_("header"),
+    "body": N_("body"),
+    "local": N_("local"),
+}
 UsageSource = Literal["endpoint", "header", "body", "local"]
 DEADLINE = 8.0
 _HOSTS = 5
@@ -40,23 +53,24 @@ class SearchUsageInfo(Struct, frozen=True):
 
     def format(self, now: datetime | None = None) -> str:
         """The block of lines for people, beginning with the name of the back end."""
-        lines = [f"🔍 Web Search: {self.provider}"]
+        lines = [_("🔍 Web Search: {service}", service=self.provider)]
         allowance = self._allowance()
         if self.error:
-            lines.append(f"   Usage: unavailable ({self.error})")
+            lines.append(_("   Usage: unavailable ({why})", why=self.error))
         if allowance is not None:
-            lines.append(f"   {'Last seen: ' * bool(self.error)}{allowance}{self._origin(now)}")
+            told = allowance + self._origin(now)
+            lines.append(_("   Last seen: {allowance}", allowance=told) if self.error else f"   {told}")
         elif not self.error:
-            lines.append("   Usage: this provider does not tell")
+            lines.append(_("   Usage: this provider does not tell"))
         if self.breakdown:
             parts = " | ".join(f"{name} {_figure(value)}" for name, value in self.breakdown.items())
-            lines.append(f"   Of these: {parts}")
+            lines.append(_("   Of these: {parts}", parts=parts))
         if self.remaining is not None:
-            lines.append(f"   Remaining: {_figure(self.remaining)} {self.unit}")
+            lines.append(_("   Remaining: {amount} {unit}", amount=_figure(self.remaining), unit=_word(self.unit)))
         if self.reset_date:
-            lines.append(f"   Resets: {self.reset_date}")
+            lines.append(_("   Resets: {date}", date=self.reset_date))
         if counted := self._counted():
-            lines.append(f"   Counted here: {counted}")
+            lines.append(_("   Counted here: {counts}", counts=counted))
         return "\n".join(lines)
 
     @property
@@ -66,29 +80,31 @@ class SearchUsageInfo(Struct, frozen=True):
 
     def _counted(self) -> str:
         def of(count: int, budget: int | None) -> str:
-            return f"{count:,}" if budget is None else f"{count:,} of {budget:,}"
+            return f"{count:,}" if budget is None else _("{number:,} of {most:,}", number=count, most=budget)
 
         parts = []
         if self.local_today is not None:
-            parts.append(f"{of(self.local_today, self.budget_per_day)} today")
+            parts.append(_("{count} today", count=of(self.local_today, self.budget_per_day)))
         if self.local_count is not None:
-            parts.append(f"{of(self.local_count, self.budget_per_month)} this month")
-        return ", ".join(parts)
+            parts.append(_("{count} this month", count=of(self.local_count, self.budget_per_month)))
+        return listed(parts)
 
     def _allowance(self) -> str | None:
+        unit, window = _word(self.unit), _word(self.window)
         if self.used is not None and self.limit:
-            return f"Usage: {_figure(self.used)} / {_figure(self.limit)} {self.unit} per {self.window}"
+            used, most = _figure(self.used), _figure(self.limit)
+            return _("Usage: {used} / {most} {unit} per {window}", used=used, most=most, unit=unit, window=window)
         if self.used is not None:
-            return f"Usage: {_figure(self.used)} {self.unit}"
+            return _("Usage: {used} {unit}", used=_figure(self.used), unit=unit)
         if self.limit:
-            return f"Limit: {_figure(self.limit)} {self.unit} per {self.window}"
-        return f"Balance in {self.unit}" if self.remaining is not None else None
+            return _("Limit: {most} {unit} per {window}", most=_figure(self.limit), unit=unit, window=window)
+        return _("Balance in {unit}", unit=unit) if self.remaining is not None else None
 
     def _origin(self, now: datetime | None) -> str:
         if self.seen_at is None:
             return ""
         age = max(0.0, ((now or datetime.now(UTC)) - self.seen_at).total_seconds())
-        return f" ({self.source}, {duration(age)} ago)"
+        return _("{allowance} ({source}, {time} ago)", allowance="", source=_word(self.source), time=duration(age))
 
 
 def usage_lines(infos: Sequence[SearchUsageInfo]) -> str:
@@ -97,7 +113,8 @@ def usage_lines(infos: Sequence[SearchUsageInfo]) -> str:
     told = [info for info in infos if len(silent) == 1 or not info.says_nothing]
     lines = ["- " + " · ".join(line.strip() for line in info.format().splitlines()) for info in told]
     if len(silent) > 1:
-        lines.append(f"- 🔍 Web Search, not used this month: {', '.join(info.provider for info in silent)}")
+        names = listed(info.provider for info in silent)
+        lines.append(_("- 🔍 Web Search, not used this month: {names}", names=names))
     return "\n".join(lines)
 
 
@@ -123,13 +140,25 @@ def lookups_line(counts: Sequence[LookupCount]) -> str:
 
     def said(name: str, one: tuple[int, int, float]) -> str:
         made, failed, seconds = one
-        return f"{name} {made} ({f'{failed} failed, ' if failed else ''}{seconds / made:.1f} s each)"
+        each = seconds / made
+        if failed:
+            return _(
+                "{tool} {made} ({failed} failed, {each:.1f} s each)", tool=name, made=made, failed=failed, each=each
+            )
+        return _("{tool} {made} ({each:.1f} s each)", tool=name, made=made, each=each)
 
-    parts = [", ".join(said(*item) for item in tools.items())]
-    parts.append("by: " + ", ".join(f"{name} {one[0]}" for name, one in steps.items()))
-    if named := [f"{name} {one[0]}" for name, one in hosts.items() if name]:
-        parts.append(f"hosts: {', '.join(named[:_HOSTS])}{' and more' * (len(named) > _HOSTS)}")
-    return f"Lookups today: {'; '.join(parts)}"
+    used, by = listed(said(*item) for item in tools.items()), listed(f"{name} {one[0]}" for name, one in steps.items())
+    named = [f"{name} {one[0]}" for name, one in hosts.items() if name]
+    some = listed(named[:_HOSTS])
+    if not named:
+        return _("Lookups today: {tools}; by: {services}", tools=used, services=by)
+    if len(named) > _HOSTS:
+        some = _("{hosts} and more", hosts=some)
+    return _("Lookups today: {tools}; by: {services}; hosts: {hosts}", tools=used, services=by, hosts=some)
+
+
+def _word(name: str) -> str:
+    return _(_WORDS.get(name, name))
 
 
 def _sums(counts: Sequence[LookupCount], key: str) -> dict[str, tuple[int, int, float]]:

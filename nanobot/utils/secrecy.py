@@ -7,6 +7,8 @@ from urllib.parse import unquote_plus
 
 from msgspec import Struct
 
+from nanobot.utils.translation import _
+
 _ADDRESS = re.compile(r"(?i:[a-z][a-z0-9+.-]*)://(?:(?P<login>[^/?#\s]*)@)?[^/?#\s]*(?P<path>[^?#\s]*)")
 _PAIR = re.compile(r"[?&#;]([^=&#;\s]*)=([^&#;\s]+)")
 _BARE = re.compile(r"[?&#]([^=&#;\s]+)(?=[&#]|\Z)")
@@ -56,7 +58,7 @@ def url_secrets(url: str) -> tuple[UrlSecret, ...]:
     address = _ADDRESS.match(url)
     if address is None:
         return ()
-    login = [UrlSecret(*address.span("login"), "the URL carries a login")] if address["login"] is not None else []
+    login = [UrlSecret(*address.span("login"), _("the URL carries a login"))] if address["login"] is not None else []
     return (*login, *_in_path(address["path"], address.start("path")), *_in_values(url, address.end()))
 
 
@@ -89,10 +91,10 @@ def _in_values(url: str, begin: int) -> Iterator[UrlSecret]:
     for pair in _PAIR.finditer(url, begin):
         name, value = unquote_plus(pair[1]), unquote_plus(pair[2])
         if _NAME.search(_CAMEL.sub("_", name)) or _VALUE.match(value) or _KEY.match(value):
-            yield UrlSecret(*pair.span(2), f"the value of {name[:40]!r} in the URL looks like a secret")
+            yield UrlSecret(*pair.span(2), _("the value of {name!r} in the URL looks like a secret", name=name[:40]))
     for bare in _BARE.finditer(url, begin):
         if _KEY.match(unquote_plus(bare[1])):
-            yield UrlSecret(*bare.span(1), "the query of the URL looks like a secret")
+            yield UrlSecret(*bare.span(1), _("the query of the URL looks like a secret"))
 
 
 def _in_path(path: str, begin: int) -> Iterator[UrlSecret]:
@@ -103,5 +105,5 @@ def _in_path(path: str, begin: int) -> Iterator[UrlSecret]:
         random = len(part) >= _LONG and any(map(_RANDOM_WORD.match, words))
         if random or _KEY.match(part) or (_NAME.search(before) and _AFTER_NAME.match(part)):
             start = begin + match.start()
-            yield UrlSecret(start, start + len(match[0]), "the path of the URL looks as if it held a secret")
+            yield UrlSecret(start, start + len(match[0]), _("the path of the URL looks as if it held a secret"))
         before = part

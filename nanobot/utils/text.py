@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from nanobot.utils.translation import N_, _
+
 #: Control characters but tab, newline and carriage return; bidirectional marks, overrides and isolates; tag characters.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
@@ -68,16 +70,20 @@ def printable(text: str) -> str:
     return strip_unsafe(text.replace("\r\n", "\n")).replace("\r", "\n")
 
 
+#: Units of time by their seconds.
+_UNITS = {86_400: N_("{number} d"), 3_600: N_("{number} h"), 60: N_("{number} min"), 1: N_("{number} s")}
+
+
 def duration(seconds: float) -> str:
     """Such as `0.4 s`, `42 s`, `3 min 5 s`, `3 h 20 min`, `2 d 4 h`: the two largest units that say something."""
     if seconds < 9.95:
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
+        return _(_UNITS[1], number=f"{seconds:.1f}".removesuffix(".0"))
     whole = round(seconds)
-    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+    for size, smaller in ((86_400, 3_600), (3_600, 60), (60, 1)):
         if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {unit}" + (f" {rest} {name}" if rest else "")
-    return f"{whole} s"
+            said, rest = _(_UNITS[size], number=whole // size), whole % size // smaller
+            return f"{said} {_(_UNITS[smaller], number=rest)}" if rest else said
+    return _(_UNITS[1], number=whole)
 
 
 def file_size(size: int) -> str:

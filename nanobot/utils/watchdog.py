@@ -41,7 +41,9 @@ def await_chain(task: "asyncio.Future[object] | asyncio.Task[object]") -> tuple[
 
 def log_chain(what: str, task: "asyncio.Future[object] | asyncio.Task[object]") -> None:
     """Write into the log what a task hangs in; `what` names it."""
-    chain = "\n".join(f"  {line}" for line in await_chain(task)) or "  (nothing: it has ended)"
+    chain = (
+        "\n".join(f"  {line}" for line in await_chain(task)) or "  (nothing: it has ended)"
+    )  # English: the log reads it
     logger.warning("{} hangs; it waits here, outermost first:\n{}", what, chain)
 
 
@@ -108,10 +110,11 @@ def _members(value: object) -> Iterator[object]:
 def stack_of(name: str) -> str:
     """Where the threads whose name begins so stand now, innermost line last."""
     idents = [one.ident for one in threading.enumerate() if one.name.startswith(name) and one.ident is not None]
-    return "\n".join(map(_stack, idents)) or "  (it has ended)"
+    return "\n".join(map(_stack, idents)) or "  (it has ended)"  # English: the log reads it
 
 
 def _stack(ident: int) -> str:
+    # English: the log reads it
     frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to the stack of another thread
     return "".join(traceback.format_stack(frame, limit=_MOST_FRAMES)).rstrip() if frame else "  (it has ended)"
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from nanobot.utils.tool_hints import fold_hints, tool_hint
+from nanobot.utils.tool_hints import fold_hints, numbered, shared_hint, tool_hint
+from nanobot.utils.translation import speaking
+from tests.fakes.chinese import english_left
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,16 @@ def test_N46_a_long_value_is_cut_in_the_middle() -> None:
 
 def test_N46_neighbouring_repeats_are_folded() -> None:
     assert fold_hints(["a", "a", "a", "b", "a"]) == ("a × 3", "b", "a")
+
+
+def test_a_call_is_worded_in_chinese_and_helpers_are_numbered_there() -> None:
+    with speaking("zh"):
+        assert tool_hint("web_search", {"query": "潮汐"}) == "搜索“潮汐”"
+        assert (
+            tool_hint("web_fetch", {"urls": ["https://a.example/", "https://b.example/"]})
+            == "阅读 a.example/ 及另外 1 项"
+        )
+        helper = tool_hint("spawn", {"task": "查潮汐"})
+        first = numbered(helper, ["搜索“潮汐”"])
+        assert (first, numbered(helper, [first])) == ("助手 1“查潮汐”", "助手 2“查潮汐”")
+        assert not english_left("\n".join(shared_hint(name, {}) for name in ("web_search", "learn", "exec", "other")))
