@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nanobot.config.schema_tools import McpServerConfig
 from tests.conftest import WARNINGS
+from tests.fakes import forks
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.sections import section
 
@@ -66,12 +67,14 @@ class Program:
         )
 
     async def run(self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Ran:
-        """Run to the end, within `BOUND` seconds."""
+        """Run to the end, within `BOUND` seconds; forked, unless it has an input, variables or a Python of its own."""
+        if stdin is None and env is None and type(self).command is Program.command:
+            return await finish(await forks.start(arguments, self.env))
         process = await self.start(*arguments, piped=stdin is not None, env=env)
         return await finish(process, stdin)
 
 
-async def finish(process: asyncio.subprocess.Process, stdin: bytes | None = None) -> Ran:
+async def finish(process: asyncio.subprocess.Process | forks.Forked, stdin: bytes | None = None) -> Ran:
     try:
         async with asyncio.timeout(BOUND):
             out, err = await process.communicate(stdin)

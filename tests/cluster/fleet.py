@@ -17,7 +17,7 @@ class Fleet:
     """`run(role)` starts a gateway; its name counts up. All are ended with the fleet.
 
     `address` is the database; empty for a gateway alone. `people` are the entries of allowFrom, `notes` the address of
-    a tool server, `tools` further settings of tools.
+    a tool server, `tools` further settings of tools. `cold`: each is started as people do, and none forked.
     """
 
     folder: Path
@@ -28,6 +28,7 @@ class Fleet:
     concurrency: int = 8
     notes: str = ""
     tools: dict[str, object] = field(default_factory=dict)
+    cold: bool = False
     homes: dict[str, Program] = field(default_factory=dict)
     started: list[Gateway] = field(default_factory=list)
 
@@ -37,7 +38,7 @@ class Fleet:
         new, home = name not in self.homes, self.home(name)
         if new and self.notes:
             await known_tools(home)
-        gateway = await start(home, *(("--role", role) if self.address else ()))
+        gateway = await start(home, *(("--role", role) if self.address else ()), env={} if self.cold else None)
         self.started.append(gateway)
         return gateway
 
@@ -73,8 +74,10 @@ async def fleet(
     concurrency: int = 8,
     notes: str = "",
     tools: dict[str, object] | None = None,
+    *,
+    cold: bool = False,
 ) -> AsyncIterator[Fleet]:
-    made = Fleet(folder, telegram, llm, address, people, concurrency, notes, tools or {})
+    made = Fleet(folder, telegram, llm, address, people, concurrency, notes, tools or {}, cold)
     try:
         yield made
     finally:

@@ -130,7 +130,7 @@ async def run(plan: Plan, folder: Path, address: str, bound: float, restart: Cal
         TelegramServer() as telegram,
         LlmServer(after=brain) as llm,
         McpServer((ADD,), delay=plan.model) as notes,
-        fleet(folder, telegram, llm, address, [OWNER, "*"], 16, notes.url) as ships,
+        fleet(folder, telegram, llm, address, [OWNER, "*"], 16, notes.url, cold=True) as ships,
     ):
         storm = _Storm(plan, ships, trial, Judge(telegram, notes))
         people = await storm.set_out()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cli.harness import BOUND, Program, judge_warnings, program
+from tests.fakes import forks
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
@@ -19,7 +20,7 @@ OWNER = 4242
 class Gateway:
     """One run of the program. `output` is what it has printed so far."""
 
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | forks.Forked
     output: bytearray = field(default_factory=bytearray)
 
     @property
@@ -51,15 +52,18 @@ def configured(tmp_path: Path, telegram: TelegramServer, llm: LlmServer | None, 
 
 
 async def start(home: Program, *arguments: str, env: dict[str, str] | None = None) -> Gateway:
-    """Start the program and read what it prints in the background."""
-    process = await asyncio.create_subprocess_exec(
-        *home.command("gateway", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={**home.env, **_coverage(), **(env or {})},
-    )
-    gateway = Gateway(process)
+    """Start the program and read what it prints in the background. Without `env`, which may be empty, it is forked."""
+    if env is None and not _coverage():
+        gateway = Gateway(await forks.start(["gateway", *arguments], home.env, together=True))
+    else:
+        process = await asyncio.create_subprocess_exec(
+            *home.command("gateway", *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**home.env, **_coverage(), **(env or {})},
+        )
+        gateway = Gateway(process)
     task = asyncio.ensure_future(_read(gateway))
     task.add_done_callback(lambda _done: None)
     _READERS.add(task)

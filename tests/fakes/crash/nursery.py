@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nanobot.agent.receipts import unbacked
 from nanobot.cli.main import main as run_nanobot
 from nanobot.security.network import certificates
 from tests.cli.harness import Program, judge_warnings
@@ -48,13 +49,20 @@ _NEEDED = (
     "nanobot.agent.tools.mcp.servers",
     "nanobot.agent.tools.web.fetch",
     "nanobot.agent.tools.web.search",
+    "nanobot.builder.live",
+    "nanobot.channels.socket.server",
+    "nanobot.channels.socket.terminals",
     "nanobot.channels.telegram.channel",
+    "nanobot.channels.terminal.appointments",
     "nanobot.cli.gateway",
+    "nanobot.config.changes.seeds",
+    "nanobot.config.changes.taken",
     "nanobot.library.upkeep",
     "nanobot.providers.lookup.provider",
     "nanobot.providers.openai_compat",
     "nanobot.schedule.appointments",
     "nanobot.schedule.heartbeat",
+    "nanobot.upkeep.nightly",
 )
 
 
@@ -194,6 +202,7 @@ def _serve() -> None:
     for name in _NEEDED:
         importlib.import_module(name)
     certificates()
+    unbacked("I have done it.", ())  # compiles its patterns
     gc.freeze()
     children: dict[int, int] = {}
     woken, wake = os.pipe()

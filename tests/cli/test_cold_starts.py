@@ -1,0 +1,53 @@
+"""What tests start is mostly forked from a process that has imported everything: it says what a cold start says."""
+
+import asyncio
+import re
+from pathlib import Path
+
+from tests.cli.harness import Ran, program
+from tests.fakes.llm_server import LlmServer
+
+#: The time and the number of a process, which no two starts share.
+NUMBERS = re.compile(r"[0-9a-f]*\d[0-9a-f]*")
+#: At least one run of each command that needs neither a terminal nor a network, and ends.
+COMMANDS = (
+    *(
+        "--version",
+        "--help",
+        "help",
+        "help telegram",
+        "agent -m hello --ephemeral",
+        "-m hello --json",
+        "nonsense --none",
+    ),
+    *("config", "config check", "config get agents.defaults.model", "config set agents.defaults.model other"),
+    *(
+        "people",
+        "permissions",
+        "sessions",
+        "sessions search heron",
+        "usage",
+        "skill list",
+        "library",
+        "schedule",
+        "watch",
+    ),
+    *("status", "soul", "mcp", "backup", "restore last", "import nowhere", "replay nowhere", "completion bash"),
+)
+
+
+async def test_a_start_that_is_forked_says_what_a_cold_one_says(tmp_path: Path) -> None:
+    async with LlmServer(after="Hello.") as llm:
+
+        async def said(folder: Path, words: str, env: dict[str, str] | None) -> Ran:
+            folder.mkdir()
+            ran = await program(folder, llm).run(*words.split(), env=env)
+            out, err = (NUMBERS.sub("0", text.replace(str(folder), "")) for text in (ran.out, ran.err))
+            return Ran(ran.code, out, err)
+
+        for number, words in enumerate(COMMANDS):
+            cold, forked = await asyncio.gather(
+                said(tmp_path / f"cold-{number}", words, {}), said(tmp_path / f"fork-{number}", words, None)
+            )
+            assert cold == forked, words
+            assert cold.out + cold.err, words

@@ -1,0 +1,215 @@
+"""Starts nanobot as a process of its own that need not import it: one that has imported all of it forks for each start.
+
+    process = await start(["config", "check"], env)
+    out, err = await process.communicate()
+
+Most of the processor time of a short command is its imports, and the tests start a thousand. What is forked runs the
+same `main` with the environment, folder and streams of its own, and is killed as any process is. What only a cold start
+shows (a missing import, a warning of the interpreter) is seen by the starts that have variables or an input, by the
+terminals, the trials and tests/test_imports.py. There is one such server for a process of the tests; it ends with it.
+"""
+
+import asyncio
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nanobot
+from nanobot.agent.receipts import unbacked
+from nanobot.cli.main import main as run_nanobot
+from nanobot.security.network import certificates
+
+ROOT = Path(__file__).parents[2]
+#: Bytes of one order: the words and the variables of a start.
+_ORDER = 150_000
+#: Of a start's variables those that Python reads before nanobot does, which are the same in all of them.
+_EARLY = ("PATH", "LANG", "TERM", "PYTHONWARNINGS")
+_server: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
+
+
+@dataclass(slots=True)
+class Forked:
+    """A process as `asyncio.subprocess.Process` shows one, without a standard input."""
+
+    pid: int
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader | None
+    _end: "asyncio.Task[int]"
+
+    @property
+    def returncode(self) -> int | None:
+        return self._end.result() if self._end.done() else None
+
+    def send_signal(self, number: int) -> None:
+        if not self._end.done():
+            os.kill(self.pid, number)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._end)
+
+    async def communicate(self, given: bytes | None = None) -> tuple[bytes, bytes]:
+        """Everything that it prints."""
+        assert given is None, "it has no input"
+        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read() if self.stderr else _nothing())
+        await self.wait()
+        return out, err
+
+
+async def _nothing() -> bytes:
+    return b""
+
+
+async def start(arguments: Sequence[str], env: Mapping[str, str], *, together: bool = False) -> Forked:
+    """Start `nanobot` with these words and variables. `together`: errors are printed where all else is."""
+    order = json.dumps({"arguments": arguments, "env": dict(env), "folder": str(Path.cwd())}).encode()
+    assert len(order) < _ORDER, "so much goes through no start"
+    pipes = [os.pipe() for _ in range(2 if together else 3)]
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    theirs = [pipes[0][1], nothing, pipes[1][1], pipes[-1][1]]
+    try:
+        socket.send_fds(_connected(env), [order], theirs)
+    finally:
+        for one in {*theirs}:
+            os.close(one)
+    told, *printed = [await _reader(ours) for ours, _ in pipes]
+    pid = int(await told.readline() or 0)
+    assert pid, "the process that forks has ended"
+    return Forked(pid, printed[0], None if together else printed[1], asyncio.ensure_future(_ended(told)))
+
+
+async def _reader(descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(descriptor, "rb", 0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader
+
+
+async def _ended(told: asyncio.StreamReader) -> int:
+    return int(await told.read())
+
+
+def _connected(env: Mapping[str, str]) -> socket.socket:
+    """The way to the process that forks, which the first start begins."""
+    if not _server:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(
+                (sys.executable, "-m", "tests.fakes.forks", str(theirs.fileno())),
+                env={name: env[name] for name in _EARLY if name in env},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd=ROOT,
+            )
+        _server.append((ours, process))
+        atexit.register(_disconnect)
+    return _server[0][0]
+
+
+def _disconnect() -> None:
+    ours, process = _server.pop()
+    ours.close()
+    process.wait(60)
+
+
+# In the process that forks
+
+
+def _serve(way: socket.socket) -> None:
+    for module in pkgutil.walk_packages(nanobot.__path__, "nanobot."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    certificates()
+    unbacked("I have done it.", ())  # compiles its patterns
+    gc.collect()
+    gc.freeze()
+    children: dict[int, int] = {}
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(way, selectors.EVENT_READ)
+        waiting.register(woken, selectors.EVENT_READ)
+        while True:
+            ready = {key.fd for key, _ in waiting.select()}
+            if woken in ready:
+                os.read(woken, 4096)
+                _reap(children)
+            if way.fileno() not in ready:
+                continue
+            order, given, _, _ = socket.recv_fds(way, _ORDER, 4)
+            if not order:
+                return
+            if (pid := os.fork()) == 0:
+                _live(json.loads(order), given[1:])
+            _tell(given[0], pid)
+            children[pid] = given[0]
+            for one in given[1:]:
+                os.close(one)
+
+
+def _reap(children: dict[int, int]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        _tell(children[pid], os.waitstatus_to_exitcode(status))
+        os.close(children.pop(pid))
+
+
+def _tell(descriptor: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(descriptor, b"%d\n" % number)
+
+
+def _live(order: Mapping[str, object], given: Sequence[int]) -> None:
+    """Become the program. Never returns."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        for one, standard in zip(given, (0, 1, 2), strict=True):
+            os.dup2(one, standard)
+        os.closerange(3, 1_024)
+        sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors, closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors=sys.stderr.errors, closefd=False)
+        arguments, env = order["arguments"], order["env"]
+        assert isinstance(arguments, list)
+        assert isinstance(env, dict)
+        os.chdir(str(order["folder"]))
+        os.environ.clear()
+        os.environ.update(env)
+        tempfile.tempdir = None
+        random.seed()
+        code = run_nanobot(arguments)
+        gc.collect()  # what was left open is told, as at the end of any program
+    except BaseException:  # noqa: BLE001 - the boundary of a process
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as orders:
+        _serve(orders)
