@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.cli.harness import Ran, program
 from tests.fakes.llm_server import LlmServer
 
-#: The time and the number of a process, which no two starts share.
-NUMBERS = re.compile(r"[0-9a-f]*\d[0-9a-f]*")
+#: Times, and the numbers of processes and sessions, which no two starts share.
+NUMBERS = re.compile(r"[0-9a-f]*\d[0-9a-f.,]*")
 #: At least one run of each command that needs neither a terminal nor a network, and ends.
 COMMANDS = (
     *(
