@@ -83,7 +83,7 @@ def literal(node: ast.AST) -> str | None:
 
 #: Three words of a sentence; SQL and the like are in capitals.
 _SENTENCE = re.compile(r"[A-Za-z][a-z]+[,.:;']* (?:\S+ )*?\S*[a-z]{2}\S* (?:\S+ )*?\S*[a-z]")
-_SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|CREATE|DELETE|WHERE|ALTER)\b")
+_SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|CREATE|DELETE|WHERE|ALTER|AND|ORDER)\b")
 _ENGLISH = re.compile(r"# English: \w")
 
 
@@ -143,8 +143,8 @@ def _docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunc
 
 
 def _wrapped(call: ast.Call) -> int:
-    """How many of a call's arguments are sentences with an entry in the catalogue."""
-    return {"_": 1, "N_": 1, "_n": 2}.get(name_of(call), 0)
+    """How many of a call's arguments are sentences with an entry in the catalogue, or the type of `cast`."""
+    return {"_": 1, "N_": 1, "_n": 2, "cast": 1}.get(name_of(call), 0)
 
 
 def _silent(call: ast.Call) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from nanobot.errors import PathError, StoreError
+from nanobot.utils.translation import _
 
 #: Seconds to wait for somebody else who changes a file, and between two looks.
 _PATIENCE, _LOOK = 10.0, 0.005
@@ -82,7 +83,8 @@ class FilesDatabase:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = os.open(self.folder / "files.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except OSError as error:
-                raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
+                why = error.strerror or error
+                raise StoreError(_("{path} cannot be written: {why}.", path=self.folder, why=why)) from error
             try:
                 _take(lock)
                 yield
@@ -94,7 +96,8 @@ class FilesDatabase:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self.folder / 'files.db'} cannot be read or written: {error}.") from error
+            path = self.folder / "files.db"
+            raise StoreError(_("{path} cannot be read or written: {why}.", path=path, why=error)) from error
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -107,7 +110,7 @@ class FilesDatabase:
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(_LAYOUT)
             except (sqlite3.Error, OSError) as error:
-                raise StoreError(f"{path} cannot be opened: {error}.") from error
+                raise StoreError(_("{path} cannot be opened: {why}.", path=path, why=error)) from error
             self._database = database
         return self._database
 
@@ -134,7 +137,7 @@ def _take(lock: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise PathError("Another nanobot changes files all the time. Try again later.") from None
+                raise PathError(_("Another nanobot changes files all the time. Try again later.")) from None
             time.sleep(_LOOK)
         else:
             return

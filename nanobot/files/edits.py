@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from nanobot.errors import EditMiss, PathError
+from nanobot.utils.translation import _
 
 #: Lines of a file in which the nearest place is looked for, characters of a line that are compared, and places told.
 _LINES, _WIDTH, _PLACES = 20_000, 200, 8
@@ -62,13 +63,15 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
         one = Edit(edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n"), edit.all) if dos else edit
         why = _why_not(now, one)
         if why:
+            # English: a model reads it
             which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            # English: a model reads it
             raise EditMiss(f"{which}{why}\nNothing was changed.")
         now = now.replace(one.old, one.new)
     return mark + (now.replace("\n", "\r\n") if dos else now)
 
 
-def _why_not(text: str, edit: Edit) -> str:
+def _why_not(text: str, edit: Edit) -> str:  # English: a model reads it
     """Why an edit cannot be made; empty where it can."""
     if edit.old == edit.new:
         return "The new text is the same as the old one."
@@ -96,7 +99,7 @@ def _lines_of(text: str, piece: str) -> list[int]:
     return found
 
 
-def _nearest(text: str, piece: str) -> str:
+def _nearest(text: str, piece: str) -> str:  # English: a model reads it
     """What stands nearest to a piece that is not there, as a small diff."""
     lines, wanted = text.split("\n")[:_LINES], piece.strip("\n").split("\n")
     start = _place(lines, wanted)
@@ -129,11 +132,11 @@ def _place(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 def text_of(data: bytes, shown: str) -> str:
     """The text of a file, its byte order mark included. Raises `PathError` where it is none."""
     if b"\0" in data[:8_000]:
-        raise PathError(f"{shown} is no text: {len(data):,} bytes of something else.")
+        raise PathError(_("{path} is no text: {size:,} bytes of something else.", path=shown, size=len(data)))
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise PathError(f"{shown} is no UTF-8 text, so it cannot be changed without loss.") from None
+        raise PathError(_("{path} is no UTF-8 text, so it cannot be changed without loss.", path=shown)) from None
 
 
 def compare(shown: str, before: bytes | None, after: bytes) -> Change:

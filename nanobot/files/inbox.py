@@ -17,11 +17,12 @@ from nanobot.errors import PathError
 from nanobot.files.store import FileStore
 from nanobot.security.paths import ResolvedPath, is_control
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import N_
 
 #: Where what people send is put, in the folder of each.
 INBOX = "inbox"
 #: What is said of the origin of such files.
-_SENT = ("file that was sent",)
+_SENT = (N_("file that was sent"),)
 #: Signs of a name that stay besides letters and digits, and bytes that it may have.
 _NAME_SIGNS, _NAME_BYTES = frozenset(" ._-+()"), 120
 #: Days and bytes of what was sent to one person that stay.

@@ -13,10 +13,11 @@ from nanobot.files.database import FilesDatabase, as_json, from_json
 from nanobot.files.tree import Files, changed, tree
 from nanobot.security.paths import ResolvedPath, Roots
 from nanobot.utils.processes import is_alive
+from nanobot.utils.translation import N_, _
 
 #: How far the clock of files may be behind, in seconds.
 _CLOCK_STEP = 0.05
-FROM_COMMAND = ("output of a command",)
+FROM_COMMAND = (N_("output of a command"),)
 #: Tells this process from an earlier one with the same number.
 _TOKEN = secrets.token_hex(8)
 
@@ -60,13 +61,18 @@ class Origins:
         if not name:
             found = [path for one in self._roots.roots for path in sorted(self.below(one.path))]
             listed = "\n".join(f"- `{self._roots.place(path, follow=False).shown}`" for path in found)
-            return f"Content from outside:\n\n{listed}" if found else "No file counts as content from outside."
+            if not found:
+                return _("No file counts as content from outside.")
+            return _("Content from outside:") + f"\n\n{listed}"
         place = self._roots.place(name)
         if not self.of(place):
-            return f"{place.shown} does not count as content from outside."
+            return _("{path} does not count as content from outside.", path=place.shown)
         with self._database.transaction() as database:
             database.execute("DELETE FROM origins WHERE path = ?", (str(place.path),))
-        return f"{place.shown} counts as yours now. What is written to it beside content from outside marks it again."
+        return _(
+            "{path} counts as yours now. What is written to it beside content from outside marks it again.",
+            path=place.shown,
+        )
 
     def mark(self, paths: Iterable[Path], labels: tuple[str, ...]) -> None:
         """Note that these files hold content from outside."""

@@ -103,8 +103,10 @@ def find(job: SearchJob) -> Found:
     except PathError as error:
         return Found(problem=str(error))
     except OSError as error:
+        # English: a model reads it
         return Found(problem=f"{job.path} cannot be searched: {error.strerror or error}.")
     except (re.error, FutureWarning, RecursionError, OverflowError) as error:
+        # English: a model reads it
         return Found(problem=f"{job.pattern!r} is no pattern of Python's re: {error}.")
 
 

@@ -23,6 +23,7 @@ from nanobot.files.tree import MOST_FILES, Files, identity, tree
 from nanobot.files.versions import OUTPUT_FOLDER, Versions, digest_of
 from nanobot.security.paths import Roots
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _, listed
 
 #: Bytes of one file of which the content is kept, and of all together where nobody says.
 MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
@@ -96,13 +97,14 @@ class Tally(Struct, frozen=True):
     def receipt(self) -> str:
         """In a few words for people, such as `+2 ~1 −0 files`; empty where there is nothing to tell."""
         if self.uncounted:
-            return f"its changes are not kept: the folders hold more than {MOST_FILES:,} files"
+            return _("its changes are not kept: the folders hold more than {most:,} files", most=MOST_FILES)
         if not (self.made or self.changed or self.gone):
             return ""
-        more = f" and {len(self.lost) - 2} more" if len(self.lost) > 2 else ""
-        names = ", ".join(shorten(one, _NAME) for one in self.lost[:2]) + more
-        counted = f"+{self.made} ~{self.changed} −{self.gone} files"
-        return f"{counted}; not kept: {names}" if self.lost else counted
+        counted = _("+{made} ~{changed} −{gone} files", made=self.made, changed=self.changed, gone=self.gone)
+        names = listed(shorten(one, _NAME) for one in self.lost[:2])
+        if len(self.lost) > 2:
+            names = _("{names} and {number} more", names=names, number=len(self.lost) - 2)
+        return _("{files}; not kept: {names}", files=counted, names=names) if self.lost else counted
 
 
 class Step(Struct, frozen=True):

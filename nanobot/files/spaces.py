@@ -17,11 +17,12 @@ from nanobot.files.snapshots import MAX_ALL
 from nanobot.files.store import FileStore
 from nanobot.messages import Role
 from nanobot.security.paths import Root, Roots
+from nanobot.utils.translation import N_, _
 
 #: Bytes of a file elsewhere on the machine that is copied because somebody names it.
 _COPIED = 100_000_000
-_NOBODY = "Files belong to the owner and to those whom the owner grants them."
-_READ_ALONG = "Files are read and changed where nobody else reads along, and this is a group. Ask in a direct chat."
+_NOBODY = N_("Files belong to the owner and to those whom the owner grants them.")
+_READ_ALONG = N_("Files are read and changed where nobody else reads along, and this is a group. Ask in a direct chat.")
 
 
 class FileUser(Struct, frozen=True):
@@ -66,7 +67,7 @@ class FileSpaces:
     def of(self, person: FileUser) -> FileStore:
         """The files of a person. Raises `PathError` for those who have none, and in groups."""
         if not self.may(person):
-            raise PathError(_NOBODY if person.direct else _READ_ALONG)
+            raise PathError(_(_NOBODY if person.direct else _READ_ALONG))
         return self._store("" if person.role == "owner" else person.key)
 
     def may(self, person: FileUser) -> bool:
@@ -99,7 +100,7 @@ class FileSpaces:
                 place = store.roots.place(f"{INBOX}/{wanted}", write=True, follow=False)
                 if put(store, place, file, digest):
                     return place.shown
-        raise PathError(f"There are other files in {INBOX} that are called {plain}.")
+        raise PathError(_("There are other files in {folder} that are called {name}.", folder=INBOX, name=plain))
 
     def locate(self, path: Path, *, copy: bool) -> str:
         """The path of a file of this machine among those of the owner, to whose inbox it is copied if `copy` where it
@@ -113,9 +114,15 @@ class FileSpaces:
             return ""
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
-            raise PathError(f"{path} is no file. Name one that holds text, a picture or a document.")
+            raise PathError(_("{path} is no file. Name one that holds text, a picture or a document.", path=path))
         if (size := found.st_size) > _COPIED:
-            raise PathError(f"It has {size:,} bytes, and {_COPIED:,} are copied. tools.files.roots can add its folder.")
+            raise PathError(
+                _(
+                    "It has {size:,} bytes, and {most:,} are copied. tools.files.roots can add its folder.",
+                    size=size,
+                    most=_COPIED,
+                )
+            )
         return self.receive(_OWNER, path, path.name)
 
     def foreign_below(self, folder: Path) -> frozenset[str]:
@@ -153,5 +160,6 @@ class FileSpaces:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise PathError(f"The folder of this person cannot be made: {error.strerror or error}.") from None
+            why = error.strerror or error
+            raise PathError(_("The folder of this person cannot be made: {why}.", why=why)) from None
         return Roots((Root(folder, writable=True),), self._forbidden, self._person)

@@ -22,6 +22,7 @@ from nanobot.files.undo import Undo
 from nanobot.files.versions import Versions, digest_of, exists, move_out, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.translation import _
 
 #: Bytes of one file that is read or written as a whole.
 MAX_FILE = 20_000_000
@@ -58,7 +59,14 @@ class FileStore:
             size = os.fstat(file.fileno()).st_size
             data = file.read(limit + 1)
         if len(data) > limit:
-            raise PathError(f"{place.shown} is too large: {size:,} bytes, where {limit:,} can be read at once.")
+            raise PathError(
+                _(
+                    "{path} is too large: {size:,} bytes, where {most:,} can be read at once.",
+                    path=place.shown,
+                    size=size,
+                    most=limit,
+                )
+            )
         return data
 
     def held(self, place: ResolvedPath, most: int = 20_000) -> tuple[tuple[str, ...], ...]:
@@ -90,7 +98,15 @@ class FileStore:
             before = self._content(place)
             data = make(before)
             if len(data) > MAX_FILE:
-                raise PathError(f"{place.shown}: {len(data):,} bytes are too many, a file may have {MAX_FILE:,}.")
+                size = len(data)
+                raise PathError(
+                    _(
+                        "{path}: {size:,} bytes are too many, a file may have {most:,}.",
+                        path=place.shown,
+                        size=size,
+                        most=MAX_FILE,
+                    )
+                )
             change = compare(place.shown, before, data)
             if before == data:
                 return change
@@ -109,7 +125,7 @@ class FileStore:
             trash = self._versions.new_trash()
             with self.roots.parent(place) as (folder, inner):
                 if not exists(folder, inner):
-                    raise MissingFile(f"{place.shown} does not exist.")
+                    raise MissingFile(_("{path} does not exist.", path=place.shown))
                 number = self._note_trash(session, place, trash.name)
                 try:
                     move_out(folder, inner, trash, place.shown)
@@ -117,7 +133,7 @@ class FileStore:
                     self._forget(number)
                     raise
             self.steering.approve(place.path, {})
-        return f"moved {place.shown} to the trash"
+        return _("moved {path} to the trash", path=place.shown)
 
     def undo(self, session: str) -> str:
         """Bring back what the last change of this chat changed, and say so. Raises `PathError`.
@@ -153,7 +169,11 @@ class FileStore:
             except OSError as error:
                 why = error.strerror or error
                 raise PathError(
-                    f"{place.shown} was not changed: what it holds now could not be kept ({why})."
+                    _(
+                        "{path} was not changed: what it holds now could not be kept ({why}).",
+                        path=place.shown,
+                        why=why,
+                    )
                 ) from None
             known = self.origins.of(place)
             labels = tuple(dict.fromkeys((*(known if before is not None else ()), *taint)))

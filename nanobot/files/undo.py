@@ -16,10 +16,10 @@ from nanobot.files.database import FilesDatabase, from_json
 from nanobot.files.origins import Origins, mark
 from nanobot.files.snapshots import MOVED, SAVED, as_text
 from nanobot.files.steering import Steering, kept_below
-from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, put
+from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, not_back, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
-from nanobot.utils.text import counted
+from nanobot.utils.translation import _, _n
 
 #: Files that are told one by one of those that a command has left in a way that cannot be taken back.
 _TOLD = 5
@@ -62,7 +62,7 @@ class Undo:
             session,
         )
         if not rows:
-            return "There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone."
+            return _("There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone.")
         number, path, before, after, trash, labels = rows[0]
         try:
             if after or trash:
@@ -75,13 +75,13 @@ class Undo:
             self._is_undone(number)
             raise
         except OSError as error:
-            raise DiskError(f"{path} could not be brought back: {error.strerror or error}.") from None
+            raise not_back(path, error) from None
         self._is_undone(number)
         return said
 
     def since(self, session: str, at: float) -> tuple[str, ...]:
         """The changes of this chat since a time (seconds since 1970) that are not undone, the newest first."""
-        return tuple(line for line, _ in self._rows_since(session, at))
+        return tuple(line for line, _id in self._rows_since(session, at))
 
     def all_since(self, session: str, at: float) -> tuple[str, ...]:
         """Take back all of them, one after the other, and say so of each.
@@ -89,12 +89,12 @@ class Undo:
         Raises `DiskError` where the disk refuses one: those before it are taken back, and the next try goes on there.
         """
         said: list[str] = []
-        for line, _ in self._rows_since(session, at):
+        for line, _id in self._rows_since(session, at):
             try:
                 said.append(self.last(session))
             except DiskError as error:
-                done = f" Taken back until then: {'; '.join(said)}" if said else ""
-                raise DiskError(f"{error}{done}") from None
+                done = _("Taken back until then: {what}", what="; ".join(said)) if said else ""
+                raise DiskError(" ".join(filter(None, (str(error), done)))) from None
             except PathError as error:
                 said.append(f"{line}: {error}")
         return tuple(said)
@@ -119,34 +119,43 @@ class Undo:
     def _bring_back(self, place: ResolvedPath, trash: str) -> str:
         source = self._versions.trash(trash)
         if not os.path.lexists(source):
-            return f"{place.shown} is no longer in the trash, where it is kept for {KEPT_DAYS} days."
+            return _(
+                "{path} is no longer in the trash, where it is kept for {days} days.",
+                path=place.shown,
+                days=KEPT_DAYS,
+            )
         with self._roots.parent(place, create=True) as (folder, inner):
             if exists(folder, inner):
-                return f"{place.shown} is there again, so what was deleted stays in {source}."
+                there = {"path": place.shown, "trash": source}
+                return _("{path} is there again, so what was deleted stays in {trash}.", **there)
             files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
             move_in(source, folder, inner, place.shown)
         self._steering.approve(place.path, files)
-        return f"{place.shown} is back from the trash."
+        return _("{path} is back from the trash.", path=place.shown)
 
     def _revert(self, place: ResolvedPath, before: str | None, after: str, labels: tuple[str, ...]) -> str:
         now = self._now(place)
         if now == before:
-            return f"{place.shown} is already as it was before."
+            return _("{path} is already as it was before.", path=place.shown)
         kept = self._versions.read(before) if before else b""
         if kept is None:
-            return f"What {place.shown} was before is no longer kept."
+            return _("What {path} was before is no longer kept.", path=place.shown)
         if now != after:
             if before is None:
-                return f"{place.shown} was changed by somebody else since, so it stays as it is."
+                return _("{path} was changed by somebody else since, so it stays as it is.", path=place.shown)
             spare = self._put_beside(place, before, kept, labels)
-            return f"{place.shown} was changed by somebody else since. What stood there before is in {spare.name}."
+            return _(
+                "{path} was changed by somebody else since. What stood there before is in {spare}.",
+                path=place.shown,
+                spare=spare.name,
+            )
         if before is None:
             with self._roots.parent(place) as (folder, inner):
                 os.unlink(inner, dir_fd=folder)
             self._steering.approve(place.path, {})
-            return f"{place.shown} is gone again: it was new."
+            return _("{path} is gone again: it was new.", path=place.shown)
         self._put(place, kept)
-        return f"{place.shown} is again as it was before."
+        return _("{path} is again as it was before.", path=place.shown)
 
     def _now(self, place: ResolvedPath) -> str | None:
         """The digest of what a file holds, None where there is none."""
@@ -194,14 +203,16 @@ class Undo:
         self._finish(done)
         files = [one for one in done if not one.is_folder]
         back = sum(one.mode is not None for one in files)
-        fresh = len(files) - back
-        parts = [f"{counted(back, 'file')} {'is' if back == 1 else 'are'} as before"] if back or not fresh else []
-        parts += [f"{counted(fresh, 'new file')} {'is' if fresh == 1 else 'are'} in the trash"] if fresh else []
-        told = f"{', '.join(parts)}."
+        told = _files_told(back, len(files) - back)
         if refused:
-            raise DiskError(f"{told} {len(refused)} could not be brought back, and /undo tries it again: {refused[0]}")
-        more = [f"And {len(left) - _TOLD} more are not as before."] if len(left) > _TOLD else []
-        return "\n".join([f"`{line}` is undone: {told}", *left[:_TOLD], *more])
+            again = _(
+                "{number} could not be brought back, and /undo tries it again: {why}",
+                number=len(refused),
+                why=refused[0],
+            )
+            raise DiskError(f"{told} {again}")
+        more = [_("And {number} more are not as before.", number=len(left) - _TOLD)] if len(left) > _TOLD else []
+        return "\n".join([_("`{command}` is undone: {files}", command=line, files=told), *left[:_TOLD], *more])
 
     def _finish(self, done: list[_Step]) -> None:
         """What is done once for all files that are back: the modes of folders, and which are foreign."""
@@ -229,7 +240,7 @@ class Undo:
                     except OSError:
                         return ""  # something else is in it by now
                 elif as_text(status) != step.after:
-                    return f"{place.shown} may have been changed by somebody else since, so it stays."
+                    return _("{path} may have been changed by somebody else since, so it stays.", path=place.shown)
                 else:
                     target = trash / place.path.relative_to("/")
                     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -259,7 +270,7 @@ class Undo:
                 os.mkdir(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
                 return ""
             if step.before is None:
-                return f"{place.shown} was not kept, so it cannot be brought back."
+                return _("{path} was not kept, so it cannot be brought back.", path=place.shown)
             if stat.S_ISLNK(mode):
                 os.symlink(step.before, name, dir_fd=folder)
                 return ""
@@ -272,7 +283,7 @@ class Undo:
                 return self._move_back(place, *step.before.removeprefix(MOVED).split(":", 1))
         data = self._versions.read(step.before)
         if data is None:
-            return f"What {place.shown} was before is no longer kept."
+            return _("What {path} was before is no longer kept.", path=place.shown)
         self._put(place, data, stat.S_IMODE(mode), safely=False)
         return ""
 
@@ -281,7 +292,11 @@ class Undo:
         there = self._roots.place(path, write=True, follow=False)
         with self._roots.parent(there) as (source, name), self._roots.parent(place) as (target, wanted):
             if not exists(source, name) or str(os.stat(name, dir_fd=source, follow_symlinks=False).st_ino) != inode:
-                return f"{there.shown}, which was {place.shown}, may have been changed by somebody else since."
+                return _(
+                    "{path}, which was {before}, may have been changed by somebody else since.",
+                    path=there.shown,
+                    before=place.shown,
+                )
             os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
         return ""
 
@@ -290,11 +305,24 @@ class Undo:
         plain = step.before and stat.S_ISREG(step.mode or 0) and not step.before.startswith((SAVED, MOVED))
         data = self._versions.read(step.before) if step.before and plain else None
         if data is None or step.before is None:
-            return f"{place.shown} may have been changed by somebody else since, so it stays as it is."
+            return _("{path} may have been changed by somebody else since, so it stays as it is.", path=place.shown)
         if self._now(place) == step.before:
             return ""
         spare = self._put_beside(place, step.before, data, step.labels)
-        return f"{place.shown} may have been changed by somebody else since. What was there before is in {spare.name}."
+        return _(
+            "{path} may have been changed by somebody else since. What was there before is in {spare}.",
+            path=place.shown,
+            spare=spare.name,
+        )
+
+
+def _files_told(back: int, fresh: int) -> str:
+    """How many files are as before, and how many new ones are in the trash."""
+    restored = _n("{number:,} file is as before", "{number:,} files are as before", back)
+    removed = _n("{number:,} new file is in the trash", "{number:,} new files are in the trash", fresh)
+    if back and fresh:
+        return _("{restored}, {removed}.", restored=restored, removed=removed)
+    return _("{files}.", files=removed if fresh else restored)
 
 
 def _path(step: _Step) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from nanobot.errors import DiskError, PathError
 from nanobot.files.database import FilesDatabase
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.translation import _
 
 #: Where the whole of a long output of a command is put, below the workspace, and its bytes; a command that writes more
 #: is ended.
@@ -119,7 +120,7 @@ def put(roots: Roots, place: ResolvedPath, data: bytes, *, mode: int | None = No
             if exists(folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode):
-                    raise PathError(f"{place.shown} is no ordinary file, so it is not written.")
+                    raise PathError(_("{path} is no ordinary file, so it is not written.", path=place.shown))
                 mode = stat.S_IMODE(status.st_mode)
         spare = f".{name[:100]}.{secrets.token_hex(4)}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -136,7 +137,8 @@ def put(roots: Roots, place: ResolvedPath, data: bytes, *, mode: int | None = No
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(spare, dir_fd=folder)
-            raise DiskError(f"{place.shown} could not be written: {error.strerror or error}.") from None
+            why = error.strerror or error
+            raise DiskError(_("{path} could not be written: {why}.", path=place.shown, why=why)) from None
     return mode
 
 
@@ -158,7 +160,8 @@ def move_out(folder: int, name: str, target: Path, shown: str) -> None:
                 raise
             shutil.move(_named(folder) / name, target)
     except OSError as error:
-        raise DiskError(f"{shown} could not be moved to the trash: {error.strerror or error}.") from None
+        why = error.strerror or error
+        raise DiskError(_("{path} could not be moved to the trash: {why}.", path=shown, why=why)) from None
 
 
 def move_in(source: Path, folder: int, name: str, shown: str) -> None:
@@ -171,7 +174,12 @@ def move_in(source: Path, folder: int, name: str, shown: str) -> None:
                 raise
             shutil.move(source, _named(folder) / name)
     except OSError as error:
-        raise DiskError(f"{shown} could not be brought back: {error.strerror or error}.") from None
+        raise not_back(shown, error) from None
+
+
+def not_back(shown: str, error: OSError) -> DiskError:
+    """What is said where the disk does not let something be brought back."""
+    return DiskError(_("{path} could not be brought back: {why}.", path=shown, why=error.strerror or error))
 
 
 def _named(folder: int) -> Path:

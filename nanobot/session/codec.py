@@ -4,6 +4,7 @@ import msgspec
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from nanobot.utils.translation import _
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(UserMessage | AssistantMessage | ToolMessage)
@@ -22,7 +23,7 @@ def decode(text: str) -> Message:
     try:
         message: Message = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise StoreError(f"a stored message cannot be read: {error}") from error
+        raise StoreError(_("a stored message cannot be read: {why}", why=error)) from error
     return message
 
 

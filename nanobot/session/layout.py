@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nanobot.errors import StoreError
+from nanobot.utils.translation import _
 
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
 APPLICATION_ID = 0x6E616E6F
@@ -172,15 +173,22 @@ def open_file(path: Path) -> sqlite3.Connection:
     if not path.exists():
         if log.exists() and log.stat().st_size:
             raise StoreError(
-                f"{path} is missing, but {log.name} is there, which holds the last changes to it. Nothing was changed. "
-                f"Put the file back in its place, or move {log.name} away to begin anew, with no owner and no "
-                "conversations."
+                _(
+                    "{path} is missing, but {log} is there, which holds the last changes to it. Nothing was changed. "
+                    "Put the file back in its place, or move {log} away to begin anew, with no owner and no "
+                    "conversations.",
+                    path=path,
+                    log=log.name,
+                )
             )
         _make(path)
     elif not path.stat().st_size:
         raise StoreError(
-            f"{path} is empty (0 bytes): it was cut off, as by a full disk or a copy that broke. Nothing was changed. "
-            "Put a backup in its place, or delete it to begin anew, with no owner and no conversations."
+            _(
+                "{path} is empty (0 bytes): it was cut off, as by a full disk or a copy that broke. Nothing was "
+                "changed. Put a backup in its place, or delete it to begin anew, with no owner and no conversations.",
+                path=path,
+            )
         )
     return _connect(path)
 
@@ -191,7 +199,7 @@ def settle_copy(path: Path) -> int:
     How much it was.
     Raises `StoreError` and `sqlite3.Error`; nobody else may use the file.
     """
-    reason = "the conversations were put back from a backup"
+    reason = _("the conversations were put back from a backup")
     with closing(open_file(path)) as db, db:
         sent = "UPDATE outbox SET state = 'failed', reason = ? WHERE state IN ('draft', 'new', 'sending', 'unknown')"
         asked = "UPDATE inbox SET state = 'dead', reason = ? WHERE state IN ('new', 'waiting', 'claimed')"
@@ -233,11 +241,18 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     mark = _number(db, "PRAGMA application_id")
     empty = _number(db, "SELECT count(*) FROM sqlite_master") == 0
     if not empty and mark != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of another program. Nothing was changed. Name another file.")
+        raise StoreError(
+            _("{path} is a database of another program. Nothing was changed. Name another file.", path=path)
+        )
     if version > VERSION:
         raise StoreError(
-            f"{path} was written by a newer nanobot (layout {version}, this one knows {VERSION}). "
-            "Nothing was changed. Update nanobot, or name another file."
+            _(
+                "{path} was written by a newer nanobot (layout {version}, this one knows {known}). "
+                "Nothing was changed. Update nanobot, or name another file.",
+                path=path,
+                version=version,
+                known=VERSION,
+            )
         )
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")

@@ -275,12 +275,14 @@ class Ledger:
 
         One that has arrived, or that another worker sends by now, stays as it is.
         """
+        # English: parts of a statement of SQL
         change = _STILL_OPEN.format("state = :state, not_before = :until, attempts = attempts + 1")
         values = {"state": "unknown" if unsure else "new", "until": stamp(until), "worker": self.database.worker}
         await self._change(change, seq=seq, **values)
 
     async def fail(self, seq: int, reason: str) -> None:
         """It will not arrive; `reason` is for a person. As `postpone`, it changes nothing where it is too late."""
+        # English: parts of a statement of SQL
         change = _STILL_OPEN.format("state = 'failed', reason = :reason, at = :at")
         await self._change(change, seq=seq, reason=reason, **self._here())
 

@@ -14,8 +14,9 @@ from nanobot.messages import Role, Text, UserMessage, usd
 from nanobot.security.trust import unwrap
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction
-from nanobot.session.store import SessionInfo, SessionStore
+from nanobot.session.store import SessionInfo, SessionStore, too_many
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, _n
 
 #: The owner of words of which nobody can tell whose they are.
 NOBODY = "?"
@@ -27,6 +28,13 @@ _TITLE, _LAST = 50, 60
 _SPOKEN = frozenset({"terminal", "telegram", "schedule"})
 #: The beginnings of keys under which nanobot works by itself.
 _OWN_WORK = frozenset({"helper", "schedule", "watch"})
+#: First part of a key → the place of a conversation.
+_PLACES = {
+    "terminal": N_("terminal"),
+    "schedule": N_("schedule"),
+    "helper": N_("helper"),
+    "watch": N_("watch"),
+}
 _LISTED = """
 SELECT id, key, title, messages, created_at, updated_at, once,
   CAST(coalesce((SELECT sum(cost) FROM spending WHERE session_id = session.id), 0) AS float)
@@ -72,22 +80,24 @@ class SessionEntry(Struct, frozen=True):
     @property
     def place(self) -> str:
         """Where it was: `terminal`, `Telegram`, `Telegram group -100…`."""
-        channel, _, rest = self.info.key.partition(":")
+        channel, _colon, rest = self.info.key.partition(":")
         if channel != "telegram":
-            return channel
-        chat, _, topic = rest.partition(":")
-        kind = f" group {chat}" if chat.startswith("-") else ""
-        return f"Telegram{kind}{f' topic {topic}' if topic else ''}"
+            return _(_PLACES.get(channel, channel))
+        chat, _colon, topic = rest.partition(":")
+        if chat.startswith("-"):
+            group = _("Telegram group {chat} topic {topic}", chat=chat, topic=topic)
+            return group if topic else _("Telegram group {chat}", chat=chat)
+        return _("Telegram topic {topic}", topic=topic) if topic else "Telegram"
 
     @property
     def title(self) -> str:
         """Its name, or what was said first."""
-        return shorten(one_line(self.info.title) or self.first or "(no words)", _TITLE)
+        return shorten(one_line(self.info.title) or self.first or _("(no words)"), _TITLE)
 
     def line(self, zone: tzinfo | None, *, now: datetime | None = None) -> str:
         """`tides in Brest · today 09:12 · “and tomorrow?” · terminal · 6 messages · 0.0123 USD`, without its id."""
         words = f"“{self.last}”" if self.last and self.last != self.title else ""
-        count = f"{self.info.messages} message{'s' * (self.info.messages != 1)}"
+        count = _n("{number} message", "{number} messages", self.info.messages)
         cost = usd(self.cost) if self.cost else ""
         when = local(self.info.updated_at, zone, now)
         return " · ".join(filter(None, (self.title, when, words, self.place, count, cost)))
@@ -139,10 +149,9 @@ async def entry_of(store: SessionStore, holder: SessionHolder, wanted: str) -> S
     exact = [one for one in known if one.info.id == wanted]
     found = exact or [one for one in known if one.info.id.startswith(wanted)] or [*known]
     if not found:
-        raise UsageError(f"There is no session {wanted!r} here. `/sessions` lists those that there are.")
+        raise UsageError(_("There is no session {id!r} here. `/sessions` lists those that there are.", id=wanted))
     if len(found) > 1:
-        some = ", ".join(one.info.id for one in found[:5])
-        raise UsageError(f"{wanted!r} fits {len(found)} sessions: {some}. Give more of the id.")
+        raise UsageError(too_many(wanted, [one.info.id for one in found]))
     return found[0]
 
 
@@ -168,7 +177,7 @@ def owner_of(key: str, speaker: Role, *, named: bool) -> str:
 
     Words under a name (`named`) were said where others read along; what a helper is asked, a model has written.
     """
-    channel, _, rest = key.partition(":")
+    channel, _colon, rest = key.partition(":")
     if channel not in _SPOKEN:
         return NOBODY
     chat, group = rest.partition(":")[0], is_group(key)
@@ -188,7 +197,7 @@ def local(at: datetime, zone: tzinfo | None, now: datetime | None = None) -> str
     """`today 09:12`, `yesterday 21:40`, `2026-11-02 08:00`."""
     then = at.astimezone(zone)
     days = ((now or datetime.now(zone)).astimezone(zone).date() - then.date()).days
-    day = {0: "today", 1: "yesterday"}.get(days, f"{then:%Y-%m-%d}")
+    day = {0: _("today"), 1: _("yesterday")}.get(days, f"{then:%Y-%m-%d}")
     return f"{day} {then:%H:%M}"
 
 

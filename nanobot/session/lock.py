@@ -10,6 +10,7 @@ from types import TracebackType
 
 from nanobot.errors import StoreError
 from nanobot.utils.processes import is_alive
+from nanobot.utils.translation import _
 
 _IN_USE = "in-use.lock"
 
@@ -36,13 +37,15 @@ class FileLock:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             except OSError as error:
-                raise StoreError(f"The lock {self._path} cannot be made: {error.strerror}.") from error
+                raise StoreError(
+                    _("The lock {path} cannot be made: {why}.", path=self._path, why=error.strerror)
+                ) from error
             try:
                 fcntl.flock(file, self._way | fcntl.LOCK_NB)
             except OSError:
                 holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
-                return f"process {holder or 'unknown'}"
+                return _("process {number}", number=holder) if holder else _("process unknown")
             if self._stands(file):
                 break
             os.close(file)
@@ -105,9 +108,10 @@ def token_lock(token: str, folder: Path | None = None, note: str = "") -> FileLo
     the file in which its holder says how it is."""
     place = folder or _runtime()
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
-    taken = (
+    taken = _(
         "Another nanobot on this machine ({holder}) already answers this bot. Stop it first, or give this "
-        "one a bot of its own."
+        "one a bot of its own.",
+        holder="{holder}",
     )
     return FileLock(place / f"bot-{digest}.lock", taken, note)
 
@@ -123,13 +127,21 @@ def _runtime() -> Path:
 
 def terminal_jobs_lock(home: Path) -> FileLock:
     """One process of a home does the jobs that report to the terminal."""
-    taken = f"Somebody talks in a terminal with {home} ({{holder}}). Leave that with /quit first."
+    taken = _(
+        "Somebody talks in a terminal with {home} ({holder}). Leave that with /quit first.",
+        home=home,
+        holder="{holder}",
+    )
     return FileLock(home / "terminal-jobs.lock", taken)
 
 
 def home_lock(home: Path) -> FileLock:
     """One gateway per home."""
-    taken = f"A gateway is running already with {home} ({{holder}}). Stop it first, or name another NANOBOT_HOME."
+    taken = _(
+        "A gateway is running already with {home} ({holder}). Stop it first, or name another NANOBOT_HOME.",
+        home=home,
+        holder="{holder}",
+    )
     return FileLock(home / "gateway.lock", taken)
 
 

@@ -15,6 +15,7 @@ from msgspec.json import decode, encode
 from nanobot.errors import UsageError
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
+from nanobot.utils.translation import _
 
 _PREFIX = "permission:"
 
@@ -82,7 +83,10 @@ class Permissions:
         gone = {key: one for key, one in found.items() if wanted in ("all", one.id)}
         if not gone:
             raise UsageError(
-                f"There is no permission {wanted!r}. The list shows the id of each; `all` takes every one back."
+                _(
+                    "There is no permission {id!r}. The list shows the id of each; `all` takes every one back.",
+                    id=wanted,
+                )
             )
         if self._ledger is None:
             self._kept = {key: one for key, one in self._kept.items() if key not in gone}
@@ -111,7 +115,8 @@ class Permissions:
             try:
                 found[key] = decode(value, type=Permission)
             except (DecodeError, ValidationError):  # written by another version: it allows nothing
-                found[key] = Permission("?", key, "something that this version cannot read", key.split()[-1])
+                unread = _("something that this version cannot read")
+                found[key] = Permission("?", key, unread, key.split()[-1])
         return found
 
 
@@ -119,7 +124,9 @@ def told(permissions: Iterable[Permission]) -> list[str]:
     """A line of Markdown for each: its id, what it allows, who gave it and when."""
     lines = []
     for one in permissions:
-        since = f", since {one.at:%Y-%m-%d}" if one.at else ""
-        outside = "; also with content from outside in the conversation" if one.tainted else ""
-        lines.append(f"- `{one.id}` {one.words or f'{one.kind} {one.about}'} ({one.person}{since}{outside})")
+        by = _("{person}, since {day:%Y-%m-%d}", person=one.person, day=one.at) if one.at else one.person
+        if one.tainted:
+            by = _("{given}; also with content from outside in the conversation", given=by)
+        said = _("{what} ({by})", what=one.words or f"{one.kind} {one.about}", by=by)
+        lines.append(f"- `{one.id}` {said}")
     return lines

@@ -15,6 +15,7 @@ from msgspec.json import decode
 from nanobot.errors import StoreError
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, _n, listed
 
 #: The kind under which it stands among the permissions.
 KIND = "mcp"
@@ -52,21 +53,23 @@ class Unread(Struct, frozen=True):
     @property
     def label(self) -> str:
         """As content from outside is called."""
-        return f"descriptions of the MCP server {self.server}"
+        return _("descriptions of the MCP server {server}", server=self.server)
 
     @property
     def sentence(self) -> str:
         """What the owner is told of it, and what ends it."""
-        way = f"/mcp trust {self.server} shows it and lets it count."
+        way = _("/mcp trust {server} shows it and lets it count.", server=self.server)
         if not self.known:
-            return (
-                f"What the MCP server {self.server} says of its tools counts as content from outside, so changes of "
-                f"what steers me are asked for. {way}"
+            told = _(
+                "What the MCP server {server} says of its tools counts as content from outside, so changes of "
+                "what steers me are asked for.",
+                server=self.server,
             )
-        news = [f"{_names(self.changed)} changed"] if self.changed else []
-        news += [f"{_names(self.fresh)} new"] if self.fresh else []
-        told = f"The tools of the MCP server {self.server} have changed: {'; '.join(news)}."
-        return f"{told} What it says of them counts as content from outside again. {way}"
+            return f"{told} {way}"
+        news = [_are(self.changed, N_("{names} is changed"), N_("{names} are changed"))] if self.changed else []
+        news += [_are(self.fresh, N_("{names} is new"), N_("{names} are new"))] if self.fresh else []
+        told = _("The tools of the MCP server {server} have changed: {news}.", server=self.server, news="; ".join(news))
+        return f"{told} {_('What it says of them counts as content from outside again.')} {way}"
 
 
 class Pins:
@@ -83,7 +86,7 @@ class Pins:
         if not by_server:
             return ()
         try:
-            pinned = {one.server: one.tools for one, _ in await self._pinned()}
+            pinned = {one.server: one.tools for one, _kept in await self._pinned()}
         except StoreError as error:
             logger.warning("what was let count of MCP servers could not be read: {}", error)
             pinned = {}
@@ -105,8 +108,13 @@ class Pins:
         old = [kept for one, kept in await self._pinned() if one.server == server]
         marks = {one.tool: one.mark for one in sorted(tools, key=lambda one: one.tool)}
         about = json.dumps({"server": server, "tools": marks})
-        count = f"{len(marks)} tool{'s' * (len(marks) != 1)}"
-        words = f"what the MCP server {server} says of its {count} counts, as it was shown (mark {seal(tools)})"
+        words = _n(
+            "what the MCP server {server} says of its {number} tool counts, as it was shown (mark {mark})",
+            "what the MCP server {server} says of its {number} tools counts, as it was shown (mark {mark})",
+            len(marks),
+            server=server,
+            mark=seal(tools),
+        )
         given = Permission(KIND, about, words, person)
         await self._permissions.add(person, (given,))
         for one in old:
@@ -127,14 +135,17 @@ class Pins:
 
 def shown(unread: Unread, tools: Iterable[ToolWords]) -> str:
     """As Markdown, what a server says of those of its tools whose words do not count."""
-    wanted = {**dict.fromkeys(unread.fresh, "new"), **dict.fromkeys(unread.changed, "changed")}
+    wanted = {
+        **dict.fromkeys(unread.fresh, N_("{tool} (new)")),
+        **dict.fromkeys(unread.changed, N_("{tool} (changed)")),
+    }
     blocks = []
     for one in tools:
         if one.tool in wanted:
             name = squeeze(strip_unsafe(one.tool)).replace("`", "'")
-            state = f" ({wanted[one.tool]})" if unread.known else ""
-            blocks.append(f"`{name}`{state}\n\n```\n{strip_unsafe(one.said).replace('`', chr(39))}\n```")
-    return "\n\n".join([f"**What the MCP server {unread.server} says of its tools**", *blocks])
+            told = _(wanted[one.tool], tool=f"`{name}`") if unread.known else f"`{name}`"
+            blocks.append(f"{told}\n\n```\n{strip_unsafe(one.said).replace('`', chr(39))}\n```")
+    return "\n\n".join([_("**What the MCP server {server} says of its tools**", server=unread.server), *blocks])
 
 
 def seal(tools: Iterable[ToolWords]) -> str:
@@ -143,7 +154,9 @@ def seal(tools: Iterable[ToolWords]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    are = "are" if len(names) > 1 else "is"
-    return f"{', '.join(shorten(name, 60) for name in names[:_NAMED])}{more} {are}"
+def _are(names: Sequence[str], one: str, several: str) -> str:
+    """What there is to say of these tools, in the sentence for one or the one for several."""
+    said = listed(shorten(name, 60) for name in names[:_NAMED])
+    if len(names) > _NAMED:
+        said = _("{names} and {number} more", names=said, number=len(names) - _NAMED)
+    return _(several if len(names) > 1 else one, names=said)

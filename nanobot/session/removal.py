@@ -17,7 +17,8 @@ from nanobot.messages import AssistantMessage, Media, Message, ToolCall, UserMes
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.listing import own_words
-from nanobot.session.store import SessionInfo, SessionStore
+from nanobot.session.store import SessionInfo, SessionStore, no_session
+from nanobot.utils.translation import _
 
 #: Characters of the name of a helper.
 _NAME = 12
@@ -79,7 +80,9 @@ async def remove_session(store: SessionStore, session_id: str, at: datetime) -> 
     """
     holder = await store.hold(session_id)
     if holder:
-        raise StoreError(f"A turn runs in this session ({holder}). End it with /stop, then delete the session.")
+        raise StoreError(
+            _("A turn runs in this session ({holder}). End it with /stop, then delete the session.", holder=holder)
+        )
     try:
         gone, trace = await store.database.run(lambda db: _remove(db, session_id, stamp(at)), durable=True)
     finally:
@@ -108,7 +111,7 @@ def helper_name(turn: str, call: ToolCall, task: str) -> str:
 async def _remove(db: Transaction, session_id: str, at: str) -> tuple[list[SessionInfo], _Trace]:
     known = await db.fetch(SessionInfo, _BY.format("id"), wanted=session_id)
     if not known:
-        raise StoreError(f"There is no session {session_id!r}. /sessions lists them.")
+        raise no_session(session_id)
     trace = _Trace()
     gone = [known[0]]
     await _follow(db, session_id, trace)

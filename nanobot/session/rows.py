@@ -8,6 +8,7 @@ from msgspec import Struct, convert
 from nanobot.messages import Message
 from nanobot.session.database import Transaction
 from nanobot.session.store import EVER
+from nanobot.utils.translation import _
 
 InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
@@ -109,4 +110,4 @@ async def outbox_rows(db: Transaction, query: str, **values: str | int) -> tuple
 
 def crash_reason(attempts: int) -> str:
     """Why a row is parked."""
-    return f"nanobot stopped {attempts} times while it worked on it"
+    return _("nanobot stopped {number} times while it worked on it", number=attempts)

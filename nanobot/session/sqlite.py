@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import Context, copy_context
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +20,7 @@ from nanobot.errors import StoreError
 from nanobot.session.database import Transaction, Value
 from nanobot.session.layout import BUSY_SECONDS, REQUEST, migrate, open_file
 from nanobot.session.lock import FileLock, session_lock
+from nanobot.utils.translation import _
 
 #: Bytes: a disk with less room than this counts as full.
 _ROOM = 1_000_000
@@ -41,11 +44,13 @@ class _Statements:
 
 
 class _Job(Struct, frozen=True):
-    """`done` is a future of the loop that waits; nobody may wait any more when the work is over."""
+    """`done` is a future of the loop that waits; nobody may wait any more when the work is over. `context` is that of
+    who waits, whose language errors are said in."""
 
     work: Callable[[sqlite3.Connection], None]
     durable: bool
     done: "asyncio.Future[None]"
+    context: Context
 
     def end(self, error: BaseException | None = None) -> None:
         """Wake who waits, in as few steps of its loop as there can be: it may be about to send a message."""
@@ -96,7 +101,8 @@ class SqliteDatabase:
             return await self.perform(work, writes=False)
         if self._connection is None:
             await self.perform(_nothing, writes=False)
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, work)
+        look = partial(copy_context().run, self._read, work)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
     async def tidy(self) -> None:
         await self.perform(_without_log, writes=False)
@@ -112,7 +118,7 @@ class SqliteDatabase:
                 _begin(db)
             made[:] = [_complete(work(_Statements(db)))]
 
-        job = _Job(whole, durable, asyncio.get_running_loop().create_future())
+        job = _Job(whole, durable, asyncio.get_running_loop().create_future(), copy_context())
         self._jobs.append(job)
         self._thread.submit(self._drain)
         await job.done  # a cancelled caller takes back no write that is queued
@@ -139,12 +145,12 @@ class SqliteDatabase:
 
     def _drain(self) -> None:
         """Do what waits. Every job brings a call of this; most of them find that an earlier one has done the work."""
-        jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), MOST_TOGETHER))]
+        jobs = [self._jobs.popleft() for _job in range(min(len(self._jobs), MOST_TOGETHER))]
         if len(jobs) > 1 and self._together(jobs):
             return
         for job in jobs:
             try:
-                self._do((job,))
+                job.context.copy().run(self._do, (job,))
             except BaseException as error:  # noqa: BLE001 - handed to who waits for it
                 job.end(error)
             else:
@@ -172,7 +178,7 @@ class SqliteDatabase:
                 self._synced = durable
             with self._connection as db:  # commits, or rolls back
                 for job in jobs:
-                    job.work(db)
+                    job.context.run(job.work, db)
             self._still_there()
 
     def _read(self, work: Callable[[Transaction], Coroutine[object, None, T]]) -> T:
@@ -190,29 +196,30 @@ class SqliteDatabase:
             yield
         except (sqlite3.Error, OSError, ValidationError) as error:
             raise StoreError(
-                f"The sessions in {self.path} cannot be used: {error}. Nothing was overwritten. {self._advice()}"
+                _("The sessions in {path} cannot be used: {why}. Nothing was overwritten.", path=self.path, why=error)
+                + f" {self._advice()}"
             ) from error
 
     def _advice(self) -> str:
         """What to do about a file that cannot be used; a full disk is no reason to give up what is in it."""
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < _ROOM:
-                return "The disk is full: free some room, then try again."
-        return "Check the disk, or move the file away to start with an empty one."
+                return _("The disk is full: free some room, then try again.")
+        return _("Check the disk, or move the file away to start with an empty one.")
 
     def _still_there(self) -> None:
         """After every work, because a commit into a file that has no name any more is none."""
         try:
             if self._opened is not None and os.path.samestat(self._opened, self.path.stat()):
                 return
-            gone = FileNotFoundError(f"{self.path} was replaced by another file")
+            gone = _("{path} was replaced by another file while nanobot was running.", path=self.path)
         except FileNotFoundError:
-            gone = FileNotFoundError(f"{self.path} was deleted")
-        raise StoreError(
-            f"{gone} while nanobot was running. Nothing is accepted until that very file is back in its place. Or "
-            "start nanobot again: then it uses what is there, and without a file it begins anew, with no owner and no "
-            "conversations."
-        ) from gone
+            gone = _("{path} was deleted while nanobot was running.", path=self.path)
+        advice = _(
+            "Nothing is accepted until that very file is back in its place. Or start nanobot again: then it uses what "
+            "is there, and without a file it begins anew, with no owner and no conversations."
+        )
+        raise StoreError(f"{gone} {advice}")
 
     def _close(self, thread: ThreadPoolExecutor) -> None:
         """Close the connection of this thread, and the thread."""
@@ -253,7 +260,7 @@ class MemoryDatabase:
 
     async def hold(self, session_id: str) -> str:
         if session_id in self._held:
-            return "another chat of this nanobot"
+            return _("another chat of this nanobot")
         self._held.add(session_id)
         return ""
 
@@ -278,6 +285,7 @@ def _complete(work: Coroutine[object, None, T]) -> T:
         made: T = end.value
         return made
     work.close()
+    # English: a programmer reads it
     raise RuntimeError("a work of the store waits for something else than the store")
 
 
@@ -286,5 +294,5 @@ async def _without_log(db: Transaction) -> None:
     await db.fetch(tuple[int, int, int], "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-async def _nothing(_: Transaction) -> None:
+async def _nothing(_db: Transaction) -> None:
     """Opens the file."""

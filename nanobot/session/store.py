@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -14,6 +14,7 @@ from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, U
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
 from nanobot.session.window import first_kept
+from nanobot.utils.translation import _, listed
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,6 +37,7 @@ _HIDING = """
 SELECT CASE kind WHEN 'compaction' THEN seq ELSE 0 END, CASE WHEN kept > 0 THEN kept ELSE seq + 1 END FROM record
 WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end ORDER BY seq DESC LIMIT 1
 """
+# English: a condition of SQL
 _SHOWN = "kind NOT IN ('intent', 'compaction')"
 _SUMS = """
 CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
@@ -155,7 +157,8 @@ class SessionStore:
         try:
             return await self.resume(key, resume)
         except StoreError as error:
-            raise UsageError(f"{error} (That is a command inside `nanobot agent`.)") from error
+            inside = _("(That is a command inside `nanobot agent`.)")
+            raise UsageError(f"{error} {inside}") from error
 
     async def branch(
         self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "", key: str = ""
@@ -312,7 +315,7 @@ class SessionStore:
         # First of all, because of several processes that add to a session the row lets one in after the other.
         change = "UPDATE session SET updated_at = :at, messages = messages + :shown WHERE id = :session"
         if not await db.change(change, at=stamp(at), shown=shown, session=session_id):
-            raise _unknown(session_id)
+            raise no_session(session_id)
         query = "SELECT seq FROM record WHERE session_id = :session ORDER BY seq DESC LIMIT 1"
         newest = await db.fetch(tuple[int], query, session=session_id)
         values: dict[str, str | int] = {
@@ -417,8 +420,14 @@ class SessionStore:
             return decode(text)
         except StoreError as error:
             raise StoreError(
-                f"{self.database.place}: record {seq} of session {session_id}: {error}. Nothing was changed. /new "
-                "starts a fresh session."
+                _(
+                    "{place}: record {number} of session {id}: {why}. Nothing was changed. /new starts a fresh "
+                    "session.",
+                    place=self.database.place,
+                    number=seq,
+                    id=session_id,
+                    why=error,
+                )
             ) from error
 
 
@@ -431,10 +440,9 @@ async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
     found = await db.fetch(SessionInfo, query, length=len(wanted), wanted=wanted) if wanted else ()
     exact = [one for one in found if one.id == wanted] or found
     if not exact:
-        raise _unknown(wanted)
+        raise no_session(wanted)
     if len(exact) > 1:
-        some = ", ".join(one.id for one in exact[:5])
-        raise StoreError(f"{wanted!r} fits {len(exact)} sessions: {some}. Give more of the id.")
+        raise StoreError(too_many(wanted, [one.id for one in exact]))
     await _point(db, key, exact[0].id)
     if exact[0].messages:  # it is more than the single question that it was made for
         await db.change("UPDATE session SET once = 0 WHERE id = :session AND once = 1", session=exact[0].id)
@@ -486,12 +494,12 @@ async def _keep_cut(db: Transaction, session_id: str, size: int, seq: int) -> No
 async def _rename(db: Transaction, session_id: str, title: str) -> None:
     change = "UPDATE session SET title = :title WHERE id = :session"
     if not await db.change(change, title=title, session=session_id):
-        raise _unknown(session_id)
+        raise no_session(session_id)
 
 
 async def _known(db: Transaction, session_id: str) -> None:
     if not await db.fetch(tuple[int], "SELECT 1 FROM session WHERE id = :session", session=session_id):
-        raise _unknown(session_id)
+        raise no_session(session_id)
 
 
 def _branch_id(request: str) -> str:
@@ -510,8 +518,15 @@ def request_of(message: Message) -> str:
     return message.id if isinstance(message, UserMessage) else ""
 
 
-def _unknown(session_id: str) -> StoreError:
-    return StoreError(f"There is no session {session_id!r}. /sessions lists them.")
+def no_session(session_id: str) -> StoreError:
+    """What is said where there is no session of this id."""
+    return StoreError(_("There is no session {id!r}. /sessions lists them.", id=session_id))
+
+
+def too_many(wanted: str, ids: Sequence[str]) -> str:
+    """What is said where several sessions may be meant."""
+    some = listed(ids[:5])
+    return _("{id!r} fits {number} sessions: {ids}. Give more of the id.", id=wanted, number=len(ids), ids=some)
 
 
 def _span(since: datetime, until: datetime | None) -> dict[str, str]:

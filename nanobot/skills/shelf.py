@@ -19,6 +19,7 @@ from nanobot.session.permissions import Permission, Permissions
 from nanobot.skills.skill import FILE, NAME, Place, Skill, marks_around, read_skill
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
+from nanobot.utils.translation import _, listed
 
 #: The kind under which a yes stands among the permissions.
 KIND = "skill"
@@ -69,8 +70,9 @@ class SkillShelf:
         found = {one.skill.name: one for one in await self.all()}
         if name not in found:
             near = nearest(name, found)
-            hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(found) or 'none'}."
-            raise UsageError(f"There is no skill {name!r}. {hint}")
+            others = _("There are: {names}.", names=listed(found) or _("none"))
+            hint = _("Did you mean {name!r}?", name=near) if near else others
+            raise UsageError(_("There is no skill {name!r}.", name=name) + f" {hint}")
         return found[name]
 
     async def broken(self) -> tuple[str, ...]:
@@ -81,7 +83,8 @@ class SkillShelf:
         """Let a skill count as it is now, in the place of what counted before. Raises `UsageError` where it is too
         large to be judged."""
         if not skill.mark:
-            raise UsageError(f"The skill {skill.name} is too large to count: {'; '.join(skill.problems)}")
+            why = "; ".join(skill.problems)
+            raise UsageError(_("The skill {name} is too large to count: {why}", name=skill.name, why=why))
         given = agreement(skill)
         old = [one for one in await self.permissions.all() if one.kind == KIND and _named(one) == skill.name]
         await self.permissions.add(person, (given,))
@@ -202,7 +205,11 @@ def similar(name: str, description: str, known: Iterable[FoundSkill]) -> tuple[F
 
 def agreement(skill: Skill) -> Permission:
     """What a yes to a skill is kept as: it holds for exactly its content."""
-    return Permission(KIND, _about(skill), f"the skill {skill.name} counts, as it was shown (mark {skill.seal})")
+    return Permission(
+        KIND,
+        _about(skill),
+        _("the skill {name} counts, as it was shown (mark {mark})", name=skill.name, mark=skill.seal),
+    )
 
 
 def _about(skill: Skill) -> str:

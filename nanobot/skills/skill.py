@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from nanobot.errors import UsageError
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
 FILE = "SKILL.md"
 #: Where a skill was found, in the order in which a name counts.
@@ -33,20 +34,12 @@ _NAMED = 40
 _LEFT_OUT = frozenset({".git", ".DS_Store"})
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-_NEW = """\
----
-name: {name}
-description: {description}
----
-
-# {title}
-
-Write here what to do, step by step, as you would tell somebody who is clever and new to it.
-
-1. Which tools are called, with which arguments.
-2. What is done with what they answer.
-3. How one sees that it worked, and what to do where it did not.
-"""
+_NEW = N_(
+    "Write here what to do, step by step, as you would tell somebody who is clever and new to it.\n\n"
+    "1. Which tools are called, with which arguments.\n"
+    "2. What is done with what they answer.\n"
+    "3. How one sees that it worked, and what to do where it did not.\n"
+)
 
 
 class Skill(Struct, frozen=True):
@@ -66,7 +59,7 @@ class Skill(Struct, frozen=True):
     @property
     def beside(self) -> str:
         """The names of its first files besides SKILL.md on one line; the names are as little ours as the files."""
-        return ", ".join(squeeze(strip_unsafe(name)) for name in self.files[:_NAMED]) or "none besides SKILL.md"
+        return ", ".join(squeeze(strip_unsafe(name)) for name in self.files[:_NAMED]) or _("none besides SKILL.md")
 
     @property
     def seal(self) -> str:
@@ -79,7 +72,8 @@ def read_skill(folder: Path, place: Place) -> Skill:
     try:
         raw = _read(folder / FILE, MAX_FILE)
     except OSError as error:
-        raise UsageError(f"{folder / FILE} cannot be read: {error.strerror or error}.") from error
+        why = error.strerror or error
+        raise UsageError(_("{path} cannot be read: {why}.", path=folder / FILE, why=why)) from error
     head, text = front_matter(raw.decode("utf-8", "replace"))
     name = squeeze(strip_unsafe(head.get("name", "") or folder.name))
     description = squeeze(strip_unsafe(head.get("description", "")))
@@ -91,21 +85,32 @@ def read_skill(folder: Path, place: Place) -> Skill:
 def _problems(folder: Path, head: Mapping[str, str], description: str, raw: bytes, mark: str) -> Iterator[str]:
     name = head.get("name", "")
     if not head:
-        yield "SKILL.md does not begin with a head: a line ---, then name: and description:, then a line ---."
+        yield _("SKILL.md does not begin with a head: a line ---, then name: and description:, then a line ---.")
     elif not name:
-        yield "The head has no name."
+        yield _("The head has no name.")
     if not NAME.fullmatch(name or folder.name):
-        yield "The name is made of small letters, digits and hyphens, at most 64 of them."
+        yield _("The name is made of small letters, digits and hyphens, at most 64 of them.")
     if name and name != folder.name:
-        yield f"The name {shorten(squeeze(strip_unsafe(name)), 80)!r} is not that of its folder, {folder.name!r}."
+        shown = shorten(squeeze(strip_unsafe(name)), 80)
+        yield _("The name {name!r} is not that of its folder, {folder!r}.", name=shown, folder=folder.name)
     if not description:
-        yield "The head has no description, by which a model tells when the skill is of use."
+        yield _("The head has no description, by which a model tells when the skill is of use.")
     elif len(description) > MAX_DESCRIPTION:
-        yield f"The description has {len(description):,} characters, of which {MAX_DESCRIPTION:,} are shown."
+        yield _(
+            "The description has {length:,} characters, of which {most:,} are shown.",
+            length=len(description),
+            most=MAX_DESCRIPTION,
+        )
     if len(raw) > MAX_FILE:
-        yield f"SKILL.md is longer than {MAX_FILE:,} bytes, and is cut there. Move parts into files beside it."
+        yield _(
+            "SKILL.md is longer than {most:,} bytes, and is cut there. Move parts into files beside it.", most=MAX_FILE
+        )
     if not mark:
-        yield f"The folder holds more than {_MOST_FILES} files or {_MOST_BYTES:,} bytes, so it never counts as read."
+        yield _(
+            "The folder holds more than {files} files or {bytes:,} bytes, so it never counts as read.",
+            files=_MOST_FILES,
+            bytes=_MOST_BYTES,
+        )
 
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
@@ -148,9 +153,10 @@ def _value(said: str, below: list[str]) -> str:
 def new_text(name: str, description: str) -> str:
     """The SKILL.md of a skill that is still to be written. Raises `UsageError` for a name that none can have."""
     if not NAME.fullmatch(name):
-        raise UsageError("The name of a skill is made of small letters, digits and hyphens, such as weekly-report.")
-    said = squeeze(description) or "What it does, and when it is of use."
-    return _NEW.format(name=name, description=said, title=name.replace("-", " ").capitalize())
+        raise UsageError(_("The name of a skill is made of small letters, digits and hyphens, such as weekly-report."))
+    said = squeeze(description) or _("What it does, and when it is of use.")
+    title = name.replace("-", " ").capitalize()
+    return f"---\nname: {name}\ndescription: {said}\n---\n\n# {title}\n\n{_(_NEW)}"
 
 
 def skill_text(name: str, description: str, text: str) -> str:
@@ -162,13 +168,17 @@ def skill_text(name: str, description: str, text: str) -> str:
 def read_beside(skill: Skill, name: str) -> str:
     """The text of a file of a skill. Raises `UsageError` where it has no such file, or it is no text."""
     if name not in skill.files:
-        raise UsageError(f"The skill {skill.name} has no file {name!r}. It has: {skill.beside}.")
+        held = skill.beside
+        raise UsageError(
+            _("The skill {skill} has no file {name!r}. It has: {files}.", skill=skill.name, name=name, files=held)
+        )
     try:
         raw = _read(skill.folder / name, MAX_FILE)
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror or error}.") from error
+        why = error.strerror or error
+        raise UsageError(_("{path} cannot be read: {why}.", path=name, why=why)) from error
     if b"\0" in raw[:8_192]:
-        raise UsageError(f"{name} is no text.")
+        raise UsageError(_("{name} is no text.", name=name))
     return raw.decode("utf-8", "replace")
 
 
@@ -239,5 +249,5 @@ def _read(path: Path, most: int) -> bytes:
     """At most one byte more than `most` of a plain file, through no link. Raises `OSError`."""
     with os.fdopen(os.open(path, _READ_FLAGS), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise FileNotFoundError(f"{path.name} is no file")
+            raise FileNotFoundError(_("{name} is no file", name=path.name))
         return file.read(most + 1)
