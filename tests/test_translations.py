@@ -33,7 +33,6 @@ NOT_YET = (
     "migrate",
     "nanobot",
     "plugins",
-    "security",
     "upkeep",
     "web",
 )

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from nanobot.utils.translation import _
+
 #: At the top of a root and of each repository in it.
 CONTROL_NAMES = (
     *("SOUL.md", "AGENTS.md", "USER.md", "CLAUDE.md", "HEARTBEAT.md", "memory", "skills", ".agents", ".claude"),
@@ -61,7 +63,7 @@ def control_files(root: Path) -> tuple[Path, ...]:
 
 def _repositories(root: Path) -> Iterator[Path]:
     level, seen = [root], 0
-    for _ in range(_DEPTH + 1):
+    for _depth in range(_DEPTH + 1):
         below: list[Path] = []
         for folder in level:
             if (seen := seen + 1) > _FOLDERS:
@@ -182,14 +184,20 @@ def _kind(kept: Kept) -> int:
 
 
 def _sentence(path: Path, *, made: bool, back: bool) -> str:
-    what = "made by the command and taken away again" if made else "changed by the command and put back as it was"
     if not back:
-        return f"{path} was changed by the command and could not be put back. Look at it: it steers nanobot or runs."
-    return (
-        f"{path} was {what}.\n"
+        return _(
+            "{path} was changed by the command and could not be put back. Look at it: it steers nanobot or runs.",
+            path=path,
+        )
+    head = _("{path} was changed by the command and put back as it was.", path=path)
+    if made:
+        head = _("{path} was made by the command and taken away again.", path=path)
+    # English: a model reads it
+    how = (
         "No command may change what steers nanobot or runs by itself. Change it with write_file or edit_file instead, "
         "which asks the owner where that is needed."
     )
+    return f"{head}\n{how}"
 
 
 def _save(files: Mapping[Path, Kept], trash: Path) -> None:

@@ -13,7 +13,7 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 
-from nanobot.security.seccomp import ARCHITECTURES, LIBC, machine, within
+from nanobot.security.seccomp import LIBC, within
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _DROP_BOUND = 38, 24
@@ -50,13 +50,6 @@ class Spec:
 def abi() -> int:
     """The version of Landlock here; 0 where the kernel has none, or it is switched off."""
     return max(0, int(LIBC.syscall(_CREATE, None, 0, 1)))
-
-
-def missing() -> str:
-    """Why Landlock confines nothing here; empty where it should."""
-    if machine() not in ARCHITECTURES:
-        return f"there is no filter of system calls for {machine()}"
-    return "" if abi() else "this kernel has no Landlock (Linux 5.13 is the first), or it is switched off"
 
 
 def paths_below(path: str, barred: Sequence[str]) -> Iterator[str]:

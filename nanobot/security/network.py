@@ -20,12 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError
+from nanobot.utils.translation import N_, _
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_URL = 8_192
-NOT_HTTP = "URL must start with http:// or https://"
+NOT_HTTP = N_("URL must start with http:// or https://")
 
 _SPECIAL_V4 = tuple(
     ipaddress.IPv4Network(net)
@@ -77,10 +78,14 @@ _METADATA = frozenset(
 _METADATA_NAMES = frozenset({"metadata.goog", "metadata.google.internal", "instance-data", "metadata"})
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".localdomain")
 
-_DENIED = "the owner's tools.web.fetch.deny names it or a name above it. Use another source"
-_NOT_ALLOWED = "the owner's tools.web.fetch.allow does not name it. Use a source that stands there"
+_DENIED = N_(
+    "{host} is not read here: the owner's tools.web.fetch.deny names it or a name above it. Use another source"
+)
+_NOT_ALLOWED = N_(
+    "{host} is not read here: the owner's tools.web.fetch.allow does not name it. Use a source that stands there"
+)
 
-FAKE_IP = (
+FAKE_IP = N_(
     "a proxy such as Clash or mihomo answers DNS here with addresses of its own. If that is so, the owner lets pages "
     'be read with "tools": {"web": {"fetch": {"fakeIp": true}}}'
 )
@@ -125,9 +130,9 @@ class Hosts(Struct, frozen=True):
         """Raises `AddressBlocked` for a host, as `judge_url` spells it, that is not to be read."""
         names = {host} if _is_address(host) else set(_with_parents(host))
         if names & self.deny:
-            raise AddressBlocked(f"{host} is not read here: {_DENIED}", host=host)
+            raise AddressBlocked(_(_DENIED, host=host), host=host)
         if self.allow and not names & self.allow:
-            raise AddressBlocked(f"{host} is not read here: {_NOT_ALLOWED}", host=host)
+            raise AddressBlocked(_(_NOT_ALLOWED, host=host), host=host)
 
     def lets(self, url: str) -> bool:
         """Whether the text of `url` may be shown, whoever has read it."""
@@ -166,7 +171,7 @@ class Exceptions(Struct, frozen=True):
             except ValueError:
                 name = entry.removeprefix("*").rstrip(".")
                 if not all(_LABEL.match(label) for label in name.lstrip(".").split(".")):
-                    raise ValueError(f"{entry!r} is neither a net, an address nor a host name") from None
+                    raise ValueError(_("{entry!r} is neither a net, an address nor a host name", entry=entry)) from None
                 names.add(name)
         return cls(tuple(nets), frozenset(names))
 
@@ -212,16 +217,16 @@ def certificates() -> ssl.SSLContext:
 def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:
     """The target that `url` names, or `FetchError` (invalid_input) and `AddressBlocked` with a sentence."""
     if len(url) > MAX_URL:
-        raise _invalid(f"The URL has {len(url)} characters; {MAX_URL} is the limit")
+        raise _invalid(_("The URL has {length} characters; {most} is the limit", length=len(url), most=MAX_URL))
     if _FORBIDDEN.search(url):
-        raise _invalid("The URL contains a blank, a backslash or a control character; percent-encode it")
+        raise _invalid(_("The URL contains a blank, a backslash or a control character; percent-encode it"))
     match = _URL.match(url)
     scheme = match["scheme"].lower() if match else ""
     if match is None or scheme not in ("http", "https"):
-        raise _invalid(NOT_HTTP)
+        raise _invalid(_(NOT_HTTP))
     parts = _AUTHORITY.match(match["rest"])
     if parts is None or not parts["authority"]:
-        raise _invalid("The URL has no host; write it as https://host/path")
+        raise _invalid(_("The URL has no host; write it as https://host/path"))
     host, port = _split_authority(parts["authority"], 443 if scheme == "https" else 80)
     kind: Literal["http", "https"] = "https" if scheme == "https" else "http"
     tail = parts["tail"] if port == (443 if kind == "https" else 80) else f":{port}{parts['tail']}"
@@ -240,23 +245,24 @@ def judge_ip(address: IPAddress, exceptions: Exceptions = NO_EXCEPTIONS) -> str 
     if exceptions.covers_ip(address):
         return None
     if address in _METADATA:
-        return "a cloud metadata address"
+        return _("a cloud metadata address")
     if isinstance(address, ipaddress.IPv4Address):
-        return next((f"in the special-purpose net {net}" for net in _SPECIAL_V4 if address in net), None)
+        net = next((net for net in _SPECIAL_V4 if address in net), None)
+        return _("in the special-purpose net {net}", net=net) if net else None
     value = int(address)
     inner = ipaddress.IPv4Address(value & 0xFFFFFFFF)
     if address in _NAT64:
         reason = judge_ip(inner, exceptions)
-        return f"NAT64 for {inner}, {reason}" if reason else None
+        return _("NAT64 for {address}, {reason}", address=inner, reason=reason) if reason else None
     if address.scope_id is not None or address not in _GLOBAL_V6:
-        return "not a global unicast IPv6 address"
+        return _("not a global unicast IPv6 address")
     if not any(address in net for net in _GLOBAL_IN_2001):
         special = next((net for net in _SPECIAL_V6 if address in net), None)
         if special is not None:
-            return f"in the special-purpose net {special}"
+            return _("in the special-purpose net {net}", net=special)
     if (value >> 32) & 0xFFFFFFFF in _ISATAP:
         reason = judge_ip(inner, exceptions)
-        return f"ISATAP for {inner}, {reason}" if reason else None
+        return _("ISATAP for {address}, {reason}", address=inner, reason=reason) if reason else None
     return None
 
 
@@ -268,21 +274,27 @@ def judge_answers(host: str, answers: Sequence[str], exceptions: Exceptions = NO
         try:
             address = ipaddress.ip_address(answer)
         except ValueError:
-            raise AddressBlocked(f"{host} resolves to {answer!r}, which is no address", host=host) from None
+            no_address = _("{host} resolves to {answer!r}, which is no address", host=host, answer=answer)
+            raise AddressBlocked(no_address, host=host) from None
         reason = judge_ip(address, exceptions)
         if reason and address in INVENTED and host != str(address) and not named:
             if not exceptions.invented:
-                told = f"{host} resolves to {address}, which no site has: {FAKE_IP}"
+                why = _(FAKE_IP)
+                told = _("{host} resolves to {address}, which no site has: {why}", host=host, address=address, why=why)
                 raise AddressBlocked(told, host=host, invented=True)
             reason = None
         if reason and not (named and address not in _METADATA):
-            what = f"{host} is" if host == str(address) else f"{host} resolves to {address}, which is"
-            raise AddressBlocked(
-                f"{what} {reason}. Only public addresses are read; the owner can allow others in tools.ssrfWhitelist",
-                host=host,
-            )
+            raise AddressBlocked(_not_public(host, address, reason), host=host)
         addresses.append(address)
     return tuple(addresses)
+
+
+def _not_public(host: str, address: IPAddress, reason: str) -> str:
+    what = _("{host} resolves to {address}, which is {reason}.", host=host, address=address, reason=reason)
+    if host == str(address):
+        what = _("{host} is {reason}.", host=host, reason=reason)
+    allowed = _("Only public addresses are read; the owner can allow others in tools.ssrfWhitelist")
+    return f"{what} {allowed}"
 
 
 def _invalid(message: str) -> FetchError:
@@ -291,17 +303,17 @@ def _invalid(message: str) -> FetchError:
 
 def _split_authority(authority: str, default: int) -> tuple[str, int]:
     if "@" in authority:
-        raise _invalid("The URL carries a user name or password; leave them out")
+        raise _invalid(_("The URL carries a user name or password; leave them out"))
     if "%" in authority:
-        raise _invalid("The host of the URL contains a percent sign")
+        raise _invalid(_("The host of the URL contains a percent sign"))
     parts = _HOST_PORT.fullmatch(authority)
     if parts is None:
-        raise _invalid("The brackets of the URL's IPv6 address are wrong")
+        raise _invalid(_("The brackets of the URL's IPv6 address are wrong"))
     host, port = parts["host"], parts["port"]
     if port is None:
         return host, default
     if not _PORT.match(port) or not 0 < int(port) < 65_536:
-        raise _invalid(f"The port {port!r} of the URL is not a number from 1 to 65535")
+        raise _invalid(_("The port {port!r} of the URL is not a number from 1 to 65535", port=port))
     return host, int(port)
 
 
@@ -309,7 +321,7 @@ def _ipv6(inner: str) -> IPAddress:
     try:
         return ipaddress.IPv6Address(inner)
     except ValueError:
-        raise _invalid(f"[{inner}] is not an IPv6 address") from None
+        raise _invalid(_("[{address}] is not an IPv6 address", address=inner)) from None
 
 
 def _host(host: str) -> tuple[str, IPAddress | None]:
@@ -320,15 +332,15 @@ def _host(host: str) -> tuple[str, IPAddress | None]:
         try:
             name = idna.encode(host, uts46=True).decode("ascii").lower()
         except (idna.IDNAError, UnicodeError):
-            raise _invalid(f"{host!r} is not a valid host name") from None
+            raise _invalid(_("{host!r} is not a valid host name", host=host)) from None
     bare = name.removesuffix(".")
     if _NUMBER.match(bare.rpartition(".")[2]):
         try:
             return host, ipaddress.IPv4Address(host)
         except ValueError:
-            raise _invalid(f"{host!r} is not an IPv4 address in its plain form") from None
+            raise _invalid(_("{host!r} is not an IPv4 address in its plain form", host=host)) from None
     if len(bare) > 253 or not all(_LABEL.match(label) for label in bare.split(".")):
-        raise _invalid(f"{host!r} is not a valid host name")
+        raise _invalid(_("{host!r} is not a valid host name", host=host))
     return bare, None
 
 
@@ -355,6 +367,9 @@ def _judge_name(name: str, exceptions: Exceptions) -> None:
     local = "." not in name or name.endswith(_LOCAL_SUFFIXES) or name in _METADATA_NAMES
     if local:
         raise AddressBlocked(
-            f"{name} is a local name. Only public sites are read; the owner can allow it in tools.ssrfWhitelist",
+            _(
+                "{host} is a local name. Only public sites are read; the owner can allow it in tools.ssrfWhitelist",
+                host=name,
+            ),
             host=name,
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from nanobot.errors import DiskError, MissingFile, PathError
+from nanobot.utils.translation import _, listed
 
 #: Most characters of a path and most parts that it may have.
 _LONGEST, _DEEPEST = 4_096, 128
@@ -151,13 +152,25 @@ class Roots(Struct):
         forbidden = [one for one in self.forbidden if _within(real, one)]
         if root is None and not forbidden:
             raise PathError(
-                f"{_said(text)} lies outside the folders that you may use ({self._names()}). The owner can add its "
-                "folder to tools.files.roots in config.json."
+                _(
+                    "{path} lies outside the folders that you may use ({folders}). The owner can add its folder to "
+                    "tools.files.roots in config.json.",
+                    path=_said(text),
+                    folders=self._names(),
+                )
             )
         if root is None or any(len(one.parts) >= len(root.path.parts) for one in forbidden):
-            raise PathError(f"{_said(text)} is never shown or changed: it holds keys or belongs to nanobot itself.")
+            barred = _(
+                "{path} is never shown or changed: it holds keys or belongs to nanobot itself.", path=_said(text)
+            )
+            raise PathError(barred)
         if write and not root.writable:
-            raise PathError(f"{_said(text)} may be read and not changed: its root in tools.files.roots is read-only.")
+            raise PathError(
+                _(
+                    "{path} may be read and not changed: its root in tools.files.roots is read-only.",
+                    path=_said(text),
+                )
+            )
         parts = real.parts[len(root.path.parts) :]
         ours = root.path == self.workspace and bool(parts) and _plain(parts[0]) in WORKSPACE_CONTROL
         return ResolvedPath(root, parts, self.shown(real), ours or is_control(parts), holds_keys(real.parts))
@@ -178,8 +191,11 @@ class Roots(Struct):
                         found.append(Path(entry.path))
             if seen > _MOST_ENTRIES:
                 raise PathError(
-                    f"There are more than {_MOST_ENTRIES:,} files, too many to find those that usually hold keys, "
-                    "which no command may read beside content from outside. Use the tools for files, or /new."
+                    _(
+                        "There are more than {number:,} files, too many to find those that usually hold keys, which no "
+                        "command may read beside content from outside. Use the tools for files, or /new.",
+                        number=_MOST_ENTRIES,
+                    )
                 )
         return tuple(found)
 
@@ -202,21 +218,24 @@ class Roots(Struct):
     def _absolute(self, text: str) -> Path:
         name = text.strip()
         if not name or "\0" in name:
-            raise PathError("A path is needed, such as notes/plan.md.")
+            raise PathError(_("A path is needed, such as notes/plan.md."))
         if len(name) > _LONGEST or name.count("/") > _DEEPEST:
-            raise PathError(f"The path is too long: {len(name)} characters, {name.count('/')} folders.")
+            long = {"length": len(name), "folders": name.count("/")}
+            raise PathError(_("The path is too long: {length} characters, {folders} folders.", **long))
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise PathError(f"{_said(name)} is no path: it holds half a character.") from None
+            raise PathError(_("{path} is no path: it holds half a character.", path=_said(name))) from None
         if name == "~" or name.startswith("~/"):
             return self.home / name[2:]
         if name.startswith("~"):
-            raise PathError(f"{_said(name)}: the folders of other people are not looked up. Write the whole path.")
+            raise PathError(
+                _("{path}: the folders of other people are not looked up. Write the whole path.", path=_said(name))
+            )
         return self.workspace / name
 
     def _names(self) -> str:
-        return ", ".join(f"{one.path}{'' if one.writable else ' (read)'}" for one in self.roots)
+        return listed(str(one.path) if one.writable else _("{path} (read)", path=one.path) for one in self.roots)
 
     # Opening
 
@@ -230,7 +249,7 @@ class Roots(Struct):
     def parent(self, place: ResolvedPath, *, create: bool = False) -> Iterator[tuple[int, str]]:
         """A descriptor of the folder that `place` lies in, and its name there."""
         if not place.parts:
-            raise PathError(f"{place.shown} is a folder of its own, and no file.")
+            raise PathError(_("{path} is a folder of its own, and no file.", path=place.shown))
         with self._walk(place.root, place.parts[:-1], place.shown, create=create) as descriptor:
             yield descriptor, place.parts[-1]
 
@@ -252,11 +271,12 @@ class Roots(Struct):
 
     def _judge_file(self, status: os.stat_result, shown: str) -> None:
         if stat.S_ISDIR(status.st_mode):
-            raise PathError(f"{shown} is a folder. list_dir shows what is in it.")
+            raise PathError(_("{path} is a folder. list_dir shows what is in it.", path=shown))
         if not stat.S_ISREG(status.st_mode):
-            raise PathError(f"{shown} is no ordinary file, but a pipe, a socket or a device.")
+            raise PathError(_("{path} is no ordinary file, but a pipe, a socket or a device.", path=shown))
         if self.bars(status) or (status.st_nlink > 1 and is_in(status, self.forbidden_names())):
-            raise PathError(f"{shown} is another name of a file that holds keys or belongs to nanobot itself.")
+            other = _("{path} is another name of a file that holds keys or belongs to nanobot itself.", path=shown)
+            raise PathError(other)
 
     def bars(self, status: os.stat_result) -> bool:
         """True for what is forbidden, under whatever name it was reached, and for what the system shows as files."""
@@ -306,7 +326,9 @@ class Roots(Struct):
                 os.close(descriptor)
                 descriptor = inner
                 if is_in(os.fstat(descriptor), barred):
-                    raise PathError(f"{shown} leads to what holds keys or belongs to nanobot or the system.")
+                    raise PathError(
+                        _("{path} leads to what holds keys or belongs to nanobot or the system.", path=shown)
+                    )
             yield descriptor
         finally:
             os.close(descriptor)
@@ -332,14 +354,16 @@ def _told(shown: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise MissingFile(f"{shown} does not exist.") from None
+        raise MissingFile(_("{path} does not exist.", path=shown)) from None
     except NotADirectoryError:
-        raise PathError(f"{shown} is no folder, or what stands before its last / is none or became a link.") from None
+        raise PathError(
+            _("{path} is no folder, or what stands before its last / is none or became a link.", path=shown)
+        ) from None
     except PermissionError:
-        raise DiskError(f"{shown} may not be read or changed by the user that nanobot runs as.") from None
+        raise DiskError(_("{path} may not be read or changed by the user that nanobot runs as.", path=shown)) from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise PathError(f"{shown} became a link after it was looked up, or links to itself.") from None
+            raise PathError(_("{path} became a link after it was looked up, or links to itself.", path=shown)) from None
         raise DiskError(f"{shown}: {error.strerror or error}.") from None
 
 
@@ -347,7 +371,7 @@ def _real(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):
-        raise PathError(f"{_said(str(path))} cannot be looked up.") from None
+        raise PathError(_("{path} cannot be looked up.", path=_said(str(path)))) from None
 
 
 def _stored(real: Path, *, whole: bool) -> Path:

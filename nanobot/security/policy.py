@@ -18,9 +18,11 @@ from msgspec.structs import replace
 from nanobot.messages import Role
 from nanobot.utils.logs import holds_secret
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _
 
 Decision = Literal["allow", "ask", "deny"]
 Access = Literal["public", "talks", "reads", "changes"]
+# English: a programmer reads it
 """Whom a tool is offered: it reads what anybody may read, talks with the person of the turn who is no guest, reads what
 is the owner's, or perhaps changes something."""
 EffectKind = Literal[
@@ -49,10 +51,10 @@ Grant = Literal["", "own", "files", "exec", "messages", "mcp"]
 OWN: Grant = "own"
 #: What the owner can let a user do, and what that is in words.
 GRANTS: Mapping[Grant, str] = {
-    "files": "files in a folder of their own",
-    "exec": "commands",
-    "messages": "messages to other chats",
-    "mcp": "the tools of MCP servers",
+    "files": N_("files in a folder of their own"),
+    "exec": N_("commands"),
+    "messages": N_("messages to other chats"),
+    "mcp": N_("the tools of MCP servers"),
 }
 
 
@@ -77,105 +79,119 @@ class EffectRule(Struct, frozen=True):
 
 #: The table of docs/security.md; a test keeps both alike.
 KINDS: Mapping[EffectKind, EffectRule] = {
-    "lookup": EffectRule("search; read a page that a person, a hit or a page has named", "allow", "allow", guests=True),
+    "lookup": EffectRule(
+        N_("search; read a page that a person, a hit or a page has named"), "allow", "allow", guests=True
+    ),
     "address": EffectRule(
-        "read a page at an address that nobody has named",
+        N_("read a page at an address that nobody has named"),
         "allow",
         "ask",
-        "no person, search result or page has named this address; the model made it up",
+        N_("no person, search result or page has named this address; the model made it up"),
         careful="ask",
         guests=True,
     ),
-    "read": EffectRule("read a file in the roots", "allow", "allow", grant="files"),
+    "read": EffectRule(N_("read a file in the roots"), "allow", "allow", grant="files"),
     "keys": EffectRule(
-        "read a file that usually holds keys or passwords, such as .env, *.pem or id_rsa",
+        N_("read a file that usually holds keys or passwords, such as .env, *.pem or id_rsa"),
         "allow",
         "ask",
-        "it usually holds keys or passwords, and this conversation holds content from outside",
+        N_("it usually holds keys or passwords, and this conversation holds content from outside"),
         grant="files",
     ),
     "recall": EffectRule(
-        "find what was said with this person, what is remembered, and their documents", "allow", "allow"
+        N_("find what was said with this person, what is remembered, and their documents"), "allow", "allow"
     ),
     "write": EffectRule(
-        "write an ordinary file in a writable root", "allow", "allow", "it changes a file", careful="ask", grant="files"
+        N_("write an ordinary file in a writable root"),
+        "allow",
+        "allow",
+        N_("it changes a file"),
+        careful="ask",
+        grant="files",
     ),
     "delete": EffectRule(
-        "move a file to the trash", "allow", "allow", "it takes a file away", careful="ask", grant="files"
+        N_("move a file to the trash"), "allow", "allow", N_("it takes a file away"), careful="ask", grant="files"
     ),
     "control": EffectRule(
-        "change a file that steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, HEARTBEAT.md, those of "
-        "memory, skills, templates, hooks",
+        N_(
+            "change a file that steers the agent or runs by itself: SOUL.md, AGENTS.md, USER.md, HEARTBEAT.md, those "
+            "of memory, skills, templates, hooks"
+        ),
         "allow",
         "ask",
-        "it changes what steers nanobot, and this conversation holds content from outside",
+        N_("it changes what steers nanobot, and this conversation holds content from outside"),
         careful="ask",
         grant="files",
     ),
     "memory": EffectRule(
-        "note a fact in the person's own memory",
+        N_("note a fact in the person's own memory"),
         "allow",
         "ask",
-        "it changes what is remembered, and this conversation holds content from outside",
+        N_("it changes what is remembered, and this conversation holds content from outside"),
         careful="ask",
         grant=OWN,
     ),
     "appointment": EffectRule(
-        "set or change the person's own reminders, tasks and watches",
+        N_("set or change the person's own reminders, tasks and watches"),
         "allow",
         "ask",
-        "it runs by itself later, and this conversation holds content from outside",
+        N_("it runs by itself later, and this conversation holds content from outside"),
         careful="ask",
         grant=OWN,
     ),
     "run": EffectRule(
-        "run a command in the sandbox, without a network",
+        N_("run a command in the sandbox, without a network"),
         "allow",
         "allow",
         careful="ask",
         grant="exec",
-        why="it runs a command",
+        why=N_("it runs a command"),
     ),
     "run_lossy": EffectRule(
-        "run such a command where a file in its reach is too large to be kept for `/undo`",
+        N_("run such a command where a file in its reach is too large to be kept for `/undo`"),
         "allow",
         "ask",
-        "it could destroy what is too much to be kept for /undo, and this conversation holds content from outside",
+        N_("it could destroy what is too much to be kept for /undo, and this conversation holds content from outside"),
         careful="ask",
         grant="exec",
     ),
     "run_open": EffectRule(
-        "run a command with a network or without a sandbox",
+        N_("run a command with a network or without a sandbox"),
         "ask",
         "ask",
-        "the command could reach the network or everything that you can reach",
+        N_("the command could reach the network or everything that you can reach"),
         free="allow",
         grant="exec",
     ),
-    "send": EffectRule("write to the person's own chat", "allow", "allow"),
+    "send": EffectRule(N_("write to the person's own chat"), "allow", "allow"),
     "send_other": EffectRule(
-        "write to another chat", "ask", "ask", "it sends something to another chat", free="allow", grant="messages"
+        N_("write to another chat"),
+        "ask",
+        "ask",
+        N_("it sends something to another chat"),
+        free="allow",
+        grant="messages",
     ),
-    "service": EffectRule("ask an MCP server that says that it only reads", "allow", "allow", grant="mcp"),
+    "service": EffectRule(N_("ask an MCP server that says that it only reads"), "allow", "allow", grant="mcp"),
     "change": EffectRule(
-        "call a tool of an MCP server that may change something",
+        N_("call a tool of an MCP server that may change something"),
         "ask",
         "ask",
-        "it may change something: its server does not say that it only reads",
+        N_("it may change something: its server does not say that it only reads"),
         free="allow",
         grant="mcp",
     ),
-    "forbidden": EffectRule("keys, nanobot's own home and configuration, files outside the roots", "deny", "deny"),
+    "forbidden": EffectRule(N_("keys, nanobot's own home and configuration, files outside the roots"), "deny", "deny"),
 }
 
 #: The kinds whose target is a command line.
 _COMMANDS: tuple[EffectKind, ...] = ("run", "run_lossy", "run_open")
 #: What joins, feeds or expands commands in a shell line: a rule with `*` allows one plain command alone.
 _SHELL = re.compile(r"[;&|<>`$\\(){}\r\n]")
-_PRIVATE_VALUE = "it holds a key or a token of the configuration, which goes to its own service alone"
-_NOT_THEIRS = "it is for the owner alone"
-SCHEDULED = "no person is there to be asked"
-_READ_ALONG = "it belongs to one person, and others read along here"
+_PRIVATE_VALUE = N_("it holds a key or a token of the configuration, which goes to its own service alone")
+_NOT_THEIRS = N_("it is for the owner alone")
+SCHEDULED = N_("no person is there to be asked")
+_READ_ALONG = N_("it belongs to one person, and others read along here")
 #: What belongs to one person, and is no tool of a conversation that others read.
 PERSONAL: frozenset[Grant] = frozenset({OWN, "files", "exec"})
 
@@ -275,7 +291,8 @@ class JudgedCall(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models.
+    """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models, of
+    which those of the table and of rules are translated where they are shown.
 
     `effects` are what was judged, and nothing else may be done; `open` are those of them that the owner is asked about.
     """
@@ -306,17 +323,19 @@ class Policy:
         if not call.public and (call.role == "guest" or not call.effects):
             return Verdict("deny", call.digest, (_NOT_THEIRS,), call.effects)
         judged = [(one, *self._judge(call, one)) for one in call.effects]
-        denied = tuple(dict.fromkeys(why for _, decision, why in judged if decision == "deny"))
+        denied = tuple(dict.fromkeys(why for _effect, decision, why in judged if decision == "deny"))
         if denied:
             return Verdict("deny", call.digest, denied, call.effects)
         asked = [(one, why) for one, decision, why in judged if decision == "ask"]
         if asked and call.scheduled:  # what somebody said at another time is no consent of now
-            verdict = Verdict("ask", call.digest, tuple(dict.fromkeys(why for _, why in asked)), call.effects)
-            return unattended(call, replace(verdict, open=tuple(one for one, _ in asked)), SCHEDULED)
+            verdict = Verdict("ask", call.digest, tuple(dict.fromkeys(why for _effect, why in asked)), call.effects)
+            return unattended(call, replace(verdict, open=tuple(one for one, _why in asked)), SCHEDULED)
         if call.role == "owner":
             asked = [(one, why) for one, why in asked if one.lasting(call.tool) not in call.permitted]
-        reasons = tuple(dict.fromkeys(why for _, why in asked))
-        return Verdict("ask" if asked else "allow", call.digest, reasons, call.effects, tuple(one for one, _ in asked))
+        reasons = tuple(dict.fromkeys(why for _effect, why in asked))
+        return Verdict(
+            "ask" if asked else "allow", call.digest, reasons, call.effects, tuple(one for one, _why in asked)
+        )
 
     def _judge(self, call: JudgedCall, effect: Effect) -> tuple[Decision, str]:
         """The verdict on one effect, and why; nothing lifts what the table denies, and a rule that denies wins."""
@@ -331,9 +350,9 @@ class Policy:
             return "deny", _NOT_THEIRS
         met = [rule.decision for rule in self.rules if rule.meets(call, effect)]
         if "deny" in met:
-            return "deny", "a rule of tools.policy forbids it"
+            return "deny", N_("a rule of tools.policy forbids it")
         if met:
-            return met[0], "a rule of tools.policy asks for it"
+            return met[0], N_("a rule of tools.policy asks for it")
         if effect.kind == "address" and effect.reason:
             return "allow", ""  # the guard refuses it whatever is said here, and nothing leaves
         other = {"careful": kind.careful, "normal": None, "free": kind.free}[self.preset]
@@ -347,7 +366,8 @@ def answered(verdict: Verdict, *, yes: bool, reason: str = "") -> Verdict:
     if verdict.decision == "ask" and yes:
         return replace(verdict, decision="allow")
     if verdict.decision == "ask":
-        return replace(verdict, decision="deny", reasons=(f"the owner said no{f': {reason}' if reason else ''}",))
+        said = _("the owner said no: {reason}", reason=reason) if reason else _("the owner said no")
+        return replace(verdict, decision="deny", reasons=(said,))
     return verdict
 
 
@@ -360,7 +380,7 @@ def unattended(call: JudgedCall, verdict: Verdict, why: str) -> Verdict:
         match = first.host if first.kind == "address" else first.target
         rule = {"tool": call.tool, "match": shorten(match, 200), "decision": "allow", "tainted": bool(call.taint)}
         said = json.dumps({key: value for key, value in rule.items() if value}, ensure_ascii=False)
-        reasons.append(f"a rule of the owner in tools.policy.rules would allow it: {said}")
+        reasons.append(_("a rule of the owner in tools.policy.rules would allow it: {rule}", rule=said))
     return replace(verdict, decision="deny", reasons=tuple(reasons))
 
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from nanobot.utils.host import process_identity
 from nanobot.utils.processes import run_program
+from nanobot.utils.translation import N_, _, language
 
 SandboxName = Literal["auto", "bubblewrap", "landlock", "none"]
 
@@ -48,13 +49,14 @@ _PROBE_SECONDS = 30.0
 _EMPTY_BYTES = 1 << 30
 _PROXY_INSIDE, _PACKAGE_INSIDE = "/run/proxy", Path("/run/nanobot")
 _LAUNCHER = "nanobot.security.launcher"
+# English: a program
 _LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); __import__(sys.argv.pop(1), fromlist=['main']).main()"
 _PACKAGE = Path(__file__).resolve().parent.parent
 #: Kinds of places inside bubblewrap: its own, empty or of its own processes; read; written; kept as it is; hidden.
 _OWN, _READ, _WRITE, _KEEP, _HIDE = "0 own", "1 read", "2 write", "3 keep", "4 hide"
 _OWN_PLACES = tuple(Path(one) for one in ("/tmp", "/var/tmp", "/proc", "/dev", "/run", "/sys", "/boot"))  # noqa: S108
-_UNCONFINED = "none, as tools.exec.sandbox says: commands reach everything that nanobot reaches"
-_OR_NONE = 'Without one commands are off, unless "tools": {"exec": {"sandbox": "none"}} lets them run unconfined'
+_UNCONFINED = N_("none, as tools.exec.sandbox says: commands reach everything that nanobot reaches")
+_OR_NONE = N_('Without one commands are off, unless "tools": {"exec": {"sandbox": "none"}} lets them run unconfined')
 
 
 class Confinement(Struct, frozen=True):
@@ -259,7 +261,7 @@ def _hidden_always() -> list[Path]:
 
 # Which sandbox works here
 
-_chosen: dict[tuple[str, str], Sandbox] = {}
+_chosen: dict[tuple[str, str, str], Sandbox] = {}
 
 
 async def choose(wanted: SandboxName, platform: str = sys.platform) -> Sandbox | Reason:
@@ -268,22 +270,25 @@ async def choose(wanted: SandboxName, platform: str = sys.platform) -> Sandbox |
     `auto` takes bubblewrap, else Landlock. None is taken for another that was named. `platform` is as `sys.platform`
     says it.
     """
-    if (wanted, platform) in _chosen:
-        return _chosen[wanted, platform]
+    key = wanted, platform, language()  # what is said of it is in a language
+    if key in _chosen:
+        return _chosen[key]
     found = await _choose(wanted, platform)
     if not isinstance(found, Reason):
-        _chosen[wanted, platform] = found
+        _chosen[key] = found
     return found
 
 
 async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
     if platform in ("win32", "cygwin"):
-        return Reason("commands need a Unix: their limits and their end are made of what Windows does not have")
+        return Reason(_("commands need a Unix: their limits and their end are made of what Windows does not have"))
     if wanted == "none":
-        linux = platform == "linux"
-        return Unconfined() if linux else Unconfined(f"{_UNCONFINED}, and memory is limited on Linux only", linux=False)
+        if platform == "linux":
+            return Unconfined(_(_UNCONFINED))
+        return Unconfined(_("{sandbox}, and memory is limited on Linux only", sandbox=_(_UNCONFINED)), linux=False)
     if platform != "linux":
-        return Reason(f"commands are confined on Linux only, and this is {platform}. {_OR_NONE}")
+        only = _("commands are confined on Linux only, and this is {platform}.", platform=platform)
+        return Reason(f"{only} {_(_OR_NONE)}")
     reasons: list[str] = []
     for name, attempt in (("bubblewrap", _bubblewrap), ("landlock", _landlock)):
         if wanted in ("auto", name):
@@ -291,7 +296,7 @@ async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
             if not isinstance(found, str):
                 return replace(found, note="; ".join([found.note, *reasons]))
             reasons.append(f"{name}: {found}")
-    return Reason(f"{'; '.join(reasons)}. {_OR_NONE}")
+    return Reason(_("{reasons}.", reasons="; ".join(reasons)) + f" {_(_OR_NONE)}")
 
 
 async def _bubblewrap() -> Bubblewrap | str:
@@ -299,19 +304,22 @@ async def _bubblewrap() -> Bubblewrap | str:
 
     program = shutil.which("bwrap")
     if program is None:
-        return "bwrap is not installed (the package is called bubblewrap)"
-    made = Bubblewrap(program, strict=True, filter=filter_file(), note="bubblewrap, tried here")
+        return _("bwrap is not installed (the package is called bubblewrap)")
+    made = Bubblewrap(program, strict=True, filter=filter_file(), note=_("bubblewrap, tried here"))
     failed = await _escapes(made)
-    older = replace(made, strict=False, note="bubblewrap, older than 0.8, tried here")
+    older = replace(made, strict=False, note=_("bubblewrap, older than 0.8, tried here"))
     return made if not failed else failed if await _escapes(older) else older
 
 
 async def _landlock() -> Landlocked | str:
-    from nanobot.security.landlock import abi, missing
+    from nanobot.security.landlock import abi
+    from nanobot.security.seccomp import ARCHITECTURES, machine
 
-    if lacking := missing():
-        return lacking
-    made = Landlocked(abi(), note=f"Landlock {abi()} with a filter of system calls, tried here")
+    if machine() not in ARCHITECTURES:
+        return _("there is no filter of system calls for {machine}", machine=machine())
+    if not abi():
+        return _("this kernel has no Landlock (Linux 5.13 is the first), or it is switched off")
+    made = Landlocked(abi(), note=_("Landlock {version} with a filter of system calls, tried here", version=abi()))
     return await _escapes(made) or made
 
 
@@ -322,9 +330,9 @@ async def _escapes(sandbox: Sandbox) -> str:
         with contextlib.ExitStack() as stack:
             return await _attempts(sandbox, folder, _open_doors(stack, folder))
     except TimeoutError:
-        return f"an attempt took longer than {_PROBE_SECONDS:.0f} s"
+        return _("an attempt took longer than {seconds:.0f} s", seconds=_PROBE_SECONDS)
     except OSError as error:
-        return f"it could not be started: {error}"
+        return _("it could not be started: {why}", why=error)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -349,15 +357,15 @@ async def _attempts(sandbox: Sandbox, folder: Path, doors: tuple[socket.socket, 
     line = sandbox.command([sys.executable, "-I", "-S", "-c", _ATTEMPTS, *facts], folder / "root", given)
     ran = await run_program(line, _PROBE_SECONDS)
     if (folder / "outside" / "file").read_bytes() != b"untouched":
-        return "a command could write outside its folders"
+        return _("a command could write outside its folders")
     with contextlib.suppress(BlockingIOError):
         doors[1].recv(1)
-        return "a command could send datagrams to the network"
+        return _("a command could send datagrams to the network")
     told = ran.out.decode(errors="replace").strip()
     if ran.code == 0 and told == "kept in" and (folder / "root" / "written").is_file():
         return ""
     said = ran.error.decode(errors="replace").strip().splitlines()
-    return told or (said[-1][:200] if said else f"it ended with code {ran.code}")
+    return _(told) if told else (said[-1][:200] if said else _("it ended with code {code}", code=ran.code))
 
 
 def _prepare() -> Path:
@@ -368,6 +376,18 @@ def _prepare() -> Path:
     return folder
 
 
+#: What the attempts below say of themselves.
+_ESCAPED = (
+    N_("a command could read what is hidden"),
+    N_("a command could change what it may only read"),
+    N_("a command could read outside its folders"),
+    N_("a command could change a file outside its folders"),
+    N_("a command could change the mode of a file outside its folders"),
+    N_("a command could read the memory of nanobot"),
+    N_("a command could reach the network"),
+    N_("a command could reach another program's socket"),
+)
+# English: a program, whose sentences are those above
 _ATTEMPTS = """
 import os, socket, sys
 folder, parent, began, tcp, udp = sys.argv[1:]

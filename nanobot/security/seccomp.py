@@ -113,6 +113,7 @@ _Rule = tuple[tuple[int, int], Sequence[_Line]]
 
 def machine() -> str:
     """The architecture as the kernel calls it; a filter exists for those in `ARCHITECTURES`, in their whole width."""
+    # English: the name of an architecture
     return os.uname().machine if sys.maxsize > 2**32 else "a Python of 32 bits"
 
 

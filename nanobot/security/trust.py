@@ -25,6 +25,7 @@ def wrap(text: str, source: str, *, key: str = "") -> str:
     while not boundary or boundary in text:
         boundary = secrets.token_hex(8)
     label = re.sub(r"[^\w./:+-]", "_", source)
+    # English: marks for a model
     return f'<outside id="{boundary}" source="{label}">\n{text}\n</outside id="{boundary}">'
 
 

@@ -147,11 +147,19 @@ def home_lock(home: Path) -> FileLock:
 
 def home_use_lock(home: Path) -> FileLock:
     """Shared by all that answer in a home without its gateway, so that nothing is restored under them."""
-    taken = f"A backup is being put into the place of {home} ({{holder}}). Try again when that is done."
+    taken = _(
+        "A backup is being put into the place of {home} ({holder}). Try again when that is done.",
+        home=home,
+        holder="{holder}",
+    )
     return FileLock(home / _IN_USE, taken, shared=True)
 
 
 def restore_lock(home: Path) -> FileLock:
     """One restore in a home, and nobody who is being answered there meanwhile."""
-    taken = f"Something is being answered or restored in {home} ({{holder}}). Try again when that has ended."
+    taken = _(
+        "Something is being answered or restored in {home} ({holder}). Try again when that has ended.",
+        home=home,
+        holder="{holder}",
+    )
     return FileLock(home / _IN_USE, taken)

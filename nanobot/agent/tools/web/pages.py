@@ -13,6 +13,7 @@ from nanobot.agent.tools.base import Decided, Question, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP
 from nanobot.session.permissions import Permission
+from nanobot.utils.translation import _
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
@@ -79,7 +80,7 @@ class WebPages:
     def invented(self) -> list[str]:
         """A line for /status where a lookup of today met an address that a proxy made up."""
         met = any(one.step == _INVENTED for one in self._ledger.lookups())
-        return [f"DNS, seen today: {FAKE_IP}"] if met else []
+        return [f"DNS, seen today: {_(FAKE_IP)}"] if met else []
 
     async def _counted(self, request: PageRequest, consent: "CallConsent") -> tuple[Page, bool]:
         """`_load`, with every step that was taken noted in the ledger by its host."""
