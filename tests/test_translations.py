@@ -26,13 +26,10 @@ NOT_YET = (
     "bus",
     "channels",
     "cli",
-    "cluster",
     "config",
     "demo",
-    "library",
     "migrate",
     "nanobot",
-    "plugins",
     "upkeep",
     "web",
 )

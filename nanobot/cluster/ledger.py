@@ -20,6 +20,7 @@ from nanobot.session.database import Clock, Transaction, now
 from nanobot.session.layout import KEPT
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, Arrival, InboxRow
+from nanobot.utils.translation import N_, _
 
 #: The tasks of the engine: to serve an update, and to be there.
 SERVE, PRESENT = "nanobot.serve", "nanobot.present"
@@ -155,13 +156,13 @@ _LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE, _WATCHES, _SINGLE)
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.
 _LOCK = 0x6E616E6F
-_SEVERAL = (
-    "The database {} holds what an older nanobot kept for several bots in the schema nanobot. Nothing was changed. "
-    'Stop all gateways and give it to one of them: ALTER SCHEMA nanobot RENAME TO "{}".'
+_SEVERAL = N_(
+    "The database {place} holds what an older nanobot kept for several bots in the schema nanobot. Nothing was "
+    'changed. Stop all gateways and give it to one of them: ALTER SCHEMA nanobot RENAME TO "{schema}".'
 )
-_NEWER = (
-    "The database {} was written by a newer nanobot (layout {}, this one knows {}). Nothing was changed. Update "
-    "nanobot, or name another database."
+_NEWER = N_(
+    "The database {place} was written by a newer nanobot (layout {version}, this one knows {known}). Nothing was "
+    "changed. Update nanobot, or name another database."
 )
 
 
@@ -261,7 +262,7 @@ class PostgresLedger(Ledger):
             row = await (await db.execute("SELECT version, engine FROM layout ORDER BY version DESC")).fetchone()
             version, engine = row or (0, "")
             if version > VERSION:
-                raise StoreError(_NEWER.format(self.database.place, version, VERSION))
+                raise StoreError(_(_NEWER, place=self.database.place, version=version, known=VERSION))
             changes = _engine_changes()
             if version < VERSION:
                 for statement in _steps_from(version):
@@ -283,7 +284,7 @@ class PostgresLedger(Ledger):
             return
         query = "SELECT 1 FROM nanobot.inbox WHERE channel <> %s LIMIT 1"
         if await (await db.execute(query, (self.channel,))).fetchone():
-            raise StoreError(_SEVERAL.format(self.database.place, self.database.schema))
+            raise StoreError(_(_SEVERAL, place=self.database.place, schema=self.database.schema))
         await db.execute(f'ALTER SCHEMA nanobot RENAME TO "{self.database.schema}"'.encode())
 
 

@@ -22,6 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.database import Value
+from nanobot.utils.translation import N_, _
 
 #: Seconds for a connection, and for one transaction from its begin to its commit.
 CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
@@ -32,8 +33,9 @@ CONNECTIONS = 10
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
 _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_timeout=5s"
 #: The id in the JSON of a user's message. Quotes inside of its texts are escaped, so they are not met.
+# English: a call of SQL
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
-TAKEN = "This worker was not heard of for too long, so its work has gone to others. Start it again."
+TAKEN = N_("This worker was not heard of for too long, so its work has gone to others. Start it again.")
 T = TypeVar("T")
 
 
@@ -81,13 +83,13 @@ class Postgres:
     def away(self, error: Exception) -> None:
         """A connection failed."""
         if not self._is_away and self._say is not None:
-            self._say(f"{self.trouble(error)} Messages wait meanwhile.")
+            self._say(f"{self.trouble(error)} " + _("Messages wait meanwhile."))
         self._is_away = True
 
     def back(self) -> None:
         """A connection stands."""
         if self._is_away and self._say is not None:
-            self._say(f"The database {self.place} answers again.")
+            self._say(_("The database {place} answers again.", place=self.place))
         self._is_away = False
 
     async def run(
@@ -101,7 +103,7 @@ class Postgres:
                 query = "SELECT 1 FROM lease WHERE name = 'worker:' || %s FOR KEY SHARE"
                 if await (await db.execute(query, (self.worker,))).fetchone() is None:
                     self.lost.set()
-                    raise StoreError(TAKEN)
+                    raise StoreError(_(TAKEN))
             return await work(db)
 
         task = asyncio.create_task(self._run(guarded))
@@ -193,18 +195,30 @@ class Postgres:
         """What went wrong, in words that help."""
         told = " ".join(str(error).split()).rstrip(".")
         if isinstance(error, TimeoutError):
-            told = "it does not answer"
-        elif "authentication failed" in told or "no password supplied" in told:
+            told = _("it does not answer")
+        elif "authentication failed" in told or "no password supplied" in told:  # English: the server says it
             return StoreError(
-                f"The database {self.place} refuses the user or the password of gateway.ledger. Correct it there."
+                _(
+                    "The database {place} refuses the user or the password of gateway.ledger. Correct it there.",
+                    place=self.place,
+                )
             )
         elif "database" in told and "does not exist" in told:
-            return StoreError(f"{told[0].upper()}{told[1:]} ({self.place}). Make it with createdb, or name another.")
+            missing = told[0].upper() + told[1:]
+            return StoreError(
+                _("{missing} ({place}). Make it with createdb, or name another.", missing=missing, place=self.place)
+            )
         elif not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return StoreError(f"The database {self.place} refused the work: {told}. Nothing of it was kept.")
+            return StoreError(
+                _("The database {place} refused the work: {why}. Nothing of it was kept.", place=self.place, why=told)
+            )
         return StoreError(
-            f"The database {self.place} cannot be reached: {told}. Nothing was lost; nanobot connects again by "
-            "itself as soon as it is back."
+            _(
+                "The database {place} cannot be reached: {why}. Nothing was lost; nanobot connects again by itself as "
+                "soon as it is back.",
+                place=self.place,
+                why=told,
+            )
         )
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -278,7 +292,7 @@ class EngineConnector(PsycopgConnector):
                     raise
             tries += 1
             await asyncio.sleep(PAUSE)
-        raise ConnectorException("this process has ended its work")
+        raise ConnectorException("this process has ended its work")  # English: a programmer reads it
 
 
 @cache
@@ -304,7 +318,8 @@ def place_of(address: str) -> str:
         parts = conninfo_to_dict(address)
     except psycopg.Error as error:
         raise UsageError(
-            "gateway.ledger is no address of a PostgreSQL database. Write postgresql://user:password@host/name."
+            _("gateway.ledger is no address of a PostgreSQL database. Write postgresql://user:password@host/name.")
         ) from error
     host = parts.get("host") or "localhost"
-    return f"{parts.get('dbname') or parts.get('user') or 'postgres'} at {host}:{parts.get('port') or 5432}"
+    name = parts.get("dbname") or parts.get("user") or "postgres"
+    return _("{name} at {host}:{port}", name=name, host=host, port=parts.get("port") or 5432)

@@ -22,6 +22,7 @@ from nanobot.cluster.ledger import PRESENT, SERVE, PostgresLedger
 from nanobot.cluster.postgres import TAKEN, Postgres
 from nanobot.cluster.share import Handlers, Role, Share
 from nanobot.errors import StoreError
+from nanobot.utils.translation import N_, _
 
 #: Seconds after which a worker that is not heard of is dead, and between two signs of life.
 WORKER_SECONDS, BEAT_SECONDS = 10.0, 3.0
@@ -31,7 +32,7 @@ JOIN_SECONDS = 60.0
 LOOK_SECONDS, POLL_SECONDS, SWEEP_SECONDS, TRY_SECONDS = 0.3, 0.5, 2.0, 3.0
 #: Seconds after which a row that was handed over and not begun is handed over again.
 _AGAIN = 15.0
-_BROKE = "The engine that hands out the work has stopped; the log says why. Start this worker again."
+_BROKE = N_("The engine that hands out the work has stopped; the log says why. Start this worker again.")
 #: The server ends the connection of an office whose holder stands still, and with it the lock.
 _IDLE = f"-c idle_session_timeout={WORKER_SECONDS:.0f}s"
 
@@ -120,7 +121,7 @@ class ClusterWorker:
             for end in await asyncio.gather(*loops, return_exceptions=True):
                 if isinstance(end, Exception):
                     logger.opt(exception=end).error("a worker ends")
-        raise StoreError(TAKEN if database.lost.is_set() else _BROKE)
+        raise StoreError(_(TAKEN if database.lost.is_set() else _BROKE))
 
     async def aclose(self) -> None:
         """What is left goes to others at once."""

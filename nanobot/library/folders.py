@@ -21,6 +21,7 @@ from nanobot.library.parts import Document, DocumentPart
 from nanobot.library.sections import TextSection, by_line, sections
 from nanobot.library.walk import MARKDOWN, MOST_DOCUMENTS, PARSED, UNREAD, DocumentFolder, files_below, in_time
 from nanobot.security.paths import Root, Roots
+from nanobot.utils.translation import N_, _
 from nanobot.web.extract.page import Extracted, Job, JobKind
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
@@ -33,7 +34,7 @@ _SECONDS, _DISK_SECONDS, _WALK_SECONDS = 20.0, 10.0, 900.0
 FREE_BYTES, INDEX_BYTES = 500_000_000, 8_000_000_000
 #: About how many bytes of text, texts, and documents that a worker takes apart, are read in a second.
 _TEXT_SPEED, _TEXTS, _PARSED_SPEED = 800_000, 450, 4
-_BEYOND = f"A folder has more than {MOST_DOCUMENTS:,} documents; the others are not read."
+_BEYOND = N_("A folder has more than {most:,} documents; the others are not read.")
 _TITLE = re.compile(r"(?m)^#[ \t]+(\S.{0,199})$")
 #: (documents done, documents to read, the one that is read)
 Report = Callable[[int, int, str], None]
@@ -99,7 +100,9 @@ class LibraryFolders:
         finally:
             await extractor.aclose()
         report(len(found.changed), len(found.changed), "")
-        return Reading(len(found.changed), found.beyond, found.away, _BEYOND if found.beyond else "")
+        return Reading(
+            len(found.changed), found.beyond, found.away, _(_BEYOND, most=MOST_DOCUMENTS) if found.beyond else ""
+        )
 
     def compared(self) -> Compared:
         """What is to be read, as it is on the disk now, and what is gone. What lay in a folder that is not there, or
@@ -144,7 +147,7 @@ class LibraryFolders:
         except (PathError, OSError) as error:
             problem = str(error)
         if not parts and not problem:
-            problem = "It holds no text; perhaps it is a scan."
+            problem = _("It holds no text; perhaps it is a scan.")
         made = Document("document", "", document.name, title, document.state, problem)
         await asyncio.to_thread(self._index.put, made, parts)
 
@@ -152,7 +155,7 @@ class LibraryFolders:
         """What a file says, in as many parts as it is read in."""
         suffix = PurePath(name).suffix.lower()
         if suffix in UNREAD:
-            yield _ReadPart((), "", f"Files of the kind {suffix} are not read.")
+            yield _ReadPart((), "", _("Files of the kind {kind} are not read.", kind=suffix))
         elif suffix not in PARSED:
             yield await asyncio.to_thread(self._text, name, headed=suffix in MARKDOWN)
         else:
@@ -164,12 +167,12 @@ class LibraryFolders:
     def _text(self, name: str, *, headed: bool) -> "_ReadPart":
         data, cut = self._read(name, _TEXT_BYTES)
         if b"\0" in data[:8_000] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return _ReadPart((), "", "It is not text.")
+            return _ReadPart((), "", _("It is not text."))
         text = decode(data, cut=cut).text
         title = _TITLE.search(text) if headed else None
-        problem = f"Only its first {_TEXT_BYTES // 1_000_000} MB are read." if cut else ""
+        problem = _("Only its first {size} MB are read.", size=_TEXT_BYTES // 1_000_000) if cut else ""
         if not text.strip():
-            return _ReadPart((), "", "It is empty.")
+            return _ReadPart((), "", _("It is empty."))
         found = sections(text) if headed else by_line(text)
         return _ReadPart((*found,), title[1].rstrip().rstrip("#").rstrip() if title else "", problem)
 
@@ -177,10 +180,10 @@ class LibraryFolders:
         """A document as a whole; mail in pieces of whole messages. Raises `PathError`."""
         most = _MAIL_BYTES if kind == "mail" else _FILE_BYTES
         if int(os.lstat(name).st_size) > most:  # nothing of it is read in vain
-            raise PathError(f"It has more than {most // 1_000_000} MB.")
+            raise PathError(_("It has more than {size} MB.", size=most // 1_000_000))
         data, cut = self._read(name, most)
         if cut:
-            raise PathError(f"It has more than {most // 1_000_000} MB.")
+            raise PathError(_("It has more than {size} MB.", size=most // 1_000_000))
         start = 0
         while kind == "mail" and len(data) - start > _MAIL_PIECE:
             end = data.rfind(b"\nFrom ", start + 1, start + _MAIL_PIECE) + 1

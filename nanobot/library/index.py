@@ -35,6 +35,7 @@ from nanobot.library.parts import (
 from nanobot.library.scoring import CANDIDATES, best
 from nanobot.providers.lookup.question import understand
 from nanobot.utils.ranking import terms
+from nanobot.utils.translation import _
 
 T = TypeVar("T")
 
@@ -182,9 +183,10 @@ class LibraryIndex:
             return ""
         disk = os.statvfs(self._path.parent)
         if disk.f_bavail * disk.f_frsize < free:
-            return f"Less than {free // 1_000_000:,} MB are free on the disk of {self._path.parent}."
+            place = self._path.parent
+            return _("Less than {size:,} MB are free on the disk of {path}.", size=free // 1_000_000, path=place)
         if self._path.stat().st_size > most:
-            return f"The index takes more than {most // 1_000_000:,} MB; take a folder out of the library."
+            return _("The index takes more than {size:,} MB; take a folder out of the library.", size=most // 1_000_000)
         return ""
 
     def count(self, kind: Kind) -> int:
@@ -231,7 +233,7 @@ class LibraryIndex:
     def _opened(self) -> sqlite3.Connection:
         if self._path is None:
             return self._owned(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
-        for _ in range(3):
+        for _try in range(3):
             self._path.touch(mode=0o600)  # private chats are read by their owner alone; files beside it get its mode
             self._inode = _inode(self._path)
             db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -242,7 +244,7 @@ class LibraryIndex:
                 if not _is_damage(error):
                     raise
                 _remove(self._path, self._inode)
-        raise sqlite3.DatabaseError(f"{self._path} is damaged and cannot be made anew")
+        raise sqlite3.DatabaseError(_("{path} is damaged and cannot be made anew", path=self._path))
 
 
 @contextmanager
@@ -252,8 +254,12 @@ def _told(path: Path | None) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"The index {path} cannot be used: {error}. It holds nothing that cannot be read again; look for room and "
-            "rights there."
+            _(
+                "The index {path} cannot be used: {why}. It holds nothing that cannot be read again; look for room and "
+                "rights there.",
+                path=path,
+                why=error,
+            )
         ) from error
 
 

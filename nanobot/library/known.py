@@ -22,6 +22,7 @@ from nanobot.utils.host import shipped
 from nanobot.utils.passages import sentences
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, listed
 
 #: Lines of a page, characters of one, and seconds that conversations are taken in before.
 _SHOWN, _WIDTH, _CATCH_UP_SECONDS = 40, 300, 20.0
@@ -29,7 +30,7 @@ _SHOWN, _WIDTH, _CATCH_UP_SECONDS = 40, 300, 20.0
 _PAGE = re.compile(r"page (\d{1,4})")
 #: Passages of conversations that a few words may take away without an `all` before them.
 _MOST_HIDDEN = 40
-_HOW = "`/memory <words>` shows those with these words; `/forget <number>` or `/forget <words>` takes away."
+_HOW = N_("`/memory <words>` shows those with these words; `/forget <number>` or `/forget <words>` takes away.")
 
 
 class KnownLine(Struct, frozen=True):
@@ -43,9 +44,10 @@ class KnownLine(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        where = [self.file, self.line.at, self.line.origin, "pinned" if self.line.pinned else ""]
-        where.append("the file holds content from outside" if self.outside else "")
-        return f"{self.number}. {shorten(self.line.text, _WIDTH)} ({', '.join(filter(None, where))})"
+        where = [self.file, self.line.at, self.line.origin, _("pinned") if self.line.pinned else ""]
+        where.append(_("the file holds content from outside") if self.outside else "")
+        text = shorten(self.line.text, _WIDTH)
+        return f"{self.number}. " + _("{line} ({where})", line=text, where=listed(filter(None, where)))
 
 
 class KnownFacts:
@@ -68,17 +70,22 @@ class KnownFacts:
         page = max(1, int(paged[1])) if paged else 1
         found = known if paged else [one for one in known if _has(one, words)]
         if not found:
-            about = f" with the words {words!r}" if words else ""
-            return f"Nothing is noted of you{about}. Write “remember that …”, and every conversation knows it."
+            how = _("Write “remember that …”, and every conversation knows it.")
+            none = _("Nothing is noted of you with the words {words!r}.", words=words) if words else ""
+            return (none or _("Nothing is noted of you.")) + f" {how}"
         end = len(found) - (page - 1) * _SHOWN
         if end <= 0:
-            return f"There are {-(-len(found) // _SHOWN)} pages. `/memory page 1` has the newest lines."
+            pages = -(-len(found) // _SHOWN)
+            return _("There are {number} pages. `/memory page 1` has the newest lines.", number=pages)
         begin = max(0, end - _SHOWN)
         lines = "\n".join(one.shown for one in found[begin:end])
         if begin:
-            more = f"`/memory page {page + 1}` shows those" if paged or not words else "Name more words for those"
-            lines += f"\n\nThere are {begin} lines before these. {more}."
-        return f"**What is noted of you**\n\n{lines}\n\nThe files can be edited by hand. {_HOW}"
+            more = _("Name more words for those.")
+            if paged or not words:
+                more = _("`/memory page {page}` shows those.", page=page + 1)
+            lines += "\n\n" + _("There are {number} lines before these.", number=begin) + f" {more}"
+        head, hand = _("**What is noted of you**"), _("The files can be edited by hand.")
+        return f"{head}\n\n{lines}\n\n{hand} {_(_HOW)}"
 
     async def forget(self, person: FileUser, chat: str, words: str, request: str = "") -> str:
         """Take lines away, and what of conversations and summaries says the same; say what was done.
@@ -93,7 +100,8 @@ class KnownFacts:
         if begun is not None and again and begun.done:
             return _told(begun)
         if begun is not None and not begun.done:
-            told = f"A /forget that was cut off went on:\n\n{_told(await self._finish(person, chat, begun))}"
+            rest = _told(await self._finish(person, chat, begun))
+            told = _("A /forget that was cut off went on:") + f"\n\n{rest}"
             if again or begun.words == words:
                 return told
         done = await self._finish(person, chat, await self._planned(owner, words, request))
@@ -108,7 +116,13 @@ class KnownFacts:
         await self._talk.catch_up(_CATCH_UP_SECONDS)
         said = await asyncio.to_thread(self._index.rows, "talk", owner, lambda part: _is_gone(part.text, gone))
         if len(said) > _MOST_HIDDEN and not _every(words):
-            raise UsageError(f"That stands in {len(said)} passages. Name more of it, or `/forget all {words.strip()}`.")
+            raise UsageError(
+                _(
+                    "That stands in {number} passages. Name more of it, or `/forget all {words}`.",
+                    number=len(said),
+                    words=words.strip(),
+                )
+            )
         return Forgetting(request, words, tuple(gone), tuple((one.file, one.line.text) for one in lines), len(said))
 
     async def _finish(self, person: FileUser, chat: str, begun: Forgetting) -> Forgetting:
@@ -130,7 +144,7 @@ class KnownFacts:
             if await self._clean(one, person, gone):
                 done = replace(done, summaries=done.summaries + 1)
                 await self._gone.keep(owner, done)
-        kept = replace(done, done=True, words="", lines=tuple((file, "") for file, _ in done.lines))
+        kept = replace(done, done=True, words="", lines=tuple((file, "") for file, _text in done.lines))
         await self._gone.keep(owner, kept)
         return done
 
@@ -147,7 +161,9 @@ class KnownFacts:
         gone: dict[str, set[str]] = {}
         for file, said in lines:
             gone.setdefault(file, set()).add(said)
-        there = {name: {one.text for one in lines_of(text)} for name, text, _ in self._files.texts(_owner(person))}
+        there = {
+            name: {one.text for one in lines_of(text)} for name, text, _outside in self._files.texts(_owner(person))
+        }
         for name, texts in gone.items():
             if texts.isdisjoint(there.get(name, ())):
                 continue  # another process, or an earlier try, has taken them away
@@ -185,7 +201,7 @@ def _owner(person: FileUser) -> str:
 
 def _is_theirs(session: SessionInfo, person: FileUser) -> bool:
     """Whether a session may be one of this person alone; a group is nobody's."""
-    channel, _, chat = session.key.partition(":")
+    channel, _colon, chat = session.key.partition(":")
     shared = channel == "telegram" and chat.startswith("-")
     return not shared and (person.role == "owner" or f"{session.key}:".startswith(f"{person.key}:"))
 
@@ -213,15 +229,16 @@ def _meant(known: list[KnownLine], words: str) -> tuple[list[KnownLine], list[st
     if wanted.isdecimal():
         lines = [one for one in known if one.number == int(wanted)]
         if not lines:
-            raise UsageError(f"There is no line {wanted}. `/memory` shows the numbers.")
+            raise UsageError(_("There is no line {number}. `/memory` shows the numbers.", number=wanted))
         return lines, [lines[0].line.text]
     wanted = wanted[4:] if _every(wanted) else wanted
     if not terms(wanted):
-        raise UsageError("Name what is to be forgotten: `/forget <number>` of a line of `/memory`, or words of it.")
+        raise UsageError(_("Name what is to be forgotten: `/forget <number>` of a line of `/memory`, or words of it."))
     lines = [one for one in known if _has(one, wanted)]
     if len(lines) > 1 and not _every(words):
-        listed = "\n".join(one.shown for one in lines[:20])
-        raise UsageError(f"{len(lines)} lines hold that:\n\n{listed}\n\nName a number, or `/forget all {wanted}`.")
+        head, shown = _("{number} lines hold that:", number=len(lines)), "\n".join(one.shown for one in lines[:20])
+        which = _("Name a number, or `/forget all {words}`.", words=wanted)
+        raise UsageError(f"{head}\n\n{shown}\n\n{which}")
     return lines, [wanted, *(one.line.text for one in lines)]
 
 
@@ -241,13 +258,16 @@ def _cleaned(summary: str, gone: list[ForgottenFact]) -> str:
 def _told(done: Forgetting) -> str:
     """What `/forget` has done, and what it cannot do."""
     if not (done.lines or done.passages or done.summaries):
-        return "Nothing was found of that. Should it be said in conversations before now, recall will not find it."
-    said = [f"Forgotten: {shorten(text, _WIDTH) or 'a line'} ({file})" for file, text in done.lines]
+        return _("Nothing was found of that. Should it be said in conversations before now, recall will not find it.")
+    lines = [(file, shorten(text, _WIDTH) or _("a line")) for file, text in done.lines]
+    said = [_("Forgotten: {line} ({file})", line=line, file=file) for file, line in lines]
     if done.passages:
-        said.append(f"Passages of conversations that recall finds no more: {done.passages}")
+        said.append(_("Passages of conversations that recall finds no more: {number}", number=done.passages))
     if done.summaries:
-        said.append(f"Summaries without it now: {done.summaries}")
-    listed = "\n".join(f"- {one}" for one in said)
-    note = "The running conversation still shows what was said in it: `/new` begins one that does not."
-    rest = "Transcripts are kept as they are; `/delete` takes a whole one away. `/undo` brings back a line of a file."
-    return f"{listed}\n\n{note} {rest}"
+        said.append(_("Summaries without it now: {number}", number=done.summaries))
+    told = "\n".join(f"- {one}" for one in said)
+    note = _("The running conversation still shows what was said in it: `/new` begins one that does not.")
+    rest = _(
+        "Transcripts are kept as they are; `/delete` takes a whole one away. `/undo` brings back a line of a file."
+    )
+    return f"{told}\n\n{note} {rest}"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from nanobot.errors import PathError
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: What is to be known in every conversation, and what is of one day: that stands in a note of the day.
 MEMORY, PERSON = "memory/MEMORY.md", "USER.md"
@@ -64,13 +65,16 @@ def fact_of(text: str) -> str:
     """What is to be noted, on one line. Raises `PathError` where it says nothing, or too much."""
     fact = squeeze(strip_unsafe(text)).lstrip("-*+#!> ").strip()
     if not terms(fact):
-        raise PathError("The fact says nothing. Give one sentence that stands by itself.")
+        raise PathError(_("The fact says nothing. Give one sentence that stands by itself."))
     if len(fact) > FACT_WIDTH:
-        raise PathError(f"One fact has at most {FACT_WIDTH} characters. Longer texts belong into a file of their own.")
+        long = _(
+            "One fact has at most {most} characters. Longer texts belong into a file of their own.", most=FACT_WIDTH
+        )
+        raise PathError(long)
     return fact
 
 
-def origin_of(channel: str, taint: Iterable[str]) -> str:
+def origin_of(channel: str, taint: Iterable[str]) -> str:  # English: it is written into a file
     """Where a fact was said, and what content from outside stood beside it."""
     beside = ", ".join(taint)
     said = f"{channel} beside {beside}" if beside else channel
@@ -124,7 +128,7 @@ def fitting(text: str, limit: int) -> tuple[str, int]:
             ranked.append((bool(match and match["pin"]), last, place))
     kept: set[int] = set()
     room = limit
-    for _, _, place in sorted(ranked, reverse=True):
+    for _pinned, _last, place in sorted(ranked, reverse=True):
         more = {place, heads[place]} - kept - {-1}
         room -= sum(len(rows[one]) + 1 for one in more)
         if room < 0:
@@ -133,7 +137,7 @@ def fitting(text: str, limit: int) -> tuple[str, int]:
     return "\n".join(rows[place] for place in sorted(kept)), len(ranked) - sum(place in heads for place in kept)
 
 
-def _written(fact: str, day: date, origin: str, *, pinned: bool = False) -> str:
+def _written(fact: str, day: date, origin: str, *, pinned: bool = False) -> str:  # English: as it is read again
     return f"- {'! ' if pinned else ''}{day.isoformat()}: {fact} (noted on {origin})"
 
 
@@ -142,8 +146,10 @@ def _only(lines: Sequence[MemoryLine], old: str) -> MemoryLine:
     found = [one for one in lines if wanted and wanted <= set(terms(f"{one.at} {one.text}"))]
     found = [one for one in found if one.words == terms(old)] or found
     if not found:
+        # English: a model reads it
         raise PathError(f"No line of {MEMORY} holds the words {old!r}. Without `replaces` the fact is added.")
     if len(found) > 1:
         listed = "; ".join(shorten(one.text, 80) for one in found[:5])
+        # English: a model reads it
         raise PathError(f"{len(found)} lines hold the words {old!r}: {listed}. Name more of the one that is meant.")
     return found[0]

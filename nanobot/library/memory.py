@@ -69,6 +69,7 @@ class MemoryFiles:
 
 def remembered(found: tuple[FoundPart, ...]) -> str:
     """Lines of memory for the end of a request; empty where there are none."""
+    # English: a model reads it
     lines: list[str] = ["From what you remember of this person:"]
     for one in found:
         line = f"- {shorten(squeeze(one.part.text), _WIDTH)} ({one.document.name})"

@@ -5,6 +5,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from pathlib import Path, PurePath
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 from nanobot.errors import NanobotError
 from nanobot.files.search import SKIPPED
 from nanobot.security.paths import Roots, holds_keys, is_in
+from nanobot.utils.translation import _
 from nanobot.web.extract.page import JobKind
 
 #: Kinds of files by their endings: those with headings, those that a worker takes apart, and text of any kind.
@@ -75,13 +77,13 @@ def in_time(seconds: float, work: Callable[[], T]) -> T:
         except (OSError, NanobotError) as error:
             failed.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
     thread.start()
     thread.join(seconds)
     if failed:
         raise failed[0]
     if not done:
-        raise SlowDisk(f"It does not answer within {seconds:g} seconds.")
+        raise SlowDisk(_("It does not answer within {seconds:g} seconds.", seconds=seconds))
     return done[0]
 
 

@@ -19,6 +19,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.plugins.hooks import Hooks
 from nanobot.providers.base import LLMProvider
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, listed
 from nanobot.web.fetch.page import PluginReader
 from nanobot.web.search.base import SearchBackend
 
@@ -82,8 +83,9 @@ class Plugins:
         except Exception as error:
             logger.opt(exception=error).error("plug-in {} failed", name)
             said = shorten(squeeze(strip_unsafe(str(error))), 200)
-            self.problems[name] = f"{part.name} cannot be used: {type(error).__name__}: {said}"
-            raise UsageError(f"The plug-in {name} is broken: {self.problems[name]}") from error
+            why = f"{type(error).__name__}: {said}"
+            self.problems[name] = _("{part} cannot be used: {why}", part=part.name, why=why)
+            raise UsageError(_("The plug-in {name} is broken: {why}", name=name, why=self.problems[name])) from error
 
     def made(self, group: Group, *more: object) -> Iterator[tuple[str, object]]:
         """Everything of one kind by its name; what cannot be made is left out and noted."""
@@ -103,7 +105,8 @@ class Plugins:
                 except UsageError as error:
                     raise SkipTool(str(error)) from error
                 if not callable(getattr(tool, "call", None)):
-                    raise SkipTool(f"the plug-in {part.package} gave no tool under {part.name}")
+                    none = _("the plug-in {package} gave no tool under {name}", package=part.package, name=part.name)
+                    raise SkipTool(none)
                 return cast("ToolLike", tool)
 
             return make
@@ -131,7 +134,7 @@ class Plugins:
 
     def readers(self) -> tuple[PluginReader, ...]:
         """What reads pages."""
-        return tuple(one for _, one in self.made("nanobot.readers") if isinstance(one, PluginReader))
+        return tuple(one for _name, one in self.made("nanobot.readers") if isinstance(one, PluginReader))
 
     def lines(self) -> list[str]:
         """For /status: a line for each package, with what it offers or what is wrong with it."""
@@ -139,9 +142,9 @@ class Plugins:
         for name in self._wanted:
             parts = [one for one in self._parts if one.package == name]
             version = f" {parts[0].version}" if parts else ""
-            offers = ", ".join(f"{one.group.removeprefix('nanobot.')}: {one.name}" for one in parts)
+            offers = listed(f"{one.group.removeprefix('nanobot.')}: {one.name}" for one in parts)
             told = "; ".join(filter(None, (offers, self.problems.get(name, ""))))
-            lines.append(f"Plug-in {name}{version}: {told}")
+            lines.append(_("Plug-in {name}: {what}", name=f"{name}{version}", what=told))
         return lines
 
 
@@ -168,11 +171,11 @@ def _absent(name: str) -> str:
     """Why nothing is found of a package: it is not there, or offers nothing."""
     known = {_plain(one.metadata["Name"] or ""): one for one in distributions()}
     if name in known:
-        return "it is installed and offers nothing that nanobot knows"
+        return _("it is installed and offers nothing that nanobot knows")
     offering = [key for key, one in known.items() if any(entry.group in GROUPS for entry in one.entry_points)]
     near = nearest(name, offering)
-    hint = f" Did you mean {near}?" if near else ""
-    return f"it is not installed beside nanobot.{hint}"
+    absent = _("it is not installed beside nanobot.")
+    return f"{absent} " + _("Did you mean {name}?", name=near) if near else absent
 
 
 def _plain(name: str) -> str:

@@ -18,6 +18,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: What of nanobot's variables a hook sees.
 _PASSED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
@@ -40,8 +41,9 @@ class Hooks:
             told = _call(tool.name, arguments, context or ToolContext())
             if refused := await self._refused(tool.name, {"event": "beforeTool", **told}):
                 why = f"{refused.removesuffix('.')}"
+                # English: a model reads it
                 words = f"The call was not run: {why}. Find another way, or say what you could not do."
-                return error_result("denied", words, message=f"not run: {why}")
+                return error_result("denied", words, message=_("not run: {why}", why=why))
             result = await inner(tool, arguments, context)
             said = {"error": result.error or "", "summary": result.message, "receipt": result.receipt}
             after = {"event": "afterTool", **told, "result": {**said, "characters": len(result.text)}}
@@ -88,9 +90,10 @@ class Hooks:
             name = one.command[0]
             code, said = await self._run(one, told)
             if code == DENIED:
-                return said or f"the hook {name} refused it"
+                return said or _("the hook {hook} refused it", hook=name)
             if code != 0:
-                return f"the hook {name} that has to agree {said or f'ended with code {code}'}"
+                what = said or _("ended with code {code}", code=code)
+                return _("the hook {hook} that has to agree {what}", hook=name, what=what)
         return ""
 
     async def _told(self, hook: HookConfig, told: Mapping[str, object]) -> None:
@@ -105,9 +108,9 @@ class Hooks:
         try:
             ended = await run_program(hook.command, hook.timeout, self._env, given=given)
         except TimeoutError:
-            return -1, f"took longer than {hook.timeout:g} s"
+            return -1, _("took longer than {seconds:g} s", seconds=hook.timeout)
         except (OSError, ValueError) as error:
-            return -1, f"cannot start: {error}"
+            return -1, _("cannot start: {why}", why=error)
         return ended.code, shorten(squeeze(strip_unsafe(ended.error.decode("utf-8", "replace"))), _REASON)
 
 
