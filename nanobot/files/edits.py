@@ -40,8 +40,8 @@ class Change(Struct, frozen=True):
     @property
     def receipt(self) -> str:
         """What was done, in a few words for people."""
-        counted = f" ({self.counted})" if self.counted else ""
-        return f"{'created' if self.created else 'wrote'} {self.shown}{counted}"
+        done = _("created {file}", file=self.shown) if self.created else _("wrote {file}", file=self.shown)
+        return f"{done} ({self.counted})" if self.counted else done
 
     @property
     def counted(self) -> str:

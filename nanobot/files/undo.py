@@ -19,7 +19,7 @@ from nanobot.files.steering import Steering, kept_below
 from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, not_back, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
-from nanobot.utils.translation import _, _n
+from nanobot.utils.translation import _, _n, apart
 
 #: Files that are told one by one of those that a command has left in a way that cannot be taken back.
 _TOLD = 5
@@ -93,7 +93,7 @@ class Undo:
             try:
                 said.append(self.last(session))
             except DiskError as error:
-                done = _("Taken back until then: {what}", what="; ".join(said)) if said else ""
+                done = _("Taken back until then: {what}", what=apart(said)) if said else ""
                 raise DiskError(" ".join(filter(None, (str(error), done)))) from None
             except PathError as error:
                 said.append(f"{line}: {error}")

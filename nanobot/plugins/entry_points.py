@@ -19,7 +19,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.plugins.hooks import Hooks
 from nanobot.providers.base import LLMProvider
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, apart, listed
 from nanobot.web.fetch.page import PluginReader
 from nanobot.web.search.base import SearchBackend
 
@@ -143,7 +143,7 @@ class Plugins:
             parts = [one for one in self._parts if one.package == name]
             version = f" {parts[0].version}" if parts else ""
             offers = listed(f"{one.group.removeprefix('nanobot.')}: {one.name}" for one in parts)
-            told = "; ".join(filter(None, (offers, self.problems.get(name, ""))))
+            told = apart(filter(None, (offers, self.problems.get(name, ""))))
             lines.append(_("Plug-in {name}: {what}", name=f"{name}{version}", what=told))
         return lines
 

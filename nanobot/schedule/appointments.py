@@ -32,7 +32,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import nearest, shorten, squeeze
-from nanobot.utils.translation import N_, _, _n, listed
+from nanobot.utils.translation import N_, _, _n, apart, listed
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
@@ -136,7 +136,7 @@ class Appointments:
             hint = _("Did you mean `/schedule {near}`?", near=near) if near else ""
             raise UsageError(" ".join(filter(None, (str(error), hint)))) from None
         made = await self.keep(kind, text, when, who)
-        return f"{made.line[0].upper()}{made.line[1:]}." + (f"\n\n{made.note}" if made.note else "")
+        return _("{line}.", line=made.line[0].upper() + made.line[1:]) + (f"\n\n{made.note}" if made.note else "")
 
     async def add(self, kind: JobKind, text: str, phrase: str, who: Who) -> Added:
         """Add a job whose times are a phrase."""
@@ -352,7 +352,7 @@ def _times(job: ScheduledJob) -> str:
     """When a job comes; what comes once names its time once."""
     if isinstance(job.when, Once) and not job.paused:
         return f"{told(job)} {job.zone}"
-    return f"{told(job)}; {_next(job)}"
+    return apart((told(job), _next(job)))
 
 
 def _line(job: ScheduledJob, *, short: bool = False) -> str:

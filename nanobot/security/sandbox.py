@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from nanobot.utils.host import process_identity
 from nanobot.utils.processes import run_program
-from nanobot.utils.translation import N_, _, language
+from nanobot.utils.translation import N_, _, apart, language
 
 SandboxName = Literal["auto", "bubblewrap", "landlock", "none"]
 
@@ -294,9 +294,9 @@ async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
         if wanted in ("auto", name):
             found = await attempt()
             if not isinstance(found, str):
-                return replace(found, note="; ".join([found.note, *reasons]))
+                return replace(found, note=apart([found.note, *reasons]))
             reasons.append(f"{name}: {found}")
-    return Reason(_("{reasons}.", reasons="; ".join(reasons)) + f" {_(_OR_NONE)}")
+    return Reason(_("{reasons}.", reasons=apart(reasons)) + f" {_(_OR_NONE)}")
 
 
 async def _bubblewrap() -> Bubblewrap | str:
@@ -365,7 +365,9 @@ async def _attempts(sandbox: Sandbox, folder: Path, doors: tuple[socket.socket, 
     if ran.code == 0 and told == "kept in" and (folder / "root" / "written").is_file():
         return ""
     said = ran.error.decode(errors="replace").strip().splitlines()
-    return _(told) if told else (said[-1][:200] if said else _("it ended with code {code}", code=ran.code))
+    if told in _ESCAPED:
+        return _(told)
+    return told or (said[-1][:200] if said else _("it ended with code {code}", code=ran.code))
 
 
 def _prepare() -> Path:

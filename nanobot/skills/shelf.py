@@ -19,7 +19,7 @@ from nanobot.session.permissions import Permission, Permissions
 from nanobot.skills.skill import FILE, NAME, Place, Skill, marks_around, read_skill
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, apart, listed
 
 #: The kind under which a yes stands among the permissions.
 KIND = "skill"
@@ -83,7 +83,7 @@ class SkillShelf:
         """Let a skill count as it is now, in the place of what counted before. Raises `UsageError` where it is too
         large to be judged."""
         if not skill.mark:
-            why = "; ".join(skill.problems)
+            why = apart(skill.problems)
             raise UsageError(_("The skill {name} is too large to count: {why}", name=skill.name, why=why))
         given = agreement(skill)
         old = [one for one in await self.permissions.all() if one.kind == KIND and _named(one) == skill.name]

@@ -160,6 +160,14 @@ def either(things: Iterable[str]) -> str:
     return said
 
 
+def apart(clauses: Iterable[str]) -> str:
+    """Clauses with a pause between them: `a; b; c`."""
+    said = ""
+    for clause in clauses:
+        said = _("{first}; {second}", first=said, second=clause) if said else clause
+    return said
+
+
 @functools.cache
 def _catalogue(code: str) -> "NullTranslations":
     from gettext import GNUTranslations

@@ -16,7 +16,7 @@ from nanobot.messages import AssistantMessage
 from nanobot.results import ToolResult
 from nanobot.session.database import Clock, now
 from nanobot.session.store import SessionStore
-from nanobot.utils.translation import _, _n
+from nanobot.utils.translation import _, _n, apart
 from nanobot.watch.items import NewsItem, feed_items, found_items, reportable
 from nanobot.watch.store import UNTOLD, Told, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
@@ -67,7 +67,7 @@ class Briefings:
         """
         found = await self._gathered(sources, told, person, _named(turn, sources))
         if found.failed and len(found.failed) == found.asked and not found.items:
-            why = "; ".join(found.failed)
+            why = apart(found.failed)
             raise UsageError(_("No source of the briefing could be read: {reasons}", reasons=why))
         if found.items:
             while len(self._found) >= _MOST_WAITING:

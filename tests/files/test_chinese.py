@@ -1,0 +1,76 @@
+"""What becomes of files, as somebody reads it who knows Chinese alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nanobot.errors import NanobotError
+from nanobot.files.spaces import FileSpaces, FileUser
+from nanobot.files.store import MAX_FILE, FileStore
+from nanobot.security.paths import Root, Roots
+from nanobot.utils.translation import speaking
+from tests.fakes.chinese import english_left
+
+
+@pytest.fixture(autouse=True)
+def chinese() -> Iterator[None]:
+    with speaking("zh"):
+        yield
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileStore:
+    (tmp_path / "work").mkdir()
+    roots = Roots((Root(tmp_path / "work", writable=True),), (tmp_path / "home",), home=tmp_path / "person")
+    return FileStore(roots, tmp_path / "home" / "files")
+
+
+def write(store: FileStore, name: str, data: bytes, taint: tuple[str, ...] = ()) -> str:
+    place = store.roots.place(name, write=True)
+    return store.change(place, lambda _before: data, session="s", taint=taint).receipt
+
+
+def test_what_is_changed_and_undone_is_told_in_chinese(store: FileStore) -> None:
+    work = store.roots.workspace
+    told = [write(store, "a.md", b"1"), write(store, "a.md", b"2"), store.undo("s"), store.undo("s"), store.undo("s")]
+    told += [write(store, "b.md", b"1"), store.delete(store.roots.place("b.md", write=True), session="s")]
+    told += [store.undo("s"), write(store, "b.md", b"\0")]
+    (work / "b.md").write_text("mine")
+    told += [store.undo("s"), write(store, "c.md", b"1", ("网页",))]
+    told += [store.origins.trust(name) for name in ("", "c.md", "c.md", "")]
+    (work / "c.md").write_text("mine")
+    told.append(store.undo("s"))
+    assert [left for one in told for left in english_left(one)] == []
+    assert told[:5] == [
+        "已新建 a.md (+1 −0)",
+        "已写入 a.md (+1 −1)",
+        "a.md 已恢复原样。",
+        "a.md 是新建的，已删除。",
+        "没有可以撤销的：nanobot 在这个聊天里没有更改过文件，或已全部撤销。",
+    ]
+
+
+def test_what_is_refused_is_told_in_chinese(store: FileStore, tmp_path: Path) -> None:
+    work = store.roots.workspace
+    (work / "folder").mkdir()
+    (work / "loop").symlink_to("loop")
+    (work / "to-home").symlink_to(tmp_path / "home")
+    names = ("", "x" * 5_000, "~bob/a", "../outside", "absent.md", "folder", "loop", "to-home/a", "a.md/b", "folder/..")
+    told = []
+    for name in names:
+        try:
+            store.read(store.roots.place(name))
+        except NanobotError as error:
+            told.append(str(error))
+    for data in (b"x" * (MAX_FILE + 1),):
+        with pytest.raises(NanobotError) as caught:
+            write(store, "large.md", data)
+        told.append(str(caught.value))
+    spaces = FileSpaces((Root(work, writable=True),), tmp_path / "home", (), tmp_path / "person")
+    for user in (FileUser("guest", "telegram:1", True), FileUser("owner", "", False)):
+        with pytest.raises(NanobotError) as caught:
+            spaces.of(user)
+        told.append(str(caught.value))
+    assert len(told) > 10
+    assert [left for one in told for left in english_left(one)] == []

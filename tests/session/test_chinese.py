@@ -1,0 +1,96 @@
+"""Sessions, permissions and locks, as somebody reads them who knows Chinese alone."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nanobot.errors import NanobotError
+from nanobot.session.listing import SessionEntry, SessionHolder, entry_of
+from nanobot.session.lock import FileLock, home_lock, home_use_lock, restore_lock, terminal_jobs_lock, token_lock
+from nanobot.session.permissions import Permission, Permissions
+from nanobot.session.permissions import told as permissions_told
+from nanobot.session.pins import Pins, ToolWords, Unread, shown
+from nanobot.session.rows import crash_reason
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.store import SessionInfo, SessionStore
+from nanobot.utils.translation import speaking
+from tests.fakes.chinese import english_left
+
+NOW = datetime(2026, 11, 22, 14, tzinfo=UTC)
+KEYS = ("terminal:local", "telegram:42", "telegram:-100:7", "telegram:-100", "telegram:42:7", "schedule:1", "helper:x")
+
+
+@pytest.fixture(autouse=True)
+def chinese() -> Iterator[None]:
+    with speaking("zh"):
+        yield
+
+
+def test_a_list_of_sessions_is_in_chinese() -> None:
+    lines = [
+        SessionEntry(SessionInfo("abc", key, "", 3, NOW, NOW), "", "", "", once=False, cost=0.5).line(UTC, now=NOW)
+        for key in KEYS
+    ]
+    assert [left for one in lines for left in english_left(one)] == []
+    assert lines[0].startswith("（无文字） · 今天 14:00 · 终端 · 3 条消息 · ")
+    assert "Telegram 群组 -100 话题 7" in lines[2]
+
+
+async def test_what_the_thread_of_a_database_says_is_in_the_language_of_who_waits(tmp_path: Path) -> None:
+    store = SessionStore(SqliteDatabase(tmp_path / "a.db"))
+    told = []
+    try:
+        first = await store.start("terminal:local")
+        await store.start("terminal:local")
+        for wanted in ("nothing", first.id[:0] or "zzz"):
+            with pytest.raises(NanobotError) as caught:
+                await store.resume("terminal:local", wanted)
+            told.append(str(caught.value))
+        with pytest.raises(NanobotError) as caught:
+            await entry_of(store, SessionHolder(""), "nothing")
+        told.append(str(caught.value))
+        (tmp_path / "a.db").unlink()
+        for use in (store.current("terminal:local"), store.list("terminal:local")):
+            with pytest.raises(NanobotError) as caught:
+                await use
+            told.append(str(caught.value))
+    finally:
+        await store.database.aclose()
+    for content in (b"", b"nothing of the kind" * 99):
+        (tmp_path / "b.db").write_bytes(content)
+        other = SessionStore(SqliteDatabase(tmp_path / "b.db"))
+        with pytest.raises(NanobotError) as caught:
+            await other.current("terminal:local")
+        told.append(str(caught.value))
+        await other.database.aclose()
+    assert [left for one in told for left in english_left(one, "file is not a database")] == []
+    assert told[0] == "没有会话 'nothing'。用 /sessions 查看列表。"
+
+
+def test_who_holds_a_lock_is_told_in_chinese(tmp_path: Path) -> None:
+    told = []
+    for made in (home_lock, terminal_jobs_lock, restore_lock, home_use_lock, lambda home: token_lock("1:a", home)):
+        first: FileLock = made(tmp_path)
+        (restore_lock(tmp_path) if made is home_use_lock else first).take()
+        with pytest.raises(NanobotError) as caught, made(tmp_path):
+            pass
+        told.append(str(caught.value))
+    assert [left for one in told for left in english_left(one)] == []
+    assert all("（进程 " in one for one in told)
+
+
+async def test_permissions_and_what_servers_say_are_told_in_chinese() -> None:
+    permissions = Permissions()
+    words = [ToolWords("mail", f"tool{number}", str(number), "发邮件") for number in range(12)]
+    await Pins(permissions).pin("telegram:42", "mail", words)
+    await permissions.add("telegram:42", [Permission("write", "a.md")], tainted=True)
+    told = permissions_told(await permissions.all())
+    names = tuple(one.tool for one in words)
+    unread = (Unread("mail", names), Unread("mail", names[:1], names[1:], known=True))
+    told += [part for one in unread for part in (one.label, one.sentence, shown(one, words))]
+    with pytest.raises(NanobotError) as caught:
+        await permissions.take_back("nothing")
+    told += [str(caught.value), crash_reason(3)]
+    assert [left for one in told for left in english_left(one)] == []
