@@ -11,8 +11,8 @@ Text: multisets of four-word shingles, true and false positives and negatives no
 as means over pages, F1 of the two. Pieces: F1 over all of a set. Structure: headings, links, code blocks, cells, list
 items and inline code as multisets of their words; the mean over the kinds of the F1 of a page, and the mean over the
 kinds of the F1 of those pages that have the kind. `--part held` takes the third of the pages that nobody looks into,
-chosen by the hash of the host, `--part at-hand` the rest; `--without` switches one rule of the choice off, so that each
-set tells what it pays.
+chosen by the hash of the host (of Mozilla's a sixth: the other half of that third was looked into), `--part at-hand`
+the rest; `--without` switches one rule of the choice off, so that each set tells what it pays.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from nanobot.web.extract import select
 from nanobot.web.extract.html import extract
 from nanobot.web.fetch.charset import decode
 
-BARS = {"ground-truth": 0.972, "mozilla": 0.95, "documentation": 0.97, "news": 0.923}
+BARS = {"ground-truth": 0.972, "mozilla": 0.955, "documentation": 0.97, "news": 0.923}
 KINDS = {
     "headings": ("h1", "h2", "h3", "h4", "h5", "h6"),
     "links": ("a",),
@@ -186,7 +186,8 @@ def is_held(sample: Sample) -> bool:
     """Whether a page is kept back, with all of its host; where the pages of a set share few hosts, by its name."""
     host = urlsplit(sample.url).netloc
     key = sample.name if sample.gold is not None or not host else host
-    return int(hashlib.sha256(f"third:{key}".encode()).hexdigest(), 16) % 3 == 0
+    looked_into = sample.gold is not None and sample.name.startswith(":")  # one of Mozilla's, which have no generator
+    return int(hashlib.sha256(f"third:{key}".encode()).hexdigest(), 16) % (6 if looked_into else 3) == 0
 
 
 def main() -> int:

@@ -46,6 +46,7 @@ _NUMBER = re.compile(r"\d{1,6}")
 _HERE = re.compile("#.")
 _CAPTION = re.compile(r"(?:^|[-_ ])captions?(?:[-_ ]|$)", re.IGNORECASE)
 _LONGEST_CAPTION = 120  # words
+_LABEL = 8  # words; a caption with no more is a label, which the text around it leans on
 _SOURCES = ("src", "data-src", "data-original", "data-lazy-src", "srcset", "data-srcset", "data-lazy-srcset")
 _OPENS = ("aria-controls", "data-target", "data-bs-target")
 
@@ -416,17 +417,19 @@ def _cell(cell: HtmlElement) -> list[Span]:
 
 
 def with_captions(blocks: list[Block]) -> list[Block]:
-    """Captions as the words of their pictures: of the one right before, else of one whose address is not known."""
+    """Long captions as the words of their pictures: of the one right before, else of one whose address is not known."""
     kept: list[Block] = []
     for block in blocks:
-        if not is_caption(block):
+        if block.tokens <= _LABEL or not is_caption(block):
             kept.append(block)
             continue
-        last = kept[-1] if kept and not kept[-1].tokens and kept[-1].spans else None
-        alt = last.spans[-1].text if last is not None else ""
+        last = kept[-1] if kept and not kept[-1].tokens else None
+        place = max((number for number, span in enumerate(last.spans) if span.image), default=-1) if last else -1
+        alt = last.spans[place].text if last and place >= 0 else ""
         words = block.text if alt in block.text else f"{alt}. {block.text}"
-        if last is not None and last.spans[-1].image:
-            kept[-1] = replace(last, spans=[*last.spans[:-1], last.spans[-1]._replace(text=words)])
+        if last and place >= 0:
+            picture = last.spans[place]._replace(text=words)
+            kept[-1] = replace(last, spans=[*last.spans[:place], picture, *last.spans[place + 1 :]])
         elif not any(block.text in one.spans[0].text for one in kept[-3:] if one.spans and one.spans[0].image):
             kept.append(replace(block, spans=[Span(words, image="#")], tokens=0))
     return kept

@@ -17,6 +17,7 @@ _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
 _AROUND_BREAKS = re.compile(r"[ \t]*\n[ \t]*")
 _EMPTY_MARKS = re.compile(r"\*\*(\s*)\*\*|~~(\s*)~~")
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
+_BALANCED = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*+")
 _LINK = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
 _WIDE_TABLE = 24  # columns; a wider table is written as records
 
@@ -191,7 +192,8 @@ def _address(target: str, options: Options) -> str:
             target = urljoin(options.base, target)
     else:
         target = origin + target
-    return target.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+    target = target.replace(" ", "%20")
+    return target if _BALANCED.fullmatch(target) else target.replace("(", "%28").replace(")", "%29")
 
 
 @lru_cache(64)

@@ -33,6 +33,8 @@ _AROUND = re.compile(
     r"|(?:post|entry)-?meta|meta-?data|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
+#: Names that say what a text is about.
+_TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
 #: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
@@ -124,6 +126,7 @@ class _Page:
             self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
             self.framed[part] = self.framed[part.above] or _frames(part)
         self.words = [0, *accumulate(block.tokens for block in self.blocks)]
+        self.unquoted = [0, *accumulate(0 if block.quotes else block.tokens for block in self.blocks)]
         self._sums = [0.0]
         for block in self.blocks:
             self._sums.append(self._sums[-1] + _weight(block) * (0.2 if self.elsewhere[block.part] else 1.0))
@@ -298,8 +301,8 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in _AROUND_TAGS and part.above is not None and part.above.tag != "blockquote")
-        or (part.names and _AROUND.search(part.names))
+        if (part.tag in _AROUND_TAGS or _AROUND.search(_TOPIC.sub("", part.names)))
+        and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
     for part in named:
@@ -308,10 +311,26 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     return {part: page.mass(part) < AROUND * most and together[part.names] < TOGETHER * most for part in named}
 
 
+def _is_section(page: _Page, part: Part) -> bool:
+    """Whether a part has its name from its own heading: the id then says what it is about, not what it is."""
+    words = re.findall(r"\w+", (part.element.get("id") or "").lower())
+    first = page.blocks[part.first] if part.first < part.last else None
+    if len(words) < 2 or first is None or first.kind != "heading" or _AROUND.search(part.element.get("class") or ""):
+        return False
+    return words == re.findall(r"\w+", first.text.lower())[: len(words)]
+
+
+def _is_quoted(page: _Page, part: Part) -> bool:
+    """Whether all that a part says is quoted: posts that an article shows are marked as social, or sharing."""
+    return page.words[part.last] > page.words[part.first] and page.unquoted[part.last] == page.unquoted[part.first]
+
+
 def _teasers(page: _Page, scope: Part) -> dict[Part, bool]:
     """The parts of rows of teasers inside `scope`, while all of them together hold little of the prose."""
     kinds = {"div", "section", "article", "aside", "figure", "li"}
-    found = {part: True for row in _rows(page, scope) if row[0].tag in kinds for part in row}
+    rows = (row for row in _rows(page, scope) if row[0].tag in kinds)
+    apart = (row for row in rows if all(part.tag != "li" for part in _lineage(row[0].above)))
+    found = {part: True for row in apart for part in row}
     outer = (part for part in found if part.above not in found)
     return found if sum(map(page.mass, outer)) < AROUND * page.mass(scope) else {}
 
@@ -334,7 +353,7 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
 
     A heading belongs to the text that follows it, an item to its list where most of that is text.
     """
-    end = max((part.last for part in page.inside(scope) if part.tag == "p" and page.mass(part) >= _TEXT), default=0)
+    end = max((block.part.last for block in blocks if _prose(block) >= _TEXT), default=0)
     apart: dict[Part, bool] = {}
     for part in page.inside(scope):
         if part.above in apart:

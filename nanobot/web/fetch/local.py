@@ -91,7 +91,7 @@ _SHELL_CHARS = 300
 _LITTLE_CHARS = 250
 _SCRIPT_SHARE = 0.5
 _REPLACED = 0.05
-_LINK = r"!?\[[^\[\]]{0,400}\]\([^()\s]{1,2000}\)"
+_LINK = r"!?\[[^\[\]]{0,400}\]\((?:[^()\s]|\([^()\s]{0,200}\)){1,2000}\)"
 _SCRIPT = r"(?is)<script\b[^<>]*>(.*?)</script\s*>"
 _JAVASCRIPT = r"enable javascript|javascript (?:is )?(?:required|disabled|not enabled)|without javascript"
 #: The empty element that a program in the page fills: as frameworks name it, or one of its own making.

@@ -19,7 +19,7 @@ _SHORT_JSON = (
 )
 _JSON_CHARS = 5_000
 _HEADING = re.compile(r"^(?P<fence> {0,3}(?:```|~~~))|^(?P<level>#{1,6})[ \t]+(?P<name>[^\n]{1,300})", re.MULTILINE)
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s[^()]*)?\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s[^()]*)?\)")
 #: More headings than these are not looked at: a page of nothing else would take seconds.
 _HEADINGS = 2_000
 _NAMES = 15

@@ -170,6 +170,38 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a form around all of it": (f"<form><div>{STORY}</div></form>", STORY_WORDS),
     "a page without its program": (f"<div id='app'></div><noscript><article>{STORY}</article></noscript>", STORY_WORDS),
     "text in a field": (article("<textarea readonly>height = 7.3\nwidth = 12</textarea>"), ("height = 7.3\nwidth = 12",)),
+    "posts with words of their topics for names": (
+        "<div id='content'>" + "".join(f"<article id='post-{n}' class='post-{n} {'tag-social-media category-ads' if n < 3 else 'has-sidebar'}'><h2><a href='/p{n}'>Post {n}</a></h2><p>It says {n}. {TEXT * 3}</p></article>" for n in range(6)) + "</div>",
+        tuple(f"It says {n}." for n in range(6)),
+    ),
+    "a section named by its heading": (
+        article(f"<section id='related-work'><h2>Related work</h2><p>Others built of stone. {TEXT}</p></section>{STORY}"),
+        ("## Related work", "Others built of stone", *STORY_WORDS),
+    ),
+    "a section of a reference named by its heading": (
+        article(f"<div id='sharing-with-others'><h2>Sharing with others</h2><p>To share, say this: {TEXT}</p><pre>{'gate share 1 2 3 ' * 9}</pre></div>{STORY}"),
+        ("## Sharing with others", "To share, say this", "gate share 1 2 3", *STORY_WORDS),
+    ),
+    "a post that an article shows": (
+        article(f"<div class='social-embed'><blockquote><p>The gates held tonight, and everybody on the quay saw it happen. The Harbour Office</p></blockquote></div>{STORY}"),
+        ("> The gates held tonight", *STORY_WORDS),
+    ),
+    "links between texts that are no paragraphs": (
+        f"<article><h1>The gates</h1><div>{TEXT}</div><p><a href='/plan.html'>The plan</a></p><h2>Later</h2><div>{TEXT}</div></article>",
+        ("[The plan](https://ex.org/plan.html)", "## Later"),
+    ),
+    "a list of links in an item": (
+        article(f"<ul><li>In work: <ul>{''.join(f'<li><a href=/b{n}>Gate {n} does not close</a></li>' for n in range(4))}</ul></li><li>{TEXT}</li></ul>{STORY}"),
+        ("[Gate 0 does not close](https://ex.org/b0)", "[Gate 3 does not close](https://ex.org/b3)"),
+    ),
+    "an address with parentheses": (
+        article("<p>It is <a href='/wiki/Gate_(harbour)'>a gate</a>, not <a href='/wiki/Gate)'>this one</a>, he said.</p>"),
+        ("[a gate](https://ex.org/wiki/Gate_(harbour))", "[this one](https://ex.org/wiki/Gate%29)"),
+    ),
+    "the long caption of a picture with a link": (
+        article("<figure><a href='/g'><img src='/g.jpg' alt='Gate'></a> <figcaption>The east gate as it was in 1961, seen from the lower quay</figcaption></figure>"),
+        ("[Gate. The east gate as it was in 1961, seen from the lower quay](https://ex.org/g)",),
+    ),
     "ten links in a text": (
         article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
         ("Chapter 0 of this page", "Chapter 3 of this page"),
