@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 
 from nanobot.errors import FetchError
+from nanobot.utils.translation import _
 
 T = TypeVar("T")
 
@@ -127,8 +128,13 @@ class HostSlots:
             wait = MINUTE - (now - times[0])
             raise FetchError(
                 "rate_limited",
-                f"{host} was asked {PER_MINUTE} times within a minute. It may be asked again in {wait:.0f} s; "
-                "use what was read, or other sources.",
+                _(
+                    "{host} was asked {number} times within a minute. It may be asked again in {wait:.0f} s; use "
+                    "what was read, or other sources.",
+                    host=host,
+                    number=PER_MINUTE,
+                    wait=wait,
+                ),
                 host=host,
                 retry_after=wait,
             )

@@ -34,8 +34,9 @@ from nanobot.security.network import (
     judge_url,
     no_cookies,
 )
+from nanobot.utils.translation import N_, _, sentences
 
-PAGE_USER_AGENT = (
+PAGE_USER_AGENT = (  # English: it is sent
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
 )
 PRODUCT_USER_AGENT = "nanobot/0.1 (personal agent)"
@@ -45,7 +46,7 @@ READ_SECONDS = 8.0
 LONGEST_SECONDS = 600.0
 RESOLVE_SECONDS = 5.0
 MAX_ADDRESSES = 6
-_UNKNOWN = "Check the address, or use another source."
+_UNKNOWN = N_("Check the address, or use another source.")
 #: What may stand before the body of an answer, in bytes.
 HEADER_BYTES = 65_536
 #: How much is read at once, in bytes: others get their turn while a body of crumbs is taken apart.
@@ -106,15 +107,26 @@ class Guard(Struct, frozen=True):
             answers = await self.network.resolve(host, port)
         except TimeoutError:
             raise FetchError(
-                "timeout", f"Looking up {host} took too long. Try again or another source.", host=host, phase="dns"
+                "timeout",
+                _("Looking up {host} took too long. Try again or another source.", host=host),
+                host=host,
+                phase="dns",
             ) from None
         except OSError as error:
-            reason = error.strerror or str(error) or "no answer"
+            reason = error.strerror or str(error) or _("no answer")
             raise FetchError(
-                "network", f"{host} was not found ({reason}). {_UNKNOWN}", host=host, phase="dns"
+                "network",
+                sentences(_("{host} was not found ({reason}).", host=host, reason=reason), _(_UNKNOWN)),
+                host=host,
+                phase="dns",
             ) from error
         if not answers:
-            raise FetchError("network", f"{host} was not found (no address). {_UNKNOWN}", host=host, phase="dns")
+            raise FetchError(
+                "network",
+                sentences(_("{host} was not found (no address).", host=host), _(_UNKNOWN)),
+                host=host,
+                phase="dns",
+            )
         return judge_answers(host, answers, self.exceptions)
 
     async def connect(self, host: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
@@ -125,7 +137,7 @@ class Guard(Struct, frozen=True):
         clock = asyncio.get_running_loop().time
         addresses = (await self.addresses(host, port))[:MAX_ADDRESSES]
         deadline = clock() + timeout
-        failure: Exception = httpcore.ConnectError(f"no address of {host} answered")
+        failure: Exception = httpcore.ConnectError(_("no address of {host} answered", host=host))
         for index, address in enumerate(addresses):
             share = (deadline - clock()) / (len(addresses) - index)
             if share <= 0:
@@ -209,7 +221,7 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         self._head = head
         self._size += size
         if self._size > HEADER_BYTES:
-            raise httpcore.RemoteProtocolError("more than 65 kB came before the answer")
+            raise httpcore.RemoteProtocolError(_("more than 65 kB came before the answer"))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -257,7 +269,9 @@ class RoutedTransport(httpx.AsyncBaseTransport):
         try:
             proxy = self._proxies.of(url)
         except UnusableProxy as error:
-            raise FetchError("network", f"{error}, or set tools.web.proxy.", phase="connect") from None
+            raise FetchError(
+                "network", _("{problem}, or set tools.web.proxy.", problem=error), phase="connect"
+            ) from None
         if proxy is None or not await self._guard.is_public(url, proxied=True):
             return self._direct
         return self._through.setdefault(proxy, _transport(Backend(), proxy, keep=0))

@@ -125,6 +125,7 @@ class HostProxy:
             return
         except (*_ENDED, httpcore.ProxyError, httpcore.ProtocolError) as error:
             reason = f": {error}" if proxy and str(error) else ""
+            # English: a program in the sandbox reads it
             await _answer(writer, "502 Bad Gateway", f"The host did not answer{through(proxy)}{reason}.")
             return
         try:
@@ -141,6 +142,7 @@ class HostProxy:
         try:
             proxy = self._find_proxy(target.url)
         except UnusableProxy as error:
+            # English: a program in the sandbox reads it
             raise FetchError("network", f"{error}, or set tools.web.proxy.") from None
         return proxy if proxy and await self._guard.is_public(target.url, proxied=True) else None
 
@@ -172,6 +174,7 @@ class HostProxy:
         if named not in self.refused and len(self.refused) < _NOTED:
             self.refused.append(named)
         reached = ", ".join(self._hosts) or "no host"
+        # English: a program in the sandbox reads it
         raise FetchError("denied", f"{named} was not granted to this command, which may reach {reached}.")
 
 
@@ -183,6 +186,7 @@ def _grant(entry: str) -> tuple[Exceptions, tuple[int, ...]]:
     return Exceptions.parse((entry,)), _WEB_PORTS
 
 
+# English: a program in the sandbox reads it
 def _read(head: bytes, exceptions: Exceptions) -> Wanted:
     """What the head of a request asks for. Raises `FetchError`."""
     line, *headers = head.decode("latin-1").split("\r\n")
@@ -235,6 +239,7 @@ async def _by_http(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkStr
     )
     if not 200 <= answer.status <= 299:
         await connection.aclose()
+        # English: a program in the sandbox reads it
         raise httpcore.ProxyError(f"it answered with status {answer.status}")
     stream: httpcore.AsyncNetworkStream = answer.extensions["network_stream"]
     return stream
@@ -248,11 +253,13 @@ async def _by_socks(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkSt
     except BaseException as error:
         await stream.aclose()
         if isinstance(error, SOCKSError | ValueError | IndexError):
+            # English: a program in the sandbox reads it
             raise httpcore.ProxyError("it does not speak SOCKS5") from None
         raise
     return stream
 
 
+# English: a program in the sandbox reads it
 async def _ask_socks(stream: httpcore.AsyncNetworkStream, proxy: str, wanted: tuple[str, int]) -> None:
     """What both sides say before the connection stands (RFC 1928, RFC 1929). Raises `httpcore.ProxyError`."""
     parts, talk = urlsplit(proxy), socks5.SOCKS5Connection()
@@ -277,6 +284,7 @@ async def _ask_socks(stream: httpcore.AsyncNetworkStream, proxy: str, wanted: tu
 
 async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     body = f"{text}\n".encode()
+    # English: a program in the sandbox reads it
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
     async with asyncio.timeout(_HEAD_SECONDS):

@@ -16,6 +16,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import _
 from nanobot.web.client import trusted_client
 from nanobot.web.urls import host_of
 
@@ -115,7 +116,7 @@ class ServiceClient:
             async with asyncio.timeout(timeout):
                 return await self._send(ask, proxy)
         except (TimeoutError, httpx.TimeoutException):
-            raise self._fail("timeout", f"within {timeout:.3g} s", proxy) from None
+            raise self._fail("timeout", _("within {seconds:.3g} s", seconds=timeout), proxy) from None
         except httpx.ProxyError as error:
             raise self._fail("proxy refused", str(error) or type(error).__name__, proxy) from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -139,7 +140,7 @@ class ServiceClient:
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > self._most:
-                    raise self._fail("too_large", f"more than {self._most // 1_000_000} MB", proxy)
+                    raise self._fail("too_large", _("more than {size} MB", size=self._most // 1_000_000), proxy)
         finally:
             await response.aclose()
         return ServiceAnswer(response.status_code, response.headers, bytes(body))

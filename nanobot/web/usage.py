@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from nanobot.utils.searchusage import LookupCount, SearchUsageInfo
+from nanobot.utils.translation import _
 from nanobot.web.search.base import Quota
 
 #: Seconds to wait for another process that writes.
@@ -49,9 +50,9 @@ class RequestBudget(Struct, frozen=True):
     def refusal(self, day: int, month: int) -> str:
         """Why one more request is too many, empty where it is not."""
         if self.per_day is not None and day >= self.per_day:
-            return f"its budget of {self.per_day} requests a day is used up"
+            return _("its budget of {number} requests a day is used up", number=self.per_day)
         if self.per_month is not None and month >= self.per_month:
-            return f"its budget of {self.per_month} requests a month is used up"
+            return _("its budget of {number} requests a month is used up", number=self.per_month)
         return ""
 
 
@@ -173,7 +174,7 @@ class UsageLedger:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         """`work` in one transaction; a file that fails is left for memory, once."""
-        for _ in range(2):
+        for _try in range(2):
             try:
                 if self._connection is None:
                     self._connection = _open(self._path)

@@ -39,6 +39,7 @@ from nanobot.schedule.phrases import split
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.web.client import SystemNetwork
+from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
 
@@ -366,3 +367,23 @@ def _after_search(*hits: tuple[str, str]) -> Request:
         ),
         tools=TOOLS,
     )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "你好",
+        "谢谢",
+        "你是谁？",
+        "现在几点了？",
+        "写一首诗",
+        "提醒我明天八点打电话",
+        "挪威的首都是哪里？",
+        "今天天气怎么样？",
+    ],
+)
+async def test_a_chinese_question_is_answered_in_chinese(question: str) -> None:
+    async with over(Web({})) as ask:
+        finished = await ask(question)
+    assert any("\u4e00" <= sign <= "\u9fff" for sign in finished.text)
+    assert not english_left(finished.text)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from nanobot.utils.text import markdown_table
+from nanobot.utils.translation import N_, _
 from nanobot.web.fetch.json_text import loads
 
 Kind = Literal["empty", "html", "json", "markdown", "text", "csv", "xml", "image", "pdf", "office", "binary"]
@@ -25,32 +26,32 @@ _IMAGE_MAGIC = (
     (b"GIF89a", "image/gif"),
 )
 _BINARY_MAGIC = (
-    (b"PK\x03\x04", "a ZIP archive"),
-    (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ\x00", "an xz archive"),
-    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"II*\x00", "a TIFF picture"),
-    (b"MM\x00*", "a TIFF picture"),
-    (b"\x00\x00\x01\x00", "an icon"),
-    (b"\x7fELF", "a program for Linux"),
-    (b"MZ\x90\x00", "a program for Windows"),
-    (b"\x00asm", "a WebAssembly program"),
-    (b"OggS", "Ogg audio or video"),
-    (b"ID3", "an MP3 file"),
-    (b"\xff\xfb", "an MP3 file"),
-    (b"fLaC", "a FLAC file"),
-    (b"RIFF", "a WAV or AVI file"),
-    (b"\x1a\x45\xdf\xa3", "a WebM or Matroska video"),
-    (b"wOF2", "a font"),
-    (b"wOFF", "a font"),
-    (b"SQLite format 3\x00", "an SQLite database"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office file (doc, xls or ppt)"),
+    (b"PK\x03\x04", N_("a ZIP archive")),
+    (b"PK\x05\x06", N_("an empty ZIP archive")),
+    (b"\x1f\x8b", N_("a gzip archive")),
+    (b"BZh", N_("a bzip2 archive")),
+    (b"\xfd7zXZ\x00", N_("an xz archive")),
+    (b"\x28\xb5\x2f\xfd", N_("a Zstandard archive")),
+    (b"7z\xbc\xaf\x27\x1c", N_("a 7z archive")),
+    (b"Rar!", N_("a RAR archive")),
+    (b"II*\x00", N_("a TIFF picture")),
+    (b"MM\x00*", N_("a TIFF picture")),
+    (b"\x00\x00\x01\x00", N_("an icon")),
+    (b"\x7fELF", N_("a program for Linux")),
+    (b"MZ\x90\x00", N_("a program for Windows")),
+    (b"\x00asm", N_("a WebAssembly program")),
+    (b"OggS", N_("Ogg audio or video")),
+    (b"ID3", N_("an MP3 file")),
+    (b"\xff\xfb", N_("an MP3 file")),
+    (b"fLaC", N_("a FLAC file")),
+    (b"RIFF", N_("a WAV or AVI file")),
+    (b"\x1a\x45\xdf\xa3", N_("a WebM or Matroska video")),
+    (b"wOF2", N_("a font")),
+    (b"wOFF", N_("a font")),
+    (b"SQLite format 3\x00", N_("an SQLite database")),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", N_("an old Office file (doc, xls or ppt)")),
 )
-_CONTAINERS = {b"avif": "an AVIF picture", b"heic": "a HEIC picture", b"M4A ": "an M4A audio file"}
+_CONTAINERS = {b"avif": N_("an AVIF picture"), b"heic": N_("a HEIC picture"), b"M4A ": N_("an M4A audio file")}
 _OFFICE_PARTS = (b"word/document.xml", b"xl/workbook.xml", b"ppt/presentation.xml", b"META-INF/container.xml")
 _HTML_START = re.compile(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|div|p|h[1-6]|table|ul|ol|a|br|article|section|main|!--)"
@@ -125,10 +126,10 @@ def _by_magic(head: bytes, body: bytes) -> Kind | None:
 def named_binary(body: bytes) -> str:
     """What a file that is no text is, by its first bytes; empty where they tell nothing."""
     if body[4:8] == b"ftyp":
-        return _CONTAINERS.get(body[8:12], "an MP4 video")
+        return _(_CONTAINERS.get(body[8:12], N_("an MP4 video")))
     if body[:2] == b"BM" and body[6:10] == bytes(4):
-        return "a BMP picture"
-    return next((name for magic, name in _BINARY_MAGIC if body.startswith(magic)), "")
+        return _("a BMP picture")
+    return next((_(name) for magic, name in _BINARY_MAGIC if body.startswith(magic)), "")
 
 
 def _by_name(mime: str, path: str) -> Kind | None:

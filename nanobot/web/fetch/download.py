@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from nanobot.errors import AddressBlocked, FetchError, FetchErrorKind
 from nanobot.security.network import NO_EXCEPTIONS, Exceptions, Target, judge_url
 from nanobot.utils.text import retry_after
+from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
 if sys.version_info >= (3, 14):
@@ -30,10 +31,12 @@ else:
 MAX_REDIRECTS = 5
 RETRY_WAIT = 0.4
 RETRY_AFTER_MOST = 10.0
-ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, application/json;q=0.8, */*;q=0.5"
+ACCEPT = (  # English: it is sent
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, application/json;q=0.8, */*;q=0.5"
+)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_AGAIN = "Try again or another source."
-_ELSEWHERE = "Look for another source."
+_AGAIN = N_("Try again or another source.")
+_ELSEWHERE = N_("Look for another source.")
 #: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
 _MOST_PIECES = 100_000
 _DAMAGED = (zlib.error, brotli.error, zstd.ZstdError)
@@ -119,7 +122,11 @@ async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: f
         except TimeoutError:
             raise FetchError(
                 "timeout",
-                f"{host} did not answer within {limits.seconds:.0f} s. Try another source.",
+                _(
+                    "{host} did not answer within {seconds:.0f} s. Try another source.",
+                    host=host,
+                    seconds=limits.seconds,
+                ),
                 host=host,
                 phase="read",  # a connection has a shorter time of its own
             ) from None
@@ -132,7 +139,7 @@ async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: f
 async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
     headers = {"User-Agent": limits.user_agent, "Accept": ACCEPT, "Accept-Language": "*", **limits.headers}
-    headers["Accept-Encoding"] = "gzip, br, zstd"
+    headers["Accept-Encoding"] = "gzip, br, zstd"  # English: it is sent
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
         response = await client.send(request, stream=True)
@@ -142,7 +149,9 @@ async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> 
         await response.aclose()
         target = _next(target, location, limits.exceptions)
     raise FetchError(
-        "network", f"{target.host} redirects more than {MAX_REDIRECTS} times. Try another source.", host=target.host
+        "network",
+        _("{host} redirects more than {number} times. Try another source.", host=target.host, number=MAX_REDIRECTS),
+        host=target.host,
     )
 
 
@@ -151,32 +160,46 @@ def _same_host(target: Target) -> httpx.URL:
     try:
         url = httpx.URL(target.url)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise FetchError("invalid_input", f"The URL cannot be read: {error}", host=target.host) from error
+        raise FetchError("invalid_input", _("The URL cannot be read: {why}", why=error), host=target.host) from error
     if url.raw_host.decode("ascii").strip("[]") != target.host:
-        raise FetchError("invalid_input", f"The URL names its host in an ambiguous way: {target.url}", host=target.host)
+        raise FetchError(
+            "invalid_input", _("The URL names its host in an ambiguous way: {url}", url=target.url), host=target.host
+        )
     return url
 
 
 def _next(here: Target, location: str, exceptions: Exceptions) -> Target:
     """The target of a redirect. The server chose its text, so a refusal repeats at most the host that was judged."""
-    leads = f"{here.host} redirects to"
+
+    def blocked(said: str, advice: str = "") -> FetchError:
+        return FetchError("blocked", sentences(said, advice), host=here.host)
+
+    host = here.host
     try:
         url = urljoin(here.url, location.strip().replace(" ", "%20"))
     except ValueError:
-        raise FetchError("blocked", f"{leads} something that is no address. {_ELSEWHERE}", host=here.host) from None
+        raise blocked(_("{host} redirects to something that is no address.", host=host), _(_ELSEWHERE)) from None
     scheme = re.match(r"([a-z][a-z0-9+.-]{0,15}):", url, re.IGNORECASE)
-    if scheme is None or scheme[1].lower() not in ("http", "https"):
-        what = f"a {scheme[1].lower()}: address" if scheme else "something that is no address"
-        raise FetchError("blocked", f"{leads} {what}, which is never followed. {_ELSEWHERE}", host=here.host)
+    if scheme is None:
+        said = _("{host} redirects to something that is no address, which is never followed.", host=host)
+        raise blocked(said, _(_ELSEWHERE))
+    if (name := scheme[1].lower()) not in ("http", "https"):
+        said = _("{host} redirects to a {scheme}: address, which is never followed.", host=host, scheme=name)
+        raise blocked(said, _(_ELSEWHERE))
     try:
         target = judge_url(url, exceptions)
     except AddressBlocked as error:
-        raise FetchError("blocked", f"{leads} an address that is not read: {error}", host=here.host) from error
+        raise blocked(_("{host} redirects to an address that is not read: {why}", host=host, why=error)) from error
     except FetchError:
-        raise FetchError("blocked", f"{leads} a malformed address. {_ELSEWHERE}", host=here.host) from None
+        raise blocked(_("{host} redirects to a malformed address.", host=host), _(_ELSEWHERE)) from None
     if here.scheme == "https" and target.scheme == "http":
         raise FetchError(
-            "blocked", f"{leads} plain http at {target.host}, away from https; if you must, read that address itself"
+            "blocked",
+            _(
+                "{host} redirects to plain http at {target}, away from https; if you must, read that address itself",
+                host=host,
+                target=target.host,
+            ),
         )
     return target
 
@@ -186,16 +209,20 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
     host = response.url.host
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "none", *_INFLATE):
-        raise FetchError("unsupported_type", f"{host} answers in the compression {encoding!r}, unasked", host=host)
+        raise FetchError(
+            "unsupported_type",
+            _("{host} answers in the compression {name!r}, unasked", host=host, name=encoding),
+            host=host,
+        )
     body, cut, kind = await _arrived(response, deadline, limit)
     if body and (inflate := _INFLATE.get(encoding)):
         body, whole = await asyncio.to_thread(_inflated, inflate, body, limit)
         if len(body) > limit:
             cut = _too_large(limit)
         elif not whole:
-            cut = cut or "its compression is damaged or ends early"
+            cut = cut or _("its compression is damaged or ends early")
     if cut and not body:
-        raise FetchError(kind, f"{host} sent no page: {cut}", host=host, phase="read")
+        raise FetchError(kind, _("{host} sent no page: {why}", host=host, why=cut), host=host, phase="read")
     return body[:limit], cut
 
 
@@ -211,18 +238,18 @@ async def _arrived(response: httpx.Response, deadline: float, limit: int) -> tup
                 if size > limit:
                     return b"".join(parts)[:limit], _too_large(limit), "network"
                 if len(parts) > _MOST_PIECES:
-                    return b"".join(parts), "it came in too many pieces", "network"
+                    return b"".join(parts), _("it came in too many pieces"), "network"
     except TimeoutError:
-        return b"".join(parts), "the time was over", "timeout"
+        return b"".join(parts), _("the time was over"), "timeout"
     except httpx.TimeoutException:
-        return b"".join(parts), "the site stopped sending", "timeout"
+        return b"".join(parts), _("the site stopped sending"), "timeout"
     except httpx.HTTPError:
-        return b"".join(parts), "the connection broke", "network"
+        return b"".join(parts), _("the connection broke"), "network"
     return b"".join(parts), "", "network"
 
 
 def _too_large(limit: int) -> str:
-    return f"only its first {limit // 1000} kB were read"
+    return _("only its first {size} kB were read", size=limit // 1000)
 
 
 def _inflated(inflate: Inflate, body: bytes, limit: int) -> tuple[bytes, bool]:
@@ -252,7 +279,7 @@ def _zlib(body: bytes) -> Iterator[bytes]:
             if not body.startswith(_GZIP):
                 return
             stream = zlib.decompressobj(47)
-    raise zlib.error("it ends early")
+    raise zlib.error("it ends early")  # English: nobody reads it
 
 
 def _brotli(body: bytes) -> Iterator[bytes]:
@@ -261,7 +288,7 @@ def _brotli(body: bytes) -> Iterator[bytes]:
         yield piece
         body = b""
     if not stream.is_finished():
-        raise brotli.error("it ends early")
+        raise brotli.error("it ends early")  # English: nobody reads it
 
 
 def _zstandard(body: bytes) -> Iterator[bytes]:
@@ -271,7 +298,7 @@ def _zstandard(body: bytes) -> Iterator[bytes]:
         while not stream.eof:
             yield (piece := stream.decompress(body, _PIECE))
             if not piece and stream.needs_input:
-                raise zstd.ZstdError("it ends early")
+                raise zstd.ZstdError("it ends early")  # English: nobody reads it
             body = b""
         body = stream.unused_data
 
@@ -289,22 +316,33 @@ _INFLATE: Mapping[str, Inflate] = {
 def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
     if isinstance(error, httpx.TimeoutException):
         phase = "connect" if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout) else "read"
-        word = "could not be reached" if phase == "connect" else "did not answer"
-        return FetchError("timeout", f"{host} {word} in time. {_AGAIN}", host=host, phase=phase)
+        late = _("{host} did not answer in time.", host=host)
+        words = _("{host} could not be reached in time.", host=host) if phase == "connect" else late
+        return FetchError("timeout", sentences(words, _(_AGAIN)), host=host, phase=phase)
     if isinstance(error, httpx.UnsupportedProtocol):
         return FetchError("invalid_input", str(error), host=host)
-    reason = f": {error}" if str(error) else ""
+    reason = _("{failure}: {reason}", failure="", reason=error) if str(error) else ""
     if isinstance(error, httpx.ProxyError):
         return FetchError(
-            "network", f"The proxy refused {host}{reason}. Check tools.web.proxy.", host=host, phase="connect"
+            "network",
+            _("The proxy refused {host}{reason}. Check tools.web.proxy.", host=host, reason=reason),
+            host=host,
+            phase="connect",
         )
     if isinstance(error, httpx.ConnectError):
         if _is_tls(error):
-            what = "has no valid certificate" if "CERTIFICATE" in reason else "makes no secure connection"
-            return FetchError("network", f"{host} {what}{reason}. Try another source.", host=host, phase="tls")
-        return FetchError("network", f"{host} could not be reached{reason}. {_AGAIN}", host=host, phase="connect")
+            return FetchError("network", _insecure(host, reason), host=host, phase="tls")
+        words = _("{host} could not be reached{reason}.", host=host, reason=reason)
+        return FetchError("network", sentences(words, _(_AGAIN)), host=host, phase="connect")
     phase = "send" if isinstance(error, httpx.WriteError) else "read"
-    return FetchError("network", f"{host} broke the connection{reason}. {_AGAIN}", host=host, phase=phase)
+    words = _("{host} broke the connection{reason}.", host=host, reason=reason)
+    return FetchError("network", sentences(words, _(_AGAIN)), host=host, phase=phase)
+
+
+def _insecure(host: str, reason: str) -> str:
+    if "CERTIFICATE" in reason:
+        return _("{host} has no valid certificate{reason}. Try another source.", host=host, reason=reason)
+    return _("{host} makes no secure connection{reason}. Try another source.", host=host, reason=reason)
 
 
 def _is_tls(error: BaseException | None) -> bool:

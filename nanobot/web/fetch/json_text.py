@@ -84,6 +84,7 @@ def _feed(value: dict[str, object]) -> Extracted:
     items = value.get("items")
     entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     left = len(entries) - MAX_ENTRIES
+    # English: a model reads it
     notes = (f"{left} further entries are left out.",) if left > 0 else ()
     lines = "\n".join(_entry(entry) for entry in entries[:MAX_ENTRIES])
     return Extracted(_text(value.get("title")), lines, "json", language=_text(value.get("language")), notes=notes)
@@ -140,6 +141,7 @@ def _text(value: object) -> str:
     return squeeze(value) if isinstance(value, str) else ""
 
 
+# English: a model reads it
 def json_at(text: str, path: str) -> tuple[str, str]:
     """The part of a JSON text at `path` (`data.items[3].name`, `/data/items/3/name`), indented, and "".
 
@@ -166,6 +168,7 @@ def _step(value: object, key: str) -> tuple[object] | None:
     return None
 
 
+# English: a model reads it
 def _what_is_there(value: object, key: str) -> str:
     if isinstance(value, list):
         return (
@@ -214,6 +217,7 @@ def _members(value: object) -> list[tuple[str, object]]:
 def _size(value: object) -> str:
     size = f"{len(json.dumps(value, ensure_ascii=False))} characters"
     if isinstance(value, dict):
+        # English: a model reads it
         return f"object with {len(value)} keys, {size}"
     return (
         f"list of {counted(len(value), 'item')}, {size}" if isinstance(value, list) else shorten(json.dumps(value), 60)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.utils.text import file_size, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.extract.page import Extracted, Job, Keep
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.extract.worker import MAX_BODY, Extractor
@@ -37,14 +38,14 @@ MAX_PDF_BYTES = 10_000_000
 #: The share of the time that loading a page may take; taking it apart has the rest.
 _NETWORK_SHARE = 0.6
 _ADVICE = {
-    400: "The URL may be mistyped; check it.",
-    401: "The page needs a login; look for a public source.",
-    402: "The page is behind a paywall; look for another source.",
-    403: "The site refuses programs or needs a login; look for another source.",
-    404: "The page is not there; search again for its new address.",
-    410: "The page was removed; search for a copy or another source.",
-    429: "The site asks for fewer requests; try another source.",
-    451: "The page is withheld for legal reasons; look for another source.",
+    400: N_("The URL may be mistyped; check it."),
+    401: N_("The page needs a login; look for a public source."),
+    402: N_("The page is behind a paywall; look for another source."),
+    403: N_("The site refuses programs or needs a login; look for another source."),
+    404: N_("The page is not there; search again for its new address."),
+    410: N_("The page was removed; search for a copy or another source."),
+    429: N_("The site asks for fewer requests; try another source."),
+    451: N_("The page is withheld for legal reasons; look for another source."),
 }
 
 
@@ -58,6 +59,7 @@ class Wall(Struct, frozen=True):
     sentence: str
 
 
+# English: pages say so
 _WALLS = (
     Wall(
         "no_content",
@@ -66,7 +68,7 @@ _WALLS = (
         r"|verify (?:that )?you(?:'| a)re (?:a )?human|are you a robot|unusual traffic from your"
         r"|complete the (?:security check|captcha)|enable javascript and cookies|ddos protection by"
         r"|press (?:and|&) hold|attention required! \| cloudflare",
-        "The site shows a check against robots instead of the page. Look for another source.",
+        N_("The site shows a check against robots instead of the page. Look for another source."),
     ),
     Wall(
         "login_wall",
@@ -74,16 +76,17 @@ _WALLS = (
         r"(?:(?:you (?:must|need to)|please) )?(?:log|sign) ?in to (?:continue|view|see|read)"
         r"|please (?:log|sign) ?in\b(?! to)|subscribe to (?:continue|read)"
         r"|this (?:content|page|article) is (?:only )?(?:available )?(?:for|to) (?:subscribers|members)",
-        "The site shows a login or subscription wall instead of the page. Look for a public source.",
+        N_("The site shows a login or subscription wall instead of the page. Look for a public source."),
     ),
     Wall(
         "no_content",
         1_500,
         r"before you continue to|accept (?:all )?cookies to (?:continue|proceed)"
         r"|we (?:and our partners )?.{0,40}need your consent",
-        "The site shows a consent form instead of the page. Look for another source.",
+        N_("The site shows a consent form instead of the page. Look for another source."),
     ),
 )
+# English: pages say so
 _SHELL = r"enable javascript|javascript (?:is )?(?:required|disabled)|^(?:loading|please wait)"
 #: Characters of what a site says by which its page is known; more is no such word.
 _MOST_VALIDATOR = 500
@@ -93,6 +96,7 @@ _SCRIPT_SHARE = 0.5
 _REPLACED = 0.05
 _LINK = r"!?\[[^\[\]]{0,400}\]\((?:[^()\s]|\([^()\s]{0,200}\)){1,2000}\)"
 _SCRIPT = r"(?is)<script\b[^<>]*>(.*?)</script\s*>"
+# English: pages say so
 _JAVASCRIPT = r"enable javascript|javascript (?:is )?(?:required|disabled|not enabled)|without javascript"
 #: The empty element that a program in the page fills: as frameworks name it, or one of its own making.
 _MOUNT = (
@@ -128,7 +132,11 @@ async def read_here(
     except TimeoutError:
         raise FetchError(
             "timeout",
-            f"{got.final_url} arrived but could not be taken apart within {limits.seconds:g} s. Try another source.",
+            _(
+                "{url} arrived but could not be taken apart within {seconds:g} s. Try another source.",
+                url=got.final_url,
+                seconds=limits.seconds,
+            ),
             status=got.status,
             phase="extract",
         ) from None
@@ -167,9 +175,11 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
         case "image":
             return _image(page, got)
         case "binary":
-            what = named_binary(got.body) or f"binary data ({said.mime or 'unknown type'})"
-            reason = f"is {what}, {file_size(len(got.body))}, which cannot be read as text here"
-            raise _refused("unsupported_type", got, f"{reason}. Look for an HTML version of the page.")
+            what = named_binary(got.body) or _("binary data ({mime})", mime=said.mime or _("unknown type"))
+            words = N_(
+                "{url} is {what}, {size}, which cannot be read as text here. Look for an HTML version of the page."
+            )
+            raise _refused("unsupported_type", got, words, what=what, size=file_size(len(got.body)))
         case "pdf" | "office":
             content = await _file(got, kind, extractor)
             scan = PageImage(ImageInfo("application/pdf"), got.body) if content.extractor == "scan" else None
@@ -180,31 +190,33 @@ async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extr
         _refuse_what_is_no_page(got, content)
         page = replace(page, doubts=doubts(content, got.body[:MAX_BODY].decode("utf-8", "replace")))
         if page.doubts and content.extractor != "fallback-data":
+            # English: a model reads it
             note = f"The page may show more to a browser than these {len(content.text)} characters: {page.doubts[0]}."
             content = replace(content, notes=(*content.notes, note))
     if kind in ("html", "xml") and len(got.body) > MAX_BODY and not got.cut:
-        page = replace(page, cut=f"only its first {file_size(MAX_BODY)} were read")
+        page = replace(page, cut=f"only its first {file_size(MAX_BODY)} were read")  # English: a model reads it
     return replace(page, content=content)
 
 
-def _refused(kind: FetchErrorKind, got: Download, reason: str, phase: str = "") -> FetchError:
-    return FetchError(kind, f"{got.final_url} {reason}", status=got.status, phase=phase)
+def _refused(kind: FetchErrorKind, got: Download, words: str, phase: str = "", **values: object) -> FetchError:
+    return FetchError(kind, _(words, url=got.final_url, **values), status=got.status, phase=phase)
 
 
 async def _file(got: Download, kind: Literal["pdf", "office"], extractor: Extractor) -> Extracted:
     """The text of a file that is worthless when it is not whole."""
     if got.cut:
-        raise _refused("too_large", got, f"is a file that did not arrive whole: {got.cut}.")
+        raise _refused("too_large", got, N_("{url} is a file that did not arrive whole: {why}."), why=got.cut)
     content = await extractor.extract(Job(got.body, got.final_url, kind))
     text, title = strip_unsafe(content.text), strip_unsafe(content.title) or unquote(_file_name(got))
     if text.strip():
         return replace(content, text=text, title=title)
     if kind == "pdf" and not content.notes and len(got.body) <= MAX_PDF_BYTES:
         size = file_size(len(got.body))
+        # English: a model reads it
         text = f"[PDF without text, {size}: its pages are pictures. Attached for models that read PDF.]"
         return replace(content, text=text, title=title, extractor="scan")
-    why = " ".join(content.notes) or "It may be a scan: pictures of pages."
-    raise _refused("no_content", got, f"is a file without text. {why} Look for another source.")
+    why = " ".join(content.notes) or _("It may be a scan: pictures of pages.")
+    raise _refused("no_content", got, N_("{url} is a file without text. {why} Look for another source."), why=why)
 
 
 def _file_name(got: Download) -> str:
@@ -219,6 +231,7 @@ async def _content(
         job = Job(got.body, got.final_url, form, request.format, said.charset, bool(got.cut), keep)
         return await extractor.extract(job)
     decoded = await asyncio.to_thread(decode, got.body, said.charset, cut=bool(got.cut))
+    # English: a model reads it
     notes = (f"{decoded.replaced:.0%} of the characters could not be read.",) if decoded.replaced > 0.01 else ()
     text = decoded.text
     if kind == "json":
@@ -238,24 +251,26 @@ def _image(page: Page, got: Download) -> Page:
     pixels = f"{info.width} × {info.height} pixels, " if info.width else ""
     size = f"{pixels}{file_size(len(got.body))}"
     if len(got.body) > MAX_IMAGE_BYTES or info.width * info.height > MAX_PIXELS:
-        raise _refused("too_large", got, f"is an image that is too large ({size}).")
+        raise _refused("too_large", got, N_("{url} is an image that is too large ({size})."), size=size)
+    # English: a model reads it
     text = f"[image: {info.mime}, {size}. It is attached for models that can see it.]"
     return replace(page, content=Extracted(_file_name(got), text, "image"), image=PageImage(info, got.body))
 
 
 def _status_error(got: Download) -> FetchError:
-    advice = _ADVICE.get(got.status, "The site has a fault; try again later or another source.")
+    advice = _(_ADVICE.get(got.status, N_("The site has a fault; try again later or another source.")))
     wait = got.retry_after
     if wait is not None:
-        advice += f" It may be asked again in {wait:.0f} s (Retry-After)."
+        advice = sentences(advice, _("It may be asked again in {seconds:.0f} s (Retry-After).", seconds=wait))
     mime = content_type(got.headers.get("content-type", ""))
     words = ""
     if sniff(mime.mime, got.body, got.final_url) in ("html", "text", "json", "xml"):
         words = " ".join(strip_unsafe(strip_tags(decode(got.body[:60_000], mime.charset, cut=True).text)).split())[:300]
-    body = f"\nThe page says: {words}" if words else ""
+    said = _("{url} answered with status {status}.", url=got.final_url, status=got.status)
+    body = "\n" + _("The page says: {words}", words=words) if words else ""
     return FetchError(
         "http_status",
-        f"{got.final_url} answered with status {got.status}. {advice}{body}",
+        sentences(said, advice) + body,
         status=got.status,
         retry_after=wait,
         phase="read",
@@ -274,19 +289,22 @@ def _refuse_what_is_no_page(got: Download, content: Extracted) -> None:
     text = content.text.strip()
     front = wall(content.title, content.text)
     if front is not None:
-        words = f"{got.final_url}: {front.sentence}\nThe page says: {squeeze(text)[:200]}"
+        said = _("The page says: {words}", words=squeeze(text)[:200])
+        words = f"{got.final_url}: {_(front.sentence)}\n{said}"
         raise FetchError(front.kind, words, status=got.status, phase="extract")
     short = len(content.text) < _SHELL_CHARS and content.extractor != "fallback-data"
     shell = short and b"<script" in got.body.lower() and re.search(_SHELL, text, re.IGNORECASE)
     if not text or shell:
-        said = f' It only says "{squeeze(content.text[:100])}".' if content.text else ""
-        reason = (
-            f"has no meaningful content and may require JavaScript.{said} "
-            "Tried: main content, visible text, data in the page. Look for another source."
+        says = squeeze(content.text[:100])
+        words = sentences(
+            _("{url} has no meaningful content and may require JavaScript.", url=got.final_url),
+            _('It only says "{words}".', words=says) if content.text else "",
+            _("Tried: main content, visible text, data in the page. Look for another source."),
         )
-        raise _refused("no_content", got, reason, "extract")
+        raise FetchError("no_content", words, status=got.status, phase="extract")
 
 
+# English: a model reads them
 def doubts(content: Extracted, html: str) -> tuple[str, ...]:
     """Reasons why the text is probably not what a person would see; none for an ordinary page."""
     text = content.text

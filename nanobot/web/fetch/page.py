@@ -137,5 +137,5 @@ class Page(Struct, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        cut = (f"The page is not whole: {self.cut}.",) if self.cut else ()
+        cut = (f"The page is not whole: {self.cut}.",) if self.cut else ()  # English: a model reads it
         return (*cut, *self.content.notes)

@@ -13,6 +13,7 @@ from nanobot.web.fetch.json_text import json_at, json_overview, shorten_json
 from nanobot.web.fetch.page import Page
 
 _BREAK_WITHIN = 400
+# English: a model reads it
 _SHORT_JSON = (
     "Long lists and texts are cut. To read a part of this JSON, call web_fetch again with section=a.b[0]; "
     "to read all of it in parts, with format=text. Its keys:"
@@ -66,6 +67,7 @@ def window_of(page: Page, offset: int, most: int, form: Format) -> PagePart:
     return PagePart(text, more or bool(page.cut), _where(page, offset, end), end if more else None)
 
 
+# English: a model reads it
 def places_of(page: Page, query: str, most: int) -> PagePart:
     """The places that speak of `query`, at most about `most` characters, each under its range."""
     whole = page.content.text
@@ -107,6 +109,7 @@ def _places(text: str) -> Iterator[tuple[int, str]]:
         start = end
 
 
+# English: a model reads it
 def section_of(page: Page, name: str, most: int) -> PagePart:
     """The section under the heading `name` with all that is below it; where there is none, what the headings are."""
     whole = page.content.text
@@ -130,6 +133,7 @@ def section_of(page: Page, name: str, most: int) -> PagePart:
     return PagePart(text if end < found.end else text.rstrip("\n"), cut, notes, end if end < len(whole) else None)
 
 
+# English: a model reads it
 def _json_section(page: Page, path: str, most: int) -> PagePart:
     """What stands at a path of a JSON document, its long lists and texts cut where it is too long."""
     text, problem = json_at(page.content.text, path)
@@ -177,6 +181,7 @@ def _plain(heading: str) -> str:
     return squeeze(re.sub(r"[*`]+", "", _LINK.sub(r"\1", heading))).strip("#¶§ ")
 
 
+# English: a model reads it
 def _no_section(name: str, known: list[PageSection]) -> str:
     if not known:
         return f"There is no section {name!r}: this page has no headings. Use find or offset."
@@ -201,6 +206,7 @@ def _window(text: str, offset: int, most: int) -> str:
     return text[offset : end + 1 if end > offset else offset + most]
 
 
+# English: a model reads it
 def _where(page: Page, offset: int, end: int) -> list[str]:
     """What this part is of the whole, and how to read on."""
     total = len(page.content.text)

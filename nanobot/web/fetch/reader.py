@@ -19,6 +19,7 @@ from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
 from nanobot.utils.text import sendable, strip_unsafe
+from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
 from nanobot.web.extract.page import Job, Keep
 from nanobot.web.extract.worker import Extractor
@@ -106,7 +107,7 @@ class PageReader:
 
     def _access(self, configured: str, variable: str, url: str) -> ServiceAccess:
         key = configured or self._env.get(variable, "").strip()
-        problem = "" if sendable(key) else "no request can carry its key; copy it again, in one piece"
+        problem = "" if sendable(key) else _("no request can carry its key; copy it again, in one piece")
         return ServiceAccess(key, url, proxies=self._proxies, problem=problem)
 
     @property
@@ -170,8 +171,8 @@ class PageReader:
         content = await self._extractor.extract(Job(body, request.url, "html", request.format, "utf-8", keep=keep))
         content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
         if not content.text.strip() or (front := wall(content.title, content.text)) is not None:
-            why = front.sentence if content.text.strip() and front is not None else "It showed nothing."
-            raise FetchError("no_content", why, phase="extract")
+            sentence = front.sentence if content.text.strip() and front is not None else N_("It showed nothing.")
+            raise FetchError("no_content", _(sentence), phase="extract")
         page = Page(request.url, request.url, 200, "html", replace(content, extractor=by), len(body))
         return replace(page, doubts=doubts(content, html))
 
@@ -189,12 +190,12 @@ class PageReader:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
         judge_url(request.address, self._exceptions)
         if request.private:
-            return "privacy mode is on"
+            return _("privacy mode is on")
         if request.format == "html":
-            return "the markup itself is wanted"
+            return _("the markup itself is wanted")
         if reason := keeps_home(request.url):
             return reason
-        return "" if await self._guard.is_public(request.url) else "the address is private"
+        return "" if await self._guard.is_public(request.url) else _("the address is private")
 
     def is_own(self, host: str) -> bool:
         """Whether the operator has opened this host, by its name or its address."""
@@ -300,7 +301,7 @@ class _Reading:
                 page = await self._reader.by_plugin(self._request, max(_LEAST_SECONDS, left if last else left * _SHARE))
                 outcome = "; ".join(page.doubts) or "ok"
             elif reason := await self._why_not(step, left):
-                page, outcome = None, f"not asked: {reason}"
+                page, outcome = None, f"not asked: {reason}"  # English: it is told apart by that below
             else:
                 page, outcome = await self._elsewhere(step, left if last else left * _SHARE), "ok"
         except AddressBlocked:
@@ -323,7 +324,7 @@ class _Reading:
                 self._home = str(error)
         if not self._home and (missing := self._reader.remote[step].missing):
             raise FetchError("service", missing)
-        return self._home or ("" if left >= _LEAST_SECONDS else "no time was left")
+        return self._home or ("" if left >= _LEAST_SECONDS else _("no time was left"))
 
     async def _elsewhere(self, step: Step, seconds: float) -> Page:
         local, url = self._doubtful, self._request.url
@@ -343,7 +344,9 @@ class _Reading:
         asked = [one for one in self._attempts if not str(one["outcome"]).startswith("not asked")]
         by = page.content.extractor
         others = {*self._reader.remote, *(one.name for one in self._reader.plugins)}
+        # English: a model reads it
         last = f"read by {by}" if by in others else "read locally"
+        # English: a model reads it
         before = [f"{one['step']} failed: {one['outcome']}" for one in asked if one["outcome"] != "ok"]
         way = "; ".join([*before, last]) if before or last != "read locally" else ""
         return replace(page, attempts=tuple(self._attempts), way=way)
@@ -351,16 +354,17 @@ class _Reading:
     def _failure(self) -> FetchError:
         """One error for all that failed: the local one tells the reason, the others are named beside it."""
         if not self._failures:
-            return FetchError("service", "No reader may read this page; check tools.web.fetch.order")
+            return FetchError("service", _("No reader may read this page; check tools.web.fetch.order"))
         main = next((error for step, error in self._failures if step == "local"), self._failures[-1][1])
-        also = [str(error).rstrip(".") for _, error in self._failures if error is not main]
+        also = [str(one[1]).rstrip(".。") for one in self._failures if one[1] is not main]
         if main.kind == "no_content" and self._home:
-            also.append(f"No remote reader was asked: {self._home}")
+            also.append(_("No remote reader was asked: {why}", why=self._home))
         head, line, rest = str(main).partition("\n")
-        beside = f" ({'. '.join(also)}.)" if also else ""
+        if also:
+            head = sentences(head, f"({sentences(*(_('{sentence}.', sentence=one) for one in also))})")
         return FetchError(
             main.kind,
-            f"{head}{beside}{line}{rest}",
+            f"{head}{line}{rest}",
             status=main.status,
             host=main.host,
             phase=main.phase,

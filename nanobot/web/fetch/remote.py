@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
 from nanobot.utils.text import retry_after
+from nanobot.utils.translation import _
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading
 from nanobot.web.service import Ask, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
@@ -114,7 +115,7 @@ class RemoteReader:
 
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> FetchError:
         del proxy
-        said = f"no answer {words}" if why == "timeout" else self._client.clean(words)
+        said = _("no answer {when}", when=words) if why == "timeout" else self._client.clean(words)
         return self.error(_KINDS[why], said)
 
     def error(self, kind: FetchErrorKind, what: str) -> FetchError:
@@ -125,12 +126,13 @@ class RemoteReader:
         value = answer.json()
         inner = value.get("data") if isinstance(value, dict) else None
         if not isinstance(inner, dict):
-            raise self.error("service", "the answer is no JSON" if value is None else "the answer has no data")
+            raise self.error("service", _("the answer is no JSON") if value is None else _("the answer has no data"))
         return inner
 
     def target_status(self, url: str, status: int) -> FetchError:
         """The failure that the reader met at the page itself, which its own success hides."""
-        return FetchError("http_status", f"{self.label}: {url} answered with status {status}", status=status)
+        said = _("{url} answered with status {status}", url=url, status=status)
+        return FetchError("http_status", f"{self.label}: {said}", status=status)
 
 
 class ConfiguredService(RemoteReader):
@@ -142,7 +144,7 @@ class ConfiguredService(RemoteReader):
     @property
     def missing(self) -> str:
         named = self.access.override_auth and any(name.lower() == "authorization" for name in self.access.headers)
-        return "" if self.access.api_key or named else "Fetch service not configured: its key is missing"
+        return "" if self.access.api_key or named else _("Fetch service not configured: its key is missing")
 
     def request(self, url: str, timeout: float) -> Ask:  # noqa: ARG002 - it is not told
         return Ask(self.access.base_url, {"url": url}, headers={"Accept": "text/markdown"})
@@ -150,9 +152,9 @@ class ConfiguredService(RemoteReader):
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:  # noqa: ARG002
         mime = content_type(answer.headers.get("content-type", "")).mime
         if (mime and not mime.startswith("text/")) or re.match(_HTML, answer.text, re.IGNORECASE):
-            raise self.error("service", f"the answer is {mime or 'HTML'}, no text")
+            raise self.error("service", _("the answer is {mime}, no text", mime=mime or "HTML"))
         if not answer.text.strip():
-            raise self.error("service", "the answer is empty")
+            raise self.error("service", _("the answer is empty"))
         return Extracted(first_heading(answer.text), answer.text, "service")
 
 
@@ -174,7 +176,7 @@ class JinaReader(RemoteReader):
             raise self.target_status(url, int(failed[1]))
         content = _text(data.get("content"))
         if not content.strip():
-            raise self.error("service", "it found no text")
+            raise self.error("service", _("it found no text"))
         return Extracted(_text(data.get("title")), content, "jina", published=_text(data.get("publishedTime")))
 
 
@@ -203,7 +205,7 @@ class FirecrawlReader(RemoteReader):
             raise self.target_status(url, status)
         text = _text(data.get("markdown"))
         if not text.strip():
-            raise self.error("service", "it found no text")
+            raise self.error("service", _("it found no text"))
         site, author = _text(facts.get("ogSiteName")), _text(facts.get("author"))
         title, language = _text(facts.get("title")), _text(facts.get("language"))
         return Extracted(title, text, "firecrawl", site, author, language=language)

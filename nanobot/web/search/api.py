@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.text import retry_after
+from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import Filter, Quota, SearchBackend, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import CONTENT, at, bad_payload, event_data, number, read_hits, short_reason, text
@@ -23,12 +24,12 @@ _REASONS = (
 )
 #: The kind of error that each lack of an answer is, and how it is said.
 _NO_ANSWER: Mapping[NoAnswer, tuple[SearchErrorKind, str]] = {
-    "timeout": ("timeout", "{label} did not answer {words}"),
-    "proxy unusable": ("not_configured", "{label} was not asked. {words}, or set tools.web.proxy"),
-    "proxy refused": ("network", "The proxy for {label} refused: {words}"),
-    "address": ("not_configured", "The address of {label} is unusable: {words}"),
-    "too_large": ("bad_payload", "{label} sent {words}"),
-    "network": ("network", "{label} cannot be reached{through}: {short}"),
+    "timeout": ("timeout", N_("{service} did not answer {words}")),
+    "proxy unusable": ("not_configured", N_("{service} was not asked. {words}, or set tools.web.proxy")),
+    "proxy refused": ("network", N_("The proxy for {service} refused: {words}")),
+    "address": ("not_configured", N_("The address of {service} is unusable: {words}")),
+    "too_large": ("bad_payload", N_("{service} sent {words}")),
+    "network": ("network", N_("{service} cannot be reached{through}: {short}")),
 }
 
 
@@ -97,6 +98,7 @@ class ApiBackend(SearchBackend):
         return SearchReply(
             self.name,
             hits[: query.limit],
+            # English: a model reads it
             notices=(f"the query was cut to {self.max_query} characters",) if cut else (),
             dropped=dropped,
             cost={} if spent is None else {unit: spent},
@@ -132,7 +134,9 @@ class ApiBackend(SearchBackend):
     async def json(self, ask: Ask, *, timeout: float) -> tuple[object, Mapping[str, str]]:
         """The JSON of the answer to `ask` and its headers. `timeout` is in seconds. Raises `SearchError` only."""
         if self.access.problem:
-            raise SearchError("not_configured", f"{self.label} was not asked. {self.access.problem}")
+            raise SearchError(
+                "not_configured", sentences(_("{service} was not asked.", service=self.label), self.access.problem)
+            )
         asked = replace(ask, headers={"Accept": "application/json", **ask.headers})
         answer = await self._client.send(asked, timeout=timeout)
         events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -147,16 +151,20 @@ class ApiBackend(SearchBackend):
         kind, template = _NO_ANSWER[why]
         said = self._client.clean(words)
         short = short_reason(said)
-        words = template.format(label=self.label, words=said, through=through(proxy), short=short)
+        words = _(template, service=self.label, words=said, through=through(proxy), short=short)
         return SearchError(kind, words, cause=short if kind == "network" else "")
 
     def _refusal(self, answer: ServiceAnswer, data: object) -> SearchError:
         status, reason = answer.status, self._client.clean(_reason(data))
         kind = self.kinds.get(status) or kind_of(status, reason)
         if 300 <= status < 400:
-            reason = f"it redirects to {self._client.clean(answer.headers.get('location', '?'))}; check its baseUrl"
-        words = f"{self.label} answered with status {status}" + (f": {reason}" if reason else "")
-        words = self.refusals.get(status, words)
+            target = self._client.clean(answer.headers.get("location", "?"))
+            reason = _("it redirects to {target}; check its baseUrl", target=target)
+        words = _("{service} answered with status {status}", service=self.label, status=status)
+        if status in self.refusals:
+            words = _(self.refusals[status])
+        elif reason:
+            words = _("{failure}: {reason}", failure=words, reason=reason)
         return SearchError(kind, words, status=status, retry_after=_retry_after(answer.headers, data))
 
 

@@ -16,6 +16,7 @@ QuotaWindow = Literal["second", "minute", "hour", "day", "month", "plan"]
 QuotaSource = Literal["endpoint", "header", "body", "local"]
 _SPANS = {"day": 1, "week": 7, "month": 31, "year": 366}
 _RANGE = r"(\d{4}-\d{2}-\d{2})\s*(?:\.\.|to)\s*(\d{4}-\d{2}-\d{2})\Z"
+# English: a model reads it
 EMPTY_HINT = "Try fewer words, another language, or a search without site: and time limits."
 _INDENT = "   "
 #: Characters of a snippet in a brief list.
@@ -40,10 +41,12 @@ def parse_span(given: str) -> TimeSpan | None:
         return TimeSpan(given, today - timedelta(days=_SPANS[given]), today)
     found = re.match(_RANGE, given)
     if found is None:
+        # English: a model reads it
         raise ValueError("freshness is day, week, month, year or a range such as 2026-01-01..2026-01-31")
     try:
         start, end = date.fromisoformat(found[1]), date.fromisoformat(found[2])
     except ValueError:
+        # English: a model reads it
         raise ValueError(f"freshness names a day that does not exist: {given}") from None
     return TimeSpan("", min(start, end), max(start, end))
 
@@ -92,6 +95,7 @@ class SearchQuery(Struct, frozen=True):
 
 def lacking(query: SearchQuery, *filters: Filter) -> tuple[str, ...]:
     """Those of `filters` that `query` asks for, in words for people. `days` is a range of days, `time` any span."""
+    # English: a model reads it
     asked: dict[Filter, str] = {
         "time": "time" if query.span else "",
         "days": "a range of days" if query.days[0] else "",
@@ -183,6 +187,7 @@ class NumberedHit(Struct, frozen=True):
     hit: SearchHit
 
 
+# English: a model reads it
 def hits_text(
     query: str,
     hits: Sequence[NumberedHit],

@@ -12,6 +12,7 @@ from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SkipTool
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable
+from nanobot.utils.translation import _
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import LibraryCall, McpCall, SearchBackend
 from nanobot.web.search.chain import ChainLink
@@ -94,7 +95,13 @@ class Catalog(Reticent, frozen=True):
         if self.settings.fallback is None:
             return DUCKDUCKGO
         if not rest:
-            raise SkipTool(f"web_search is off: {name} lacks {lacking}, and no other back end is allowed to step in")
+            raise SkipTool(
+                _(
+                    "web_search is off: {service} lacks {lacking}, and no other back end is allowed to step in",
+                    service=name,
+                    lacking=lacking,
+                )
+            )
         return rest[0]
 
     def order(self) -> tuple[str, ...]:
@@ -122,11 +129,11 @@ class Catalog(Reticent, frozen=True):
         entry, access = CATALOG[name], self.access(name)
         lacks = []
         if "url" in entry.needs and not access.base_url:
-            lacks.append(f"an address (tools.web.search.baseUrl or {entry.url_env})")
+            lacks.append(_("an address (tools.web.search.baseUrl or {variable})", variable=entry.url_env))
         own_server = entry.keyless and access.base_url
         if "key" in entry.needs and not access.api_key and not own_server:
-            lacks.append(f"a key (tools.web.search.apiKey or {entry.key_env})")
-        return " and ".join(lacks)
+            lacks.append(_("a key (tools.web.search.apiKey or {variable})", variable=entry.key_env))
+        return _("{first} and {second}", first=lacks[0], second=lacks[1]) if len(lacks) > 1 else "".join(lacks)
 
     def access(self, name: str) -> ServiceAccess:
         """How a back end is reached: by its own section, then the common keys, then the environment."""
@@ -140,7 +147,10 @@ class Catalog(Reticent, frozen=True):
         key = key or self.env.get(entry.key_env, "").strip()
         problem = ""
         if not sendable(key):
-            problem = f"No request can carry its key (tools.web.search or {entry.key_env}). Copy it again, in one piece"
+            problem = _(
+                "No request can carry its key (tools.web.search or {variable}). Copy it again, in one piece",
+                variable=entry.key_env,
+            )
         return ServiceAccess(
             api_key=key,
             base_url=url or self.env.get(entry.url_env, "").strip(),

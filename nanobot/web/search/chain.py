@@ -9,14 +9,15 @@ from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
+from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 MAX_WAIT = 10.0
 RETRY_PAUSE = 0.3
-NOT_PRIVATE = (
-    "privacy mode is on, and only SearXNG or the back end named in tools.web.search.provider may be asked; "
-    "none is set (/privacy off lets all of them search)"
+NOT_PRIVATE = N_(
+    "privacy mode is on, and only SearXNG or the back end named in tools.web.search.provider may be "
+    "asked; none is set (/privacy off lets all of them search)"
 )
 PAUSE_CAP = 600.0
 #: Seconds for which a back end is left alone after a failure of this kind, doubled with each further one.
@@ -61,7 +62,9 @@ class ChainFailed(SearchError):
     """Every back end failed. The kind is that of the first one."""
 
     def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
-        reasons = "; ".join(_told_once(attempts))
+        reasons = ""
+        for one in _told_once(attempts):
+            reasons = _("{first}; {second}", first=reasons, second=one) if reasons else one
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
         super().__init__(kind, reasons, retry_after=retry_after)
         self.attempts = tuple(attempts)
@@ -76,7 +79,8 @@ def _told_once(attempts: Sequence[Attempt]) -> Iterator[str]:
         others = dict.fromkeys(one.provider for one in attempts if attempt.cause and one.cause == attempt.cause)
         others.pop(attempt.provider, None)
         said |= {attempt.message, *filter(None, [attempt.cause])}
-        yield attempt.message + (f" (so it is with {', '.join(others)})" if others else "")
+        said_of = _("{failure} (so it is with {others})", failure=attempt.message, others=listed(others))
+        yield said_of if others else attempt.message
 
 
 class ChainLink(Struct):
@@ -165,7 +169,7 @@ class SearchChain:
         run = _Search(query, self._clock() + timeout)
         links = [link for link in self._links if link.private or not private]
         if not links:
-            run.attempts.append(Attempt("none", "not_configured", skipped=True, message=NOT_PRIVATE))
+            run.attempts.append(Attempt("none", "not_configured", skipped=True, message=_(NOT_PRIVATE)))
         for index, link in enumerate(links):
             share = self._share(link, run, len(links) - index)
             if share <= 0:
@@ -195,7 +199,7 @@ class SearchChain:
             except SearchError as error:
                 problem = str(error)
             except TimeoutError:
-                problem = f"no answer within {timeout:.3g} s"
+                problem = _("no answer within {seconds:.3g} s", seconds=timeout)
             return self._known(link, problem)
 
         return tuple(await asyncio.gather(*map(one, self._links)))
@@ -260,10 +264,12 @@ class SearchChain:
         """Why a back end is not asked now; else the request counts from here on."""
         left = link.closed_until - self._clock()
         if left > 0 and link.error is not None:
-            words = f"{link.name} is left alone for {left:.0f} s ({link.error})"
+            words = _(
+                "{service} is left alone for {seconds:.0f} s ({why})", service=link.name, seconds=left, why=link.error
+            )
             return Attempt(link.name, link.error.kind, skipped=True, message=words)
         refusal = self._ledger.reserve(link.name, link.budget)
-        message = f"{link.name} is not asked: {refusal}"
+        message = _("{service} is not asked: {why}", service=link.name, why=refusal)
         return Attempt(link.name, "quota", skipped=True, message=message) if refusal else None
 
     def _learned(self, link: ChainLink, query: SearchQuery, reply: SearchReply) -> SearchReply:
@@ -272,22 +278,29 @@ class SearchChain:
             self._ledger.keep(link.name, reply.quota)
         if reply.cost:
             self._ledger.spend(link.name, reply.cost)
-        lacks = link.backend.lacks(query)
+        lacks = link.backend.lacks(query)  # English: a model reads what is said of it
         if not lacks:
             return reply
+        # English: a model reads it
         return replace(
-            reply, notices=(*reply.notices, f"{link.name} cannot filter by {' or '.join(lacks)}: check the hits")
+            reply,
+            notices=(
+                *reply.notices,
+                f"{link.name} cannot filter by {' or '.join(lacks)}: check the hits",
+            ),
         )
 
     async def _bounded(self, link: ChainLink, query: SearchQuery, timeout: float) -> SearchReply:
         """A back end keeps its own deadline; this one holds where it does not."""
         if timeout <= 0:
-            raise SearchError("timeout", f"{link.name} had no time left")
+            raise SearchError("timeout", _("{service} had no time left", service=link.name))
         try:
             async with asyncio.timeout(timeout + 0.2):
                 return await link.backend.search(query, timeout=timeout)
         except TimeoutError:
-            raise SearchError("timeout", f"{link.name} did not answer within {timeout:.3g} s") from None
+            raise SearchError(
+                "timeout", _("{service} did not answer within {seconds:.3g} s", service=link.name, seconds=timeout)
+            ) from None
 
     async def _paced(self, link: ChainLink, until: float) -> None:
         """Wait for the turn of a request."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import _, sentences
 from nanobot.web.search.base import (
     Filter,
     LibraryCall,
@@ -37,6 +38,7 @@ GRACE_SECONDS = 3.0
 _MOST_BYTES = 8 * 1024 * 1024
 _PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
+# English: it is judged below
 _TIMED_OUT = {"error": "TimeoutException", "message": "the search process was ended"}
 DIRECT = ServiceAccess()
 
@@ -50,7 +52,7 @@ async def in_child(order: Mapping[str, object]) -> object:
     try:
         async with asyncio.timeout((number if isinstance(number := order["timeout"], int) else 0) + GRACE_SECONDS):
             if child.stdin is None or child.stdout is None:
-                raise OSError("the search process has no pipes")
+                raise OSError("the search process has no pipes")  # English: it does not happen
             child.stdin.write(json.dumps(order).encode() + b"\n")
             answer: object = json.loads(await child.stdout.readline())
             return answer
@@ -97,20 +99,28 @@ class DuckDuckGoBackend(SearchBackend):
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
         if self._access.problem:
-            raise SearchError("not_configured", f"DuckDuckGo was not asked. {self._access.problem}")
+            raise SearchError(
+                "not_configured", sentences(_("{service} was not asked.", service="DuckDuckGo"), self._access.problem)
+            )
         try:
             proxy = self._access.proxies.for_scheme("https")
         except UnusableProxy as error:
-            raise SearchError("not_configured", f"DuckDuckGo was not asked. {error}, or set tools.web.proxy") from None
+            raise SearchError(
+                "not_configured",
+                _("{service} was not asked. {words}, or set tools.web.proxy", service="DuckDuckGo", words=error),
+            ) from None
         turn = _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         try:
             async with asyncio.timeout(timeout), turn:
                 found, engines = await self._ask(query, timeout, proxy)
         except TimeoutError:
-            raise SearchError("timeout", f"DuckDuckGo did not answer within {timeout:.3g} s") from None
+            raise SearchError(
+                "timeout", _("{service} did not answer within {seconds:.3g} s", service="DuckDuckGo", seconds=timeout)
+            ) from None
         except OSError as error:
-            raise SearchError("network", f"DuckDuckGo cannot be asked: {error}") from None
+            raise SearchError("network", _("DuckDuckGo cannot be asked: {problem}", problem=error)) from None
         hits, dropped = read_hits(found, "DuckDuckGo")
+        # English: a model reads it
         notices = (f"DuckDuckGo gave nothing; asked {engines} instead",) if hits and engines != self._engines else ()
         return SearchReply(
             self._name,
@@ -158,15 +168,19 @@ def _judged(failure: str, words: str) -> SearchError:
     words = squeeze(words).rpartition(" > ")[2][:120] or failure
     lowered = words.lower()
     if failure in ("TimeoutException", "TimeoutError") or "timed out" in lowered or "timeout" in lowered:
-        return SearchError("timeout", f"DuckDuckGo did not answer in time: {words}")
+        return SearchError("timeout", _("DuckDuckGo did not answer in time: {words}", words=words))
     if failure == "RatelimitException" or "ratelimit" in lowered or "429" in lowered:
-        return SearchError("rate_limited", f"DuckDuckGo asks for a pause: {words}", status=429)
+        return SearchError("rate_limited", _("DuckDuckGo asks for a pause: {words}", words=words), status=429)
     if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
-        return SearchError("blocked", f"DuckDuckGo wants to see a person: {words}")
+        return SearchError("blocked", _("DuckDuckGo wants to see a person: {words}", words=words))
     if failure in ("DDGSException", "OSError"):
         short = short_reason(words)
-        return SearchError("network", f"DuckDuckGo cannot be reached: {short}", cause=short)
-    return SearchError("bad_payload", f"The answer of DuckDuckGo was not understood: {words}")
+        return SearchError(
+            "network",
+            _("{service} cannot be reached{through}: {short}", service="DuckDuckGo", through="", short=short),
+            cause=short,
+        )
+    return SearchError("bad_payload", _("The answer of DuckDuckGo was not understood: {words}", words=words))
 
 
 def _region(query: SearchQuery, engines: str) -> str:

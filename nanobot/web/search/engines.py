@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.api import ApiBackend, compact, google_time, kind_of
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking
 from nanobot.web.search.codes import BRAVE_COUNTRIES, TAVILY_COUNTRIES, brave_language
@@ -25,11 +26,16 @@ _SEARXNG_HEADERS = {
     "Sec-Fetch-Mode": "cors",
 }
 _SEARXNG_REFUSALS = {
-    403: "This SearXNG instance has the JSON format off; add `json` to `search.formats` in its settings.yml "
-    "(status 403).",
-    429: "This SearXNG instance limits clients (status 429): ask the operator to put your address in `pass_ip` "
-    "or to switch the limiter off.",
+    403: N_(
+        "This SearXNG instance has the JSON format off; add `json` to `search.formats` in its "
+        "settings.yml (status 403)."
+    ),
+    429: N_(
+        "This SearXNG instance limits clients (status 429): ask the operator to put your address in "
+        "`pass_ip` or to switch the limiter off."
+    ),
 }
+# English: the service says so
 _JINA_FOUND_NOTHING = ("no search results", "no results", "not find any")
 _TAVILY_PRODUCTS = ("search", "extract", "crawl", "map", "research")
 #: The widest window of a rate limit of each name, in seconds.
@@ -321,7 +327,9 @@ class Searxng(ApiBackend):
 
     def request(self, query: SearchQuery) -> Ask:
         if not self.access.base_url:
-            raise SearchError("not_configured", "SearXNG has no address: set tools.web.search.baseUrl to your instance")
+            raise SearchError(
+                "not_configured", _("SearXNG has no address: set tools.web.search.baseUrl to your instance")
+            )
         language = f"{query.language}-{query.country}" if query.language and query.country else query.language
         asked = {"q": query.with_sites, "format": "json", "language": language, "time_range": query.word}
         return self.get(asked, _SEARXNG_HEADERS)
@@ -330,7 +338,9 @@ class Searxng(ApiBackend):
         reply = super().reply(data, headers, query)
         broken = _unresponsive(at(data, "unresponsive_engines"))
         if not reply.hits and broken:
-            raise SearchError("unavailable", f"SearXNG found nothing because its engines failed: {', '.join(broken)}")
+            raise SearchError(
+                "unavailable", _("SearXNG found nothing because its engines failed: {engines}", engines=listed(broken))
+            )
         own = plain(at(data, "answers", "0")) or plain(at(data, "answers", "0", "answer"))
         return replace(reply, answer=own, extras={"unresponsive": list(broken)} if broken else {})
 
@@ -404,7 +414,8 @@ class Firecrawl(ApiBackend):
 
     def items(self, data: Mapping[str, object]) -> object:
         if data.get("success") is False:
-            raise SearchError("unavailable", f"Firecrawl failed: {plain(data.get('error')) or 'no reason given'}")
+            why = plain(data.get("error")) or _("no reason given")
+            raise SearchError("unavailable", _("Firecrawl failed: {why}", why=why))
         items = at(data, "data", "web")
         if items is None and isinstance(data.get("data"), dict):
             return []
@@ -468,7 +479,9 @@ class Bocha(ApiBackend):
         code = number(at(data, "code"))
         if code is not None and code != 200:
             reason = plain(at(data, "msg")) or plain(at(data, "message"))
-            raise SearchError(kind_of(int(code), reason), f"Bocha answered with code {code:.0f}: {reason}")
+            raise SearchError(
+                kind_of(int(code), reason), _("Bocha answered with code {code:.0f}: {reason}", code=code, reason=reason)
+            )
         return super().reply(data, headers, query)
 
 
@@ -482,7 +495,7 @@ class Kimi(ApiBackend):
 
     def request(self, query: SearchQuery) -> Ask:
         if not self.access.base_url or not self.access.api_key:
-            raise SearchError("not_configured", "Search service not configured")
+            raise SearchError("not_configured", _("Search service not configured"))
         body = {
             "text_query": query.query,
             "limit": query.limit,

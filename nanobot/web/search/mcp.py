@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.utils.translation import _
 from nanobot.web.search.api import ApiBackend
 from nanobot.web.search.base import McpCall, SearchBackend, SearchQuery, SearchReply, lacking
 from nanobot.web.search.payload import address, at, bad_payload, number, plain, read_hits, record, text
@@ -50,22 +51,27 @@ class ServerTool:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
         login = self._backend.login() if self._backend.access.api_key else {}
         headers = {"Accept": "application/json, text/event-stream", **login}
-        data, _ = await self._backend.json(Ask(self._url, body, headers=headers), timeout=timeout)
+        data, _headers = await self._backend.json(Ask(self._url, body, headers=headers), timeout=timeout)
         messages = map(record, data if isinstance(data, list) else [data])  # notifications stand between
         message = next((one for one in messages if "method" not in one and one.keys() & {"result", "error"}), None)
         if message is None:
-            raise bad_payload("The MCP server", data)
+            raise bad_payload(_("The MCP server"), data)
         error = message.get("error")
         if error is not None:
-            words = plain(at(error, "message")) or "no reason given"
-            raise SearchError(_kind(words, number(at(error, "code"))), f"The MCP server refused: {words[:200]}")
+            words = plain(at(error, "message")) or _("no reason given")
+            raise SearchError(
+                _kind(words, number(at(error, "code"))), _("The MCP server refused: {why}", why=words[:200])
+            )
         return record(message.get("result"))
 
     def _parameters_in(self, tools: object) -> frozenset[str]:
         for tool in tools if isinstance(tools, list) else []:
             if record(tool).get("name") == self._tool:
                 return frozenset(record(at(tool, "inputSchema", "properties")))
-        raise SearchError("unavailable", f"{self._backend.label} offers no {self._tool} without a key any more")
+        raise SearchError(
+            "unavailable",
+            _("{service} offers no {tool} without a key any more", service=self._backend.label, tool=self._tool),
+        )
 
 
 def arguments_for(query: SearchQuery, parameters: frozenset[str]) -> dict[str, object]:
@@ -82,11 +88,11 @@ def _said(result: Mapping[str, object]) -> str:
     """The text of a tool's result. Raises `SearchError` where the tool says that it failed."""
     content = result.get("content")
     if not isinstance(content, list):
-        raise bad_payload("The MCP server", result)
+        raise bad_payload(_("The MCP server"), result)
     words = "\n".join(text(at(item, "text")) for item in content if at(item, "type") == "text")
     if result.get("isError"):
-        said = plain(words)[:200] or "no reason given"
-        raise SearchError(_kind(said, None), f"The MCP server's search failed: {said}")
+        said = plain(words)[:200] or _("no reason given")
+        raise SearchError(_kind(said, None), _("The MCP server's search failed: {why}", why=said))
     return words
 
 
@@ -115,11 +121,11 @@ class McpBackend(SearchBackend):
     def __init__(self, name: str, call: McpCall | None) -> None:
         self._name = name
         self._call = call
-        self._server, _, self._tool = name.removeprefix("mcp:").partition("/")
+        self._server, _slash, self._tool = name.removeprefix("mcp:").partition("/")
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         if self._call is None:
-            raise SearchError("not_configured", f"{self._name}: no MCP server is configured")
+            raise SearchError("not_configured", _("{name}: no MCP server is configured", name=self._name))
         words = await self._call(self._server, self._tool, lambda known: arguments_for(query, known), timeout)
         return reply_in(words, query, self._name)
 

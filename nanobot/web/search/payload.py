@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from nanobot.errors import SearchError
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 from nanobot.web.search.base import SearchHit
 from nanobot.web.urls import host_of
 
@@ -146,7 +147,10 @@ def read_hits(found: object, engine: str, content: Sequence[str] = CONTENT) -> t
 def bad_payload(engine: str, value: object) -> SearchError:
     """The error for an answer in an unknown shape, with the beginning of it."""
     beginning = squeeze(strip_unsafe(str(value)))[:200]
-    return SearchError("bad_payload", f"{engine} answered in a form that is not understood: {beginning}")
+    return SearchError(
+        "bad_payload",
+        _("{service} answered in a form that is not understood: {answer}", service=engine, answer=beginning),
+    )
 
 
 def event_data(body: str) -> list[object]:
@@ -161,16 +165,20 @@ def event_data(body: str) -> list[object]:
     return found
 
 
+#: What stands in the errors of libraries → what that means.
+# English: libraries say so
+_MARKS = {
+    "dns": N_("its name was not found"),
+    "resolve": N_("its name was not found"),
+    "name or service": N_("its name was not found"),
+    "refused": N_("the connection was refused"),
+    "certificate": N_("its certificate is not trusted"),
+    "proxy": N_("the proxy refused"),
+    "tunnel": N_("the proxy refused"),
+}
+
+
 def short_reason(words: str) -> str:
     """Why a host was not reached, in a few words: libraries string the errors of their layers together."""
     lowered = words.lower()
-    marks = {
-        "dns": "its name was not found",
-        "resolve": "its name was not found",
-        "name or service": "its name was not found",
-        "refused": "the connection was refused",
-        "certificate": "its certificate is not trusted",
-        "proxy": "the proxy refused",
-        "tunnel": "the proxy refused",
-    }
-    return next((short for mark, short in marks.items() if mark in lowered), words[:100])
+    return next((_(short) for mark, short in _MARKS.items() if mark in lowered), words[:100])

@@ -10,6 +10,8 @@ from nanobot.agent.tools.web.fetch import WebFetchTool, room_for
 from nanobot.results import SourceBook
 from nanobot.utils.runtime import external_lookup_signature
 from nanobot.utils.tool_hints import tool_hint
+from nanobot.utils.translation import speaking
+from tests.fakes.chinese import english_left
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import MakeTool
 
@@ -224,3 +226,14 @@ async def test_W08_a_public_host_is_asked_twenty_times_a_minute_and_the_wait_is_
     assert refused.error == "rate_limited"
     assert "may be asked again in 40 s" in refused.text
     assert (other.error, again.error, later.error) == (None, None, None), "a kept page and another host cost no wait"
+
+
+async def test_why_a_page_was_not_read_is_told_in_the_language_of_who_asked(tool: WebFetchTool) -> None:
+    answers = {"/zip": Answer(b"PK\x03\x04" + bytes(60), "application/zip")}
+    answers["/empty"] = Answer("<html><script>x</script>Enable JavaScript</html>")
+    async with Website(answers) as site:
+        with speaking("zh"):
+            told = [(await tool.call({"url": f"{site.url}/{path}"})).message for path in ("gone", "zip", "empty")]
+    assert told[0] == "返回状态 404。网页不存在；请搜索它的新地址。"
+    assert "ZIP 压缩包" in told[1]
+    assert not english_left("\n".join(told), "Enable JavaScript")
