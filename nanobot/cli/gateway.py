@@ -22,6 +22,7 @@ from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.upkeep.service import keep_alive, notify
 from nanobot.utils.text import encodable, printable
+from nanobot.utils.translation import told
 
 _ALONE = (
     "A {role} shares its work with other gateways, so all of them need one database. Write its address into {path}:\n"
@@ -60,7 +61,7 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         manager = app.channels(_announce, _say)
         app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info
-        why = f" ({info.chosen_because})" if info.chosen_because else ""
+        why = f" ({told(info.chosen_because)})" if info.chosen_because else ""
         part = f" · {role}" if role else ""
         _say(f"nanobot {__version__} gateway{part} · {', '.join(manager.names)} · {info.model}{why}")
         for problem in doubts(setup.loaded.config.channels.telegram):

@@ -27,6 +27,7 @@ from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
 from nanobot.config.schema import TerminalConfig
+from nanobot.utils.translation import told
 
 _NEW_HERE = "New here? `nanobot onboard` in a shell sets up a model and Telegram with three questions."
 
@@ -89,7 +90,7 @@ async def beginning_of(
     recap = await app.loop.recap(session.id) if begun else ""
     hint = "" if talked and (configured or info.capabilities.language_model) else _NEW_HERE
     title = session.title if begun else ""
-    return Beginning(info.model, info.chosen_because, title, recap, hint=hint, kept=choice.kept, config=config)
+    return Beginning(info.model, told(info.chosen_because), title, recap, hint=hint, kept=choice.kept, config=config)
 
 
 async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, locate: Locate) -> int:

@@ -26,7 +26,7 @@ from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
 from nanobot.providers.retry import RetryPolicy
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n
+from nanobot.utils.translation import N_, _, _n, told
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.chain import ChainLink, SearchChain
 from nanobot.web.usage import UsageLedger
@@ -86,7 +86,7 @@ async def try_model(
     info = provider.info
     try:
         if not info.capabilities.language_model:
-            words = _("none ({why}); answers are quotations of what is found", why=info.chosen_because)
+            words = _("none ({why}); answers are quotations of what is found", why=told(info.chosen_because))
             return Finding(_MODEL, "warn", words, _("`nanobot onboard` sets one up.")), info
         return await _asked(provider, prices, seconds), info
     finally:

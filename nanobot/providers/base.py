@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 
 from nanobot.messages import Delta, Message
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, listed, told
 
 #: How a service that reads pages itself is asked to.
 PageReading = Literal["", "messages", "gemini", "responses"]
@@ -76,7 +76,7 @@ class ProviderInfo(Struct, frozen=True):
     @property
     def about(self) -> str:
         """What stands behind the name of the model: whose it is, unless both are called the same, and why this one."""
-        said = listed(filter(None, (self.name if self.name != self.model else "", self.chosen_because)))
+        said = listed(filter(None, (self.name if self.name != self.model else "", told(self.chosen_because))))
         return _("{name} ({about})", name="", about=said) if said else ""
 
 

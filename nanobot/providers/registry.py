@@ -16,7 +16,7 @@ from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
 from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest, sendable
-from nanobot.utils.translation import N_, _, listed, sentences
+from nanobot.utils.translation import N_, Later, _, listed, sentences, told
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
 _LOCAL_NAME = r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*"
@@ -195,13 +195,13 @@ class _Choice:
         for name in asked.credentials:
             vendor = self._vendor(name)
             if vendor and self._ready(vendor) and (vendor.default_model or not vendor.hosted):
-                return _Pick(vendor, _("it is set up in the configuration (providers.{name})", name=name))
+                return _Pick(vendor, Later(N_("it is set up in the configuration (providers.{name})"), name=name))
         for vendor in VENDORS:
             if (variable := self._variable(vendor)) and vendor.default_model and not self._off(vendor):
-                return _Pick(vendor, _("a key is in the environment ({variable})", variable=variable))
+                return _Pick(vendor, Later(N_("a key is in the environment ({variable})"), variable=variable))
         for server in await self._servers():
             if best := server.best:
-                return _at(server, best, _("a local server answers at {root}", root=server.root))
+                return _at(server, best, Later(N_("a local server answers at {root}"), root=server.root))
         return None
 
     async def _named(self, name: str) -> _Pick:
@@ -220,7 +220,7 @@ class _Choice:
             )
         prefix, rest = [*self._asked.model.split("/", 1), ""][:2]
         model = rest if rest and self._vendor(prefix) == vendor else self._asked.model
-        because = _("it is named in the configuration")
+        because = Later(N_("it is named in the configuration"))
         if vendor.local and self._credentials(vendor) == Credentials():
             for server in await self._servers():
                 if server.vendor == vendor.name:
@@ -235,15 +235,17 @@ class _Choice:
             return await self._named(vendor.name)
         router = BY_NAME["openrouter"]
         if rest and self._ready(router):
-            return _Pick(router, _("it serves the model {model!r}", model=model), model)
+            return _Pick(router, Later(N_("it serves the model {model!r}"), model=model), model)
         if re.fullmatch(_LOCAL_NAME, model):
             return await self._tagged(model)
-        because = _("the model name {model!r} asks for it", model=model)
+        because = Later(N_("the model name {model!r} asks for it"), model=model)
         owner = vendor or next((one for one in VENDORS if any(re.match(known, model) for known in one.models)), None)
         if owner and self._ready(owner):
             return _Pick(owner, because, model)
         if other := next((one for one in VENDORS if not (one.models or one.local) and self._ready(one)), None):
-            return _Pick(other, _("its key is set and no other vendor is known for {model!r}", model=model), model)
+            return _Pick(
+                other, Later(N_("its key is set and no other vendor is known for {model!r}"), model=model), model
+            )
         servers = await self._servers()
         if found := _serving(servers, model):
             return found
@@ -251,11 +253,11 @@ class _Choice:
         if owner:  # without a key: the caller says what is missing
             here = next((name for name in names if name.startswith(f"{model}:")), "")
             if here:
-                because = _("{why}; for the one on this machine write {here!r}", why=because, here=here)
+                because = Later(N_("{why}; for the one on this machine write {here!r}"), why=because, here=here)
             return _Pick(owner, because, rest if vendor else model)
         ready = self._set_up()
         if len(ready) == 1:
-            return _Pick(ready[0], _("it is the only provider that is set up"), model)
+            return _Pick(ready[0], Later(N_("it is the only provider that is set up")), model)
         hint = _hint(model, [*names, *(f"{one.name}/{one.default_model}" for one in VENDORS if one.default_model)])
         raise UsageError(
             sentences(
@@ -272,7 +274,11 @@ class _Choice:
             if vendor.local or not vendor.models:
                 return _Pick(
                     vendor,
-                    _("{model!r} is the name of a local model, and {title} is set up", model=model, title=vendor.title),
+                    Later(
+                        N_("{model!r} is the name of a local model, and {title} is set up"),
+                        model=model,
+                        title=vendor.title,
+                    ),
                     model,
                 )
         there = "; ".join(
@@ -385,7 +391,7 @@ def _missing(pick: _Pick) -> str:
             name=name,
         )
     key, variable = f"providers.{name}.apiKey", next(iter(pick.vendor.keys), "")
-    needs = _("{title} needs a key ({because}).", title=title, because=pick.because)
+    needs = _("{title} needs a key ({because}).", title=title, because=told(pick.because))
     if not variable:
         return sentences(needs, _("Set {key} in the configuration.", key=key))
     return sentences(needs, _("Set {key} in the configuration or {variable}.", key=key, variable=variable))
@@ -400,7 +406,10 @@ def _serving(servers: Iterable[LocalServer], model: str) -> _Pick | None:
     """The local server that has the model."""
     found = ((server, item) for server in servers for item in server.models if item.id == model)
     return next(
-        (_at(at, item, _("the local server at {root} has {model!r}", root=at.root, model=model)) for at, item in found),
+        (
+            _at(at, item, Later(N_("the local server at {root} has {model!r}"), root=at.root, model=model))
+            for at, item in found
+        ),
         None,
     )
 

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from datetime import date
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from gettext import NullTranslations
@@ -102,6 +102,26 @@ def _(message: str, /, **values: object) -> str:
     code = language()
     said = message if code == ENGLISH or not message else _catalogue(code).gettext(message)
     return said.format(**values) if values else said
+
+
+class Later(str):
+    """A sentence that is made before anybody reads it, in English; `told` says it in the language of whoever does."""
+
+    __slots__ = ("message", "values")
+    message: str
+    values: Mapping[str, object]
+
+    def __new__(cls, message: str, /, **values: object) -> Self:
+        made = super().__new__(cls, message.format(**values) if values else message)
+        made.message, made.values = message, values
+        return made
+
+
+def told(text: str) -> str:
+    """A `Later` in the language of whoever reads it, any other text as it is."""
+    if not isinstance(text, Later):
+        return text
+    return _(text.message, **{name: told(one) if isinstance(one, str) else one for name, one in text.values.items()})
 
 
 def _n(one: str, many: str, number: int, /, **values: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from nanobot.utils import translation
-from nanobot.utils.translation import _, _n, heard, known, language, settle, speak, speaking
+from nanobot.utils.translation import N_, Later, _, _n, heard, known, language, settle, speak, speaking, told
 from tests.fakes.chinese import english_left
 
 
@@ -100,3 +100,13 @@ def test_what_is_left_in_english_is_found_and_what_is_typed_is_not(text: str, le
 
 def test_words_that_somebody_else_wrote_are_not_english_that_was_left() -> None:
     assert not english_left("提醒：Buy milk and bread", "Buy milk and bread")
+
+
+def test_what_was_said_before_anybody_read_it_is_told_in_the_language_of_who_does() -> None:
+    why = Later(N_("a key is in the environment ({variable})"), variable="OPENAI_API_KEY")
+    more = Later(N_("{why}; for the one on this machine write {here!r}"), why=why, here="gpt")
+    assert more == "a key is in the environment (OPENAI_API_KEY); for the one on this machine write 'gpt'"
+    assert told(more) == more
+    with speaking("zh"):
+        assert told(more) == "环境变量中有密钥（OPENAI_API_KEY）；要用这台机器上的模型，请写 'gpt'"
+        assert told("gpt") == "gpt"

@@ -19,6 +19,7 @@ from nanobot.channels.socket.terminals import PERSON, JoinedTerminal, SessionMir
 from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
+from nanobot.utils.translation import told
 
 #: Terminals at the same time, and seconds that those which are there get when the gateway ends.
 MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
@@ -155,7 +156,7 @@ class GatewaySocket:
         if hello.model:
             await loop.set_model(terminal.key, hello.model)
         info = loop.provider(terminal.key)
-        why = info.chosen_because if not hello.model else ""
+        why = told(info.chosen_because) if not hello.model else ""
         recap = await loop.recap(session.id) if session.messages and not hello.asks else ""
         commands = tuple(wire.CommandLine(one.name, one.summary) for one in self._agent.commands)
         state = await loop.state(terminal.key)

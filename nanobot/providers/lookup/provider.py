@@ -28,7 +28,7 @@ from nanobot.providers.lookup.question import (
 )
 from nanobot.providers.lookup.quotes import Evidence, Quote
 from nanobot.utils.text import squeeze
-from nanobot.utils.translation import _, known, speaking, weekday_of
+from nanobot.utils.translation import N_, Later, _, known, speaking, weekday_of
 
 _HITS, _BATCH, _DOCS_LINES = 8, 3, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
@@ -48,7 +48,7 @@ class LookupProvider:
     def __init__(self, introduced: Path | None = None) -> None:
         self._introduced, self._told = introduced, False
         able = Capabilities(window=200_000, language_model=False)
-        why = _("no language model is configured")
+        why = Later(N_("no language model is configured"))
         self.info = ProviderInfo("lookup", "lookup", chosen_because=why, capabilities=able)
 
     async def aclose(self) -> None:

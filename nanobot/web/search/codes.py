@@ -17,7 +17,7 @@ _BRAVE_OTHER = {"zh": "zh-hans", "zh-cn": "zh-hans", "zh-sg": "zh-hans", "zh-tw"
 _BRAVE_OTHER |= {"ja": "jp", "no": "nb", "nn": "nb", "iw": "he", "pt": "pt-pt"}
 
 #: Countries by ISO code, in the words that Tavily takes.
-# English: codes
+# English: the service takes it so
 _TAVILY = """\
 AF afghanistan, AL albania, DZ algeria, AD andorra, AO angola, AR argentina, AM armenia, AU australia, AT austria,
 AZ azerbaijan, BS bahamas, BH bahrain, BD bangladesh, BB barbados, BY belarus, BE belgium, BZ belize, BJ benin,
