@@ -33,6 +33,8 @@ from nanobot.session.heard import take
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.translation import heard, speaking
+from tests.fakes.chinese import english_left
 from tests.fakes.schedule import PlainReports
 
 BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -416,3 +418,22 @@ async def test_what_a_task_sends_beside_its_answer_reaches_its_chat() -> None:
     running.cancel()
     await asyncio.wait({running})
     assert await office.said() == ["look at this"]
+
+
+async def test_a_chat_is_told_of_its_jobs_in_the_language_that_it_speaks() -> None:
+    office = Office()
+    await office.add("ask", cron("0 * * * *"))
+    await office.add("watch", cron("30 * * * *"), "blocked")
+    office.ends = [BROKEN] * MOST_FAILURES
+    heard("zh-hans", ADA)
+    try:
+        await office.passes(hours=9)
+    finally:
+        heard("en", ADA)
+    told = await office.said()
+    appointments = Appointments(office.jobs, office.ledger, "UTC", clock=lambda: office.at)
+    with speaking("zh"):
+        told.append(await appointments.listed(Who(ADA, ADA, "owner")))
+    assert len(told) > 3
+    assert [left for one in told for left in english_left(one, "the page blocks readers")] == []
+    assert "已失败 5 次，现已暂停" in "".join(told)

@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.messages import Text, UserMessage
 from nanobot.session.ledger import Ledger
 from tests.agent.tools.library import OWNER, TERMINAL, Speaking, speaking
 from tests.agent.tools.test_remember import BO, BO_CHAT, CY_CHAT, GROUP, GUEST, GUEST_CHAT, UNGRANTED, note, remember
+from tests.fakes.chinese import english_left
 
 TODAY = datetime.now(UTC).date().isoformat()
 
@@ -204,3 +206,15 @@ async def test_a_fact_is_noted_once_and_one_that_contradicts_it_names_the_line_t
         await room.say("Auf Deutsch.", remember("Der Kessel wurde von Nowak gewartet."))
         assert "also says" not in room.result, "another language is another line, which both are found"
         assert "Kessel" in await room.find("recall", "wer hat den Kessel gewartet")
+
+
+async def test_what_is_known_and_forgotten_is_told_in_chinese_to_who_speaks_it(tmp_path: Path) -> None:
+    chinese = replace(OWNER, language="zh-hans")
+    async with speaking(tmp_path) as room:
+        told = [await command(room, "/memory", by=chinese), await command(room, "/memory 榛子", by=chinese)]
+        await room.say("我对榛子过敏。", remember("对榛子过敏。"))
+        await room.say("榛子在柜子里。", remember("榛子在柜子里。"))
+        asked = ("/memory", "/memory page 7", "/forget", "/forget 99", "/forget 榛子", "/forget 1", "/forget 没有")
+        told += [await command(room, one, by=chinese) for one in asked]
+    assert [left for one in told for left in english_left(one)] == []
+    assert told[0].startswith("还没有关于你的记忆。")
