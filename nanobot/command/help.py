@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from nanobot.command.pages import page_of, short_form, topics, unwrapped
 from nanobot.command.router import Command, CommandContext, CommandRouter
 from nanobot.command.words import WORDS
-from nanobot.errors import UsageError
-from nanobot.utils.host import shipped
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import ENGLISH, N_, _, language, listed, sentences
 
@@ -26,6 +24,34 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     N_("Care"): ("doctor",),
 }
+#: What the keys of the terminal do, as its page has it.
+KEYS = (
+    N_("| key | what it does |"),
+    N_("| Enter | sends; while a turn runs, the message is read at its next step |"),
+    N_(
+        "| Ctrl-J, Alt-Enter, Shift-Enter, or `\\` and Enter | a new line (Shift-Enter where the terminal reports it) |"
+    ),
+    N_("| Ctrl-S | sends what you typed, and what waits, now: the turn that runs is stopped |"),
+    N_("| ↑ on an empty line while a message waits | takes it back to be changed |"),
+    N_("| Tab | completes a `/command`, or a file after `@` |"),
+    N_("| Ctrl-G | writes the message on in your editor (`VISUAL` or `EDITOR`) |"),
+    N_("| Ctrl-O | prints the result of the last tool, which stands in one line; again: of the one before |"),
+    N_("| Ctrl-V | brings the picture in the clipboard along (wl-paste, xclip or pngpaste) |"),
+    N_("| ↑ ↓, Ctrl-R | earlier lines; search in them |"),
+    N_("| Esc | stops the turn |"),
+    N_("| Esc twice on an empty line | goes back in the conversation, as `/rewind` does |"),
+    N_(
+        "| ↑ ↓, PageUp, PageDown in a list (`/resume`, `/rewind`) | go through it; what you type narrows it "
+        "down, Enter takes, Esc leaves |"
+    ),
+    N_("| ↑ and ↓ on an empty line, then Enter | choose an answer to a question; its number does the same |"),
+    N_("| Ctrl-Z | suspends nanobot; `fg` brings it back |"),
+    N_(
+        "| Ctrl-C | clears the line; else stops the turn; else, pressed twice within two seconds, leaves with "
+        "exit code 130 |"
+    ),
+    N_("| Ctrl-D on an empty line, `/quit`, `exit` | leaves |"),
+)
 #: The heading of commands that plug-ins and channels have added.
 _OTHERS = N_("More")
 _CLOSING = N_("`/help <command>` tells more of one, `/help <topic>` shows a page, such as telegram or money.")
@@ -97,10 +123,6 @@ def _told(command: Command) -> str:
 
 
 def _keys() -> str:
-    """The keys of the terminal, as its page tells them."""
-    try:
-        page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
-    except OSError:
-        raise UsageError(_("docs/terminal.md is missing here; install nanobot again.")) from None
-    begin = page.index("| key | what it does |")  # English: the page has it
-    return f"{_('**Keys**')}\n\n{page[begin:].partition(chr(10) * 2)[0]}"
+    """The keys of the terminal as a table."""
+    head, *rows = map(_, KEYS)
+    return "\n".join([_("**Keys**"), "", head, "|---|---|", *rows])

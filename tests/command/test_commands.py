@@ -26,6 +26,7 @@ from nanobot.session.listing import SessionHolder
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
+from nanobot.utils.host import shipped
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status doctor new stop approve permissions model sessions resume name export delete".split()
@@ -473,3 +474,9 @@ async def test_G14_sources_shows_the_passage_of_each_mark_or_what_is_missing() -
     assert second == "**[2] B** https://b.example/\n- It opened on 16 May\n  ✗ 16 May: not on [2], which has 6 May"
     assert (await said("/sources 3", control=control))[0] == "The last answer does not cite [3]. It cites [1], [2]."
     assert "by the number" in (await said("/sources first", control=control))[0]
+
+
+async def test_the_keys_are_those_of_the_page_of_the_terminal() -> None:
+    page = (shipped("docs") / "terminal.md").read_text(encoding="utf-8")
+    [reply] = await said("/help keys")
+    assert reply.removeprefix("**Keys**\n\n") in page

@@ -11,6 +11,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.intake_harness import intake_stage
+from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import Json, TelegramServer, refuse
 
@@ -51,6 +52,18 @@ async def test_each_person_gets_the_commands_of_their_role_in_their_language(tmp
         await later.set_wanted()
         assert listed(at.server.sent("setMyCommands")[-1].params)["stop"] == "Stop what is running"
     await ledger.aclose()
+
+
+async def test_a_menu_in_chinese_has_every_summary_from_the_catalogue(tmp_path: Path) -> None:
+    ledger = Ledger(MemoryDatabase())
+    async with intake_stage(tmp_path) as at:
+        menu = CommandMenu(at.line, builtin_router(), ledger)
+        menu.offer("7", "owner", "zh-hans")
+        await menu.set_wanted()
+        shown = listed(at.server.sent("setMyCommands")[-1].params)
+    await ledger.aclose()
+    assert shown["stop"] == "停止正在进行的操作"
+    assert not english_left("\n".join(shown.values()))
 
 
 async def test_a_menu_that_was_refused_is_tried_again_and_never_in_the_way(tmp_path: Path) -> None:
