@@ -22,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.database import Value
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, sentences
 
 #: Seconds for a connection, and for one transaction from its begin to its commit.
 CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
@@ -83,7 +83,7 @@ class Postgres:
     def away(self, error: Exception) -> None:
         """A connection failed."""
         if not self._is_away and self._say is not None:
-            self._say(f"{self.trouble(error)} " + _("Messages wait meanwhile."))
+            self._say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")))
         self._is_away = True
 
     def back(self) -> None:

@@ -19,7 +19,7 @@ from nanobot.files.steering import Steering, kept_below
 from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, not_back, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
-from nanobot.utils.translation import _, _n, apart
+from nanobot.utils.translation import _, _n, apart, sentences
 
 #: Files that are told one by one of those that a command has left in a way that cannot be taken back.
 _TOLD = 5
@@ -94,7 +94,7 @@ class Undo:
                 said.append(self.last(session))
             except DiskError as error:
                 done = _("Taken back until then: {what}", what=apart(said)) if said else ""
-                raise DiskError(" ".join(filter(None, (str(error), done)))) from None
+                raise DiskError(sentences(str(error), done)) from None
             except PathError as error:
                 said.append(f"{line}: {error}")
         return tuple(said)
@@ -210,7 +210,7 @@ class Undo:
                 number=len(refused),
                 why=refused[0],
             )
-            raise DiskError(f"{told} {again}")
+            raise DiskError(sentences(told, again))
         more = [_("And {number} more are not as before.", number=len(left) - _TOLD)] if len(left) > _TOLD else []
         return "\n".join([_("`{command}` is undone: {files}", command=line, files=told), *left[:_TOLD], *more])
 

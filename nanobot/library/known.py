@@ -19,10 +19,10 @@ from nanobot.library.talk import Conversations
 from nanobot.messages import Text, UserMessage
 from nanobot.session.store import EVER, FORGOTTEN, SessionInfo, SessionStore
 from nanobot.utils.host import shipped
-from nanobot.utils.passages import sentences
+from nanobot.utils.passages import sentences as sentences_of
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, listed
+from nanobot.utils.translation import N_, _, listed, sentences
 
 #: Lines of a page, characters of one, and seconds that conversations are taken in before.
 _SHOWN, _WIDTH, _CATCH_UP_SECONDS = 40, 300, 20.0
@@ -72,7 +72,7 @@ class KnownFacts:
         if not found:
             how = _("Write “remember that …”, and every conversation knows it.")
             none = _("Nothing is noted of you with the words {words!r}.", words=words) if words else ""
-            return (none or _("Nothing is noted of you.")) + f" {how}"
+            return sentences(none or _("Nothing is noted of you."), how)
         end = len(found) - (page - 1) * _SHOWN
         if end <= 0:
             pages = -(-len(found) // _SHOWN)
@@ -83,9 +83,9 @@ class KnownFacts:
             more = _("Name more words for those.")
             if paged or not words:
                 more = _("`/memory page {page}` shows those.", page=page + 1)
-            lines += "\n\n" + _("There are {number} lines before these.", number=begin) + f" {more}"
+            lines += "\n\n" + sentences(_("There are {number} lines before these.", number=begin), more)
         head, hand = _("**What is noted of you**"), _("The files can be edited by hand.")
-        return f"{head}\n\n{lines}\n\n{hand} {_(_HOW)}"
+        return f"{head}\n\n{lines}\n\n{sentences(hand, _(_HOW))}"
 
     async def forget(self, person: FileUser, chat: str, words: str, request: str = "") -> str:
         """Take lines away, and what of conversations and summaries says the same; say what was done.
@@ -250,7 +250,7 @@ def _cleaned(summary: str, gone: list[ForgottenFact]) -> str:
     """A summary without the lines, or in longer ones the sentences, that hold what is forgotten."""
     rows = []
     for row in summary.splitlines():
-        kept = [one for one in sentences(row) if not _is_gone(one, gone)] if _is_gone(row, gone) else [row]
+        kept = [one for one in sentences_of(row) if not _is_gone(one, gone)] if _is_gone(row, gone) else [row]
         rows += [" ".join(kept)] if kept else []
     return "\n".join(rows)
 
@@ -270,4 +270,4 @@ def _told(done: Forgetting) -> str:
     rest = _(
         "Transcripts are kept as they are; `/delete` takes a whole one away. `/undo` brings back a line of a file."
     )
-    return f"{told}\n\n{note} {rest}"
+    return f"{told}\n\n{sentences(note, rest)}"

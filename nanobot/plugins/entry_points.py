@@ -19,7 +19,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.plugins.hooks import Hooks
 from nanobot.providers.base import LLMProvider
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
-from nanobot.utils.translation import _, apart, listed
+from nanobot.utils.translation import _, apart, listed, sentences
 from nanobot.web.fetch.page import PluginReader
 from nanobot.web.search.base import SearchBackend
 
@@ -175,7 +175,7 @@ def _absent(name: str) -> str:
     offering = [key for key, one in known.items() if any(entry.group in GROUPS for entry in one.entry_points)]
     near = nearest(name, offering)
     absent = _("it is not installed beside nanobot.")
-    return f"{absent} " + _("Did you mean {name}?", name=near) if near else absent
+    return sentences(absent, _("Did you mean {name}?", name=near) if near else "")
 
 
 def _plain(name: str) -> str:

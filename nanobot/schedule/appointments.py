@@ -32,7 +32,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import nearest, shorten, squeeze
-from nanobot.utils.translation import N_, _, _n, apart, listed
+from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
@@ -134,7 +134,7 @@ class Appointments:
         except UsageError as error:
             near = nearest(word, _ACTIONS) if line is words and len(words.split()) < 3 else None
             hint = _("Did you mean `/schedule {near}`?", near=near) if near else ""
-            raise UsageError(" ".join(filter(None, (str(error), hint)))) from None
+            raise UsageError(sentences(str(error), hint)) from None
         made = await self.keep(kind, text, when, who)
         return _("{line}.", line=made.line[0].upper() + made.line[1:]) + (f"\n\n{made.note}" if made.note else "")
 
@@ -248,7 +248,7 @@ class Appointments:
         if not numbers or len(found) < len(set(numbers)):
             missing = listed(str(one) for one in numbers if one not in {job.id for job in found})
             what = _("You have no job {numbers}.", numbers=missing) if numbers else _which(action, len(meant))
-            raise UsageError(what + " " + _("`/schedule` lists yours with their numbers."))
+            raise UsageError(sentences(what, _("`/schedule` lists yours with their numbers.")))
         return found
 
     async def _quiet(self, words: str, who: Who) -> str:
@@ -258,7 +258,7 @@ class Appointments:
         if not words:
             now_ = await self._ledger.note(key)
             how = _("`/schedule quiet 22-7` sets them, `/schedule quiet off` ends them.")
-            return (_("Quiet hours: {quiet}.", quiet=now_) if now_ else _("Quiet hours: none.")) + f" {how}"
+            return sentences(_("Quiet hours: {quiet}.", quiet=now_) if now_ else _("Quiet hours: none."), how)
         quiet = "" if words.casefold() in ("off", "none", "no") else str(quiet_hours(words))
         await self._ledger.set_notes({key: quiet or None})
         at = self._clock()
@@ -272,7 +272,7 @@ class Appointments:
         if not quiet:
             return _("There are no quiet hours now.")
         rest = _("What runs at intervals waits for their end; what has a time of day comes at it.")
-        return _("Quiet hours: {quiet}.", quiet=quiet) + f" {rest}"
+        return sentences(_("Quiet hours: {quiet}.", quiet=quiet), rest)
 
     async def _policy(self, words: str, who: Who) -> str:
         """What is done about runs that were missed."""

@@ -15,7 +15,7 @@ from nanobot.errors import UsageError
 from nanobot.schedule.due import cron, instant
 from nanobot.schedule.job import Cron, Days, Every, Once, When
 from nanobot.schedule.vocabulary import PART_HOURS, UNIT_SECONDS, Token, tokens
-from nanobot.utils.translation import N_, _, listed, weekday_of
+from nanobot.utils.translation import N_, _, listed, sentences, weekday_of
 
 #: The time of a day that is named without one.
 _HOUR = 9
@@ -142,7 +142,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 def _unclear(problem: str) -> UsageError:
     """Why a phrase is not understood, and how to write it."""
-    return UsageError(f"{problem} {_(_HOW)}")
+    return UsageError(sentences(problem, _(_HOW)))
 
 
 def _meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:

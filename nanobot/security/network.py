@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, sentences
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -294,7 +294,7 @@ def _not_public(host: str, address: IPAddress, reason: str) -> str:
     if host == str(address):
         what = _("{host} is {reason}.", host=host, reason=reason)
     allowed = _("Only public addresses are read; the owner can allow others in tools.ssrfWhitelist")
-    return f"{what} {allowed}"
+    return sentences(what, allowed)
 
 
 def _invalid(message: str) -> FetchError:

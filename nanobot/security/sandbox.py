@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from nanobot.utils.host import process_identity
 from nanobot.utils.processes import run_program
-from nanobot.utils.translation import N_, _, apart, language
+from nanobot.utils.translation import N_, _, apart, language, sentences
 
 SandboxName = Literal["auto", "bubblewrap", "landlock", "none"]
 
@@ -288,7 +288,7 @@ async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
         return Unconfined(_("{sandbox}, and memory is limited on Linux only", sandbox=_(_UNCONFINED)), linux=False)
     if platform != "linux":
         only = _("commands are confined on Linux only, and this is {platform}.", platform=platform)
-        return Reason(f"{only} {_(_OR_NONE)}")
+        return Reason(sentences(only, _(_OR_NONE)))
     reasons: list[str] = []
     for name, attempt in (("bubblewrap", _bubblewrap), ("landlock", _landlock)):
         if wanted in ("auto", name):
@@ -296,7 +296,7 @@ async def _choose(wanted: SandboxName, platform: str) -> Sandbox | Reason:
             if not isinstance(found, str):
                 return replace(found, note=apart([found.note, *reasons]))
             reasons.append(f"{name}: {found}")
-    return Reason(_("{reasons}.", reasons=apart(reasons)) + f" {_(_OR_NONE)}")
+    return Reason(sentences(_("{reasons}.", reasons=apart(reasons)), _(_OR_NONE)))
 
 
 async def _bubblewrap() -> Bubblewrap | str:

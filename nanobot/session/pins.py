@@ -15,7 +15,7 @@ from msgspec.json import decode
 from nanobot.errors import StoreError
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
-from nanobot.utils.translation import N_, _, _n, apart, listed
+from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 
 #: The kind under which it stands among the permissions.
 KIND = "mcp"
@@ -65,11 +65,11 @@ class Unread(Struct, frozen=True):
                 "what steers me are asked for.",
                 server=self.server,
             )
-            return f"{told} {way}"
+            return sentences(told, way)
         news = [_are(self.changed, N_("{names} is changed"), N_("{names} are changed"))] if self.changed else []
         news += [_are(self.fresh, N_("{names} is new"), N_("{names} are new"))] if self.fresh else []
         told = _("The tools of the MCP server {server} have changed: {news}.", server=self.server, news=apart(news))
-        return f"{told} {_('What it says of them counts as content from outside again.')} {way}"
+        return sentences(told, _("What it says of them counts as content from outside again."), way)
 
 
 class Pins:

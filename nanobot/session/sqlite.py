@@ -20,7 +20,7 @@ from nanobot.errors import StoreError
 from nanobot.session.database import Transaction, Value
 from nanobot.session.layout import BUSY_SECONDS, REQUEST, migrate, open_file
 from nanobot.session.lock import FileLock, session_lock
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, sentences
 
 #: Bytes: a disk with less room than this counts as full.
 _ROOM = 1_000_000
@@ -195,10 +195,10 @@ class SqliteDatabase:
         try:
             yield
         except (sqlite3.Error, OSError, ValidationError) as error:
-            raise StoreError(
-                _("The sessions in {path} cannot be used: {why}. Nothing was overwritten.", path=self.path, why=error)
-                + f" {self._advice()}"
-            ) from error
+            broken = _(
+                "The sessions in {path} cannot be used: {why}. Nothing was overwritten.", path=self.path, why=error
+            )
+            raise StoreError(sentences(broken, self._advice())) from error
 
     def _advice(self) -> str:
         """What to do about a file that cannot be used; a full disk is no reason to give up what is in it."""
@@ -219,7 +219,7 @@ class SqliteDatabase:
             "Nothing is accepted until that very file is back in its place. Or start nanobot again: then it uses what "
             "is there, and without a file it begins anew, with no owner and no conversations."
         )
-        raise StoreError(f"{gone} {advice}")
+        raise StoreError(sentences(gone, advice))
 
     def _close(self, thread: ThreadPoolExecutor) -> None:
         """Close the connection of this thread, and the thread."""

@@ -14,7 +14,7 @@ from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, U
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
 from nanobot.session.window import first_kept
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, listed, sentences
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -158,7 +158,7 @@ class SessionStore:
             return await self.resume(key, resume)
         except StoreError as error:
             inside = _("(That is a command inside `nanobot agent`.)")
-            raise UsageError(f"{error} {inside}") from error
+            raise UsageError(sentences(str(error), inside)) from error
 
     async def branch(
         self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "", key: str = ""

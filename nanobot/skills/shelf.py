@@ -19,7 +19,7 @@ from nanobot.session.permissions import Permission, Permissions
 from nanobot.skills.skill import FILE, NAME, Place, Skill, marks_around, read_skill
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
-from nanobot.utils.translation import _, apart, listed
+from nanobot.utils.translation import _, apart, listed, sentences
 
 #: The kind under which a yes stands among the permissions.
 KIND = "skill"
@@ -72,7 +72,7 @@ class SkillShelf:
             near = nearest(name, found)
             others = _("There are: {names}.", names=listed(found) or _("none"))
             hint = _("Did you mean {name!r}?", name=near) if near else others
-            raise UsageError(_("There is no skill {name!r}.", name=name) + f" {hint}")
+            raise UsageError(sentences(_("There is no skill {name!r}.", name=name), hint))
         return found[name]
 
     async def broken(self) -> tuple[str, ...]:

@@ -41,4 +41,4 @@ async def test_everything_that_is_said_of_skills_is_in_chinese(tmp_path: Path) -
             new_text("Weekly Report", "")
         told.append(str(caught.value))
     assert [left for one in told for left in english_left(one)] == []
-    assert "没有技能 'weakly'。 你是不是想输入 'weekly'？" in told
+    assert "没有技能 'weakly'。你是不是想输入 'weekly'？" in told

@@ -60,7 +60,7 @@ async def test_everything_that_is_answered_about_watches_is_in_chinese() -> None
         except UsageError as error:
             answers.append(str(error))
     assert [left for answer in answers for left in english_left(answer, "what is this")] == []
-    assert answers[1] == "开始监视 1：https://shop.test/a，每小时。 有变化时我会告诉你。"
+    assert answers[1] == "开始监视 1：https://shop.test/a，每小时。有变化时我会告诉你。"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from nanobot.session.rows import Closing, InboxRow, OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
-from nanobot.utils.translation import _, _n, day_of, weekday_of
+from nanobot.utils.translation import _, _n, day_of, sentences, weekday_of
 
 #: Failures in a row after which a job is paused.
 MOST_FAILURES = 5
@@ -255,7 +255,7 @@ def skipped(job: ScheduledJob, past: Missed) -> str:
         title=title_of(job),
         time=when_of(job, past.due),
     )
-    return said if job.kind == "remind" else said + " " + _("It is not made up for.")
+    return said if job.kind == "remind" else sentences(said, _("It is not made up for."))
 
 
 def late(job: ScheduledJob, past: Missed, at: datetime) -> str:

@@ -19,7 +19,7 @@ from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import EVER, Every, ScheduledJob, told
 from nanobot.session.database import Database
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n, listed
+from nanobot.utils.translation import N_, _, _n, listed, sentences
 from nanobot.watch.store import Told, WatchState, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
 from nanobot.watch.words import named
@@ -104,7 +104,7 @@ class Watches:
             "Watching {number}: {what}, {times}.", number=made.job.id, what=named(made.job.text), times=told(made.job)
         )
         seen = _("I see {what} now.", what=shows) if shows else ""
-        return " ".join(filter(None, (line, seen, _("I write when it changes."), made.note)))
+        return sentences(line, seen, _("I write when it changes."), made.note)
 
     async def news(self, sources: str, context: ToolContext) -> ToolResult:
         """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
@@ -172,7 +172,7 @@ class Watches:
         if not chosen or (not everything and len(chosen) < len(numbers)):
             missing = listed(str(one) for one in sorted(numbers - {job.id for job in own}))
             what = _("You have no watch {numbers}.", numbers=missing) if missing else _which(action, len(own))
-            raise UsageError(what + " " + _("`/watch` lists yours with their numbers."))
+            raise UsageError(sentences(what, _("`/watch` lists yours with their numbers.")))
         ids = [job.id for job in chosen]
         match action:
             case "pause" | "resume" | "remove" | "run":
