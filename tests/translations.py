@@ -9,6 +9,7 @@ sentence that stands in several rooms has an entry in each of them, with the sam
 """
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,8 @@ from nanobot.utils.translation import CATALOGUES, FOLDER, read
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
+#: Room → its JSON files that hold sentences, each with the key whose names they are.
+SHIPPED = {"config": (("family.json", "noEffect"),)}
 HEAD = """\
 msgid ""
 msgstr ""
@@ -57,6 +60,10 @@ def modules(room: str) -> list[Path]:
 def marked(room: str) -> dict[str, Said]:
     """What a room has wrapped, in the order of its modules and lines."""
     found: dict[str, Said] = {}
+    for file, key in SHIPPED.get(room, ()):
+        path = PACKAGE / room / file
+        where = path.relative_to(ROOT).as_posix()
+        found |= {one: Said(one, "", where) for one in json.loads(path.read_text(encoding="utf-8"))[key]}
     for path in modules(room):
         for said in marked_in(ast.parse(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix()):
             found.setdefault(said.key, said)
@@ -119,6 +126,8 @@ class _Reader:
             children = [*node.args[_wrapped(node) :], *node.keywords]
             if _silent(node):
                 children = []
+        elif isinstance(node, ast.AnnAssign):
+            children = [node.value] if node.value is not None else []
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Annotated":
             children = []
         for child in children:

@@ -14,6 +14,7 @@ from nanobot.config.keys import KeyPath, ValueType, camel, find_key, type_at
 from nanobot.config.loader import Loaded, load_text, read_text
 from nanobot.config.paths import replace_file
 from nanobot.errors import ConfigError, ConfigProblem, UsageError
+from nanobot.utils.translation import _
 
 
 class ConfigFile:
@@ -89,7 +90,13 @@ class ConfigFile:
         index = next((index for index, one in enumerate(items) if value in (one.value, _path_of(one))), None)
         if index is None:
             where = f"{'.'.join(path)} in {self._path}"
-            raise UsageError(f"{where} does not hold {value!r} in these very words. Take it out with an editor.")
+            raise UsageError(
+                _(
+                    "{where} does not hold {value!r} in these very words. Take it out with an editor.",
+                    where=where,
+                    value=value,
+                )
+            )
         self.replace(without_item(self.text, items, index))
 
     def replace(self, text: str) -> Loaded:
@@ -97,13 +104,15 @@ class ConfigFile:
         loaded = load_text(text, self._path, env=self._env)
         target = self._path.resolve()
         if read_text(self._path) != self._before:
-            raise UsageError(f"{self._path} was changed by somebody else meanwhile. Nothing was written; try again.")
+            raise UsageError(
+                _("{path} was changed by somebody else meanwhile. Nothing was written; try again.", path=self._path)
+            )
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(target, text)
         except OSError as error:
-            message = f"the file cannot be written: {error.strerror}."
-            raise ConfigError(ConfigProblem(str(self._path), 0, "", message, "Nothing was changed.")) from error
+            message = _("the file cannot be written: {error}.", error=error.strerror)
+            raise ConfigError(ConfigProblem(str(self._path), 0, "", message, _("Nothing was changed."))) from error
         self._before = self.text = text
         return loaded
 
@@ -169,5 +178,7 @@ def _path_of(node: Node) -> object:
 def _items(node: Node, path: Sequence[str]) -> list[Node]:
     """What stands in a list. Raises `UsageError` where something else does."""
     if not isinstance(node.value, list):
-        raise UsageError(f'{".".join(path)} in line {node.line} is no list. Write it as one first: ["…"]')
+        raise UsageError(
+            _('{key} in line {line} is no list. Write it as one first: ["…"]', key=".".join(path), line=node.line)
+        )
     return node.value

@@ -20,6 +20,7 @@ from nanobot.config.section import Section
 from nanobot.errors import ConfigProblem
 from nanobot.utils.secrecy import mask_keys
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _
 
 
 class _Family(Struct, frozen=True, rename="camel"):
@@ -90,7 +91,9 @@ def expand(text: str, env: Mapping[str, str]) -> Expanded:
             return "$"
         inside = _INSIDE.fullmatch(match[1])
         if not match[2] or inside is None:
-            raise ValueError("a variable is written ${NAME} or ${NAME:-default}; a $ before { that is meant so is $$")
+            raise ValueError(
+                _("a variable is written ${NAME} or ${NAME:-default}; a $ before { that is meant so is $$")
+            )
         used = True
         value = env.get(inside[1], "")
         if value or inside[2] is not None:
@@ -138,7 +141,7 @@ class FileReading(Struct):
             self._group(root.value, Config, (), (), "")
             self._leave_out_engines()
         else:
-            self.found.error(root.line, "", "the file holds no object.", "It begins with { and ends with }.")
+            self.found.error(root.line, "", _("the file holds no object."), _("It begins with { and ends with }."))
 
     def group(self, path: KeyPath) -> dict[str, Given]:
         """What is given in the group at `path`, made where it is missing; a stray one where a value is in its way."""
@@ -178,7 +181,7 @@ class FileReading(Struct):
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
                 self._group(member.node.value, Section, (), here, name)
             elif here in _NO_EFFECT:
-                self.found.warning(member.line, name, "this key has no effect.", _NO_EFFECT[here])
+                self.found.warning(member.line, name, _("this key has no effect."), _(_NO_EFFECT[here]))
             elif in_seconds:
                 self._value(member.node, (*path, in_seconds), here, name, thousandths=True)
             else:
@@ -186,23 +189,27 @@ class FileReading(Struct):
 
     def _twice(self, line: int, name: str, key: str, seen: dict[str, str]) -> bool:
         if key in seen:
-            first = "above" if seen[key] == name else f"as {seen[key]}"
-            self.found.error(line, name, f"the same key stands {first} already.", "Keep one of them.")
+            told = (
+                _("the same key stands above already.")
+                if seen[key] == name
+                else _("the same key stands as {key} already.", key=seen[key])
+            )
+            self.found.error(line, name, told, _("Keep one of them."))
             return True
         seen[key] = name
         return False
 
     def _unknown(self, member: Member, model: type[Section], source: KeyPath, name: str) -> None:
         key, siblings = camel(member.key), [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
-        elsewhere = [".".join(path) for path, _ in walk_keys() if path[-1] == key]
+        elsewhere = [".".join(path) for path, _key in walk_keys() if path[-1] == key]
         hint = ""
         if not source and key in HABITS:
-            hint = f"That key belongs in {HABITS[key]}."
+            hint = _("That key belongs in {place}.", place=HABITS[key])
         elif near := nearest(member.key, [*keys_of(model), *siblings]):
-            hint = f'Did you mean "{near}"?'
+            hint = _('Did you mean "{near}"?', near=near)
         elif len(elsewhere) == 1:
-            hint = f"That key belongs in {elsewhere[0]}."
-        self.found.warning(member.line, name, "unknown key, not used.", hint)
+            hint = _("That key belongs in {place}.", place=elsewhere[0])
+        self.found.warning(member.line, name, _("unknown key, not used."), hint)
 
     def _value(self, node: Node, path: KeyPath, source: KeyPath, name: str, *, thousandths: bool = False) -> None:
         slot = type_at(path)
@@ -211,8 +218,13 @@ class FileReading(Struct):
         if slot.section is None and slot.named is None:
             self._leaf(node, path, name, thousandths=thousandths)
         elif not isinstance(node.value, tuple):
-            shown = "a list" if isinstance(node.value, list) else "a single value"
-            self.found.error(node.line, name, f"got {shown}, wants a group of keys.", "Write { … } with keys inside.")
+            shown = _("a list") if isinstance(node.value, list) else _("a single value")
+            self.found.error(
+                node.line,
+                name,
+                _("got {shown}, wants a group of keys.", shown=shown),
+                _("Write { … } with keys inside."),
+            )
         else:
             # A group that is given exists, even where it stays empty.
             self.group(path[:-1]).setdefault(path[-1], Given(node.line, name, {}))
@@ -237,7 +249,9 @@ class FileReading(Struct):
         if before is not None and camel(name) in _FAMILY.for_all:
             return
         if before is not None and camel(before.spelled) not in _FAMILY.for_all:
-            self.found.error(node.line, name, f"the same value stands in {before.spelled} too.", "Keep one.")
+            self.found.error(
+                node.line, name, _("the same value stands in {key} too.", key=before.spelled), _("Keep one.")
+            )
             return
         group[path[-1]] = given
 
@@ -259,7 +273,7 @@ class FileReading(Struct):
                 try:
                     expanded = expand(text, self.env)
                 except ValueError as error:
-                    self.found.error(node.line, name, f"{error}.")
+                    self.found.error(node.line, name, _("{words}.", words=error))
                     return given
                 given.value, given.filled = expanded.text, expanded.used
                 missing.extend(expanded.missing)
@@ -271,21 +285,21 @@ class FileReading(Struct):
         """Search engines that other programs know: named and left out, with the key and the address beside them."""
         search = self.group(_SEARCH)
         if (named := search.get("provider")) and _not_yet(named.value):
-            self._leave_out(named, named.value, "Searches use `auto`.")
+            self._leave_out(named, named.value, _("Searches use `auto`."))
             for key in ("provider", "apiKey", "apiKeyCommand", "baseUrl"):
                 search.pop(key, None)
         providers = self.group((*_SEARCH, "providers"))
         for name in filter(_not_yet, [*providers]):
-            self._leave_out(providers.pop(name), name, "It is left out.")
+            self._leave_out(providers.pop(name), name, _("It is left out."))
         fallback = search.get("fallback")
         if fallback is not None and isinstance(fallback.value, list):
             found = [one for one in fallback.value if _not_yet(one.value)]
             if found:
-                self._leave_out(fallback, found[0].value, "It is left out.")
+                self._leave_out(fallback, found[0].value, _("It is left out."))
                 fallback.value = [one for one in fallback.value if one not in found]
 
     def _leave_out(self, given: Given, name: object, hint: str) -> None:
-        message = f"the search engine {name} is not supported yet."
+        message = _("the search engine {name} is not supported yet.", name=name)
         self.found.warning(given.line, given.spelled, message, hint)
 
 

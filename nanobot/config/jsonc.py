@@ -11,6 +11,8 @@ from typing import NoReturn, TypeVar
 
 from msgspec import Struct
 
+from nanobot.utils.translation import _
+
 Scalar = str | int | float | bool | None
 _T = TypeVar("_T")
 
@@ -56,10 +58,10 @@ def parse(text: str) -> Node:
     """The tree of `text`. Raises `JsoncError`."""
     reader = _Reader(text)
     if not reader.next():
-        raise JsoncError("the file is empty; write {} for a configuration with nothing but defaults", 0)
+        raise JsoncError(_("the file is empty; write {} for a configuration with nothing but defaults"), 0)
     node = reader.value(0)
     if reader.next():
-        raise JsoncError(f"found {reader.seen()} after the end; the file holds one object", reader.at)
+        raise JsoncError(_("found {seen} after the end; the file holds one object", seen=reader.seen()), reader.at)
     return node
 
 
@@ -81,7 +83,7 @@ class _Reader:
         blank = _BLANK.match(self.text, self.at)
         self.at = blank.end() if blank else self.at
         if self.text.startswith("/*", self.at):
-            raise JsoncError("a comment begins here with /* and never ends; close it with */", self.at)
+            raise JsoncError(_("a comment begins here with /* and never ends; close it with */"), self.at)
         return self.text[self.at : self.at + 1]
 
     def line(self) -> int:
@@ -94,16 +96,16 @@ class _Reader:
         """What comes next, for a message: one character or a short word, never a whole value."""
         mark, word = self.text[self.at : self.at + 1], _WORD.match(self.text, self.at)
         if not mark:
-            return "the end of the file"
+            return _("the end of the file")
         if mark == '"':
             return "another text"
         if word and word[0].isalpha() and len(word[0]) <= 9:
-            return f"the word {word[0]}"
+            return _("the word {word}", word=word[0])
         return json.dumps(mark, ensure_ascii=not mark.isprintable())
 
     def value(self, depth: int) -> Node:
         if depth > _DEPTH:
-            raise JsoncError(f"nested deeper than {_DEPTH} levels", self.at)
+            raise JsoncError(_("nested deeper than {depth} levels", depth=_DEPTH), self.at)
         mark, line, start = self.next(), self.line(), self.at
         value: Scalar | list[Node] | tuple[Member, ...]
         if mark == "{":
@@ -125,13 +127,15 @@ class _Reader:
             if mark == ",":
                 self.at += 1
                 if self.next() == ",":
-                    raise JsoncError("two commas follow each other; take one away", self.at)
+                    raise JsoncError(_("two commas follow each other; take one away"), self.at)
             elif not mark:
                 opened = f'"{self.text[start]}" in line {line_of(self.text, start)}'
-                raise JsoncError(f"the file ends early: {opened} is never closed", start)
+                raise JsoncError(_("the file ends early: {opened} is never closed", opened=opened), start)
             elif mark != closer:
                 # The comma is missing where the last value ended, which is where a person looks for it.
-                raise JsoncError(f'found {self.seen()}; a "," or "{closer}" belongs before it', end)
+                raise JsoncError(
+                    _('found {seen}; a "," or "{closer}" belongs before it', seen=self.seen(), closer=closer), end
+                )
         self.at += 1
         return found
 
@@ -139,25 +143,27 @@ class _Reader:
         start = self.at
         if self.text[start] != '"':
             self.judge_quotes()
-            raise JsoncError(f"found {self.seen()}; a key in double quotes belongs there", start)
+            raise JsoncError(_("found {seen}; a key in double quotes belongs there", seen=self.seen()), start)
         line, key = self.line(), self.string()
         if self.next() != ":":
-            raise JsoncError(f'found {self.seen()} after the key "{key}"; a ":" belongs there', self.at)
+            raise JsoncError(
+                _('found {seen} after the key "{key}"; a ":" belongs there', seen=self.seen(), key=key), self.at
+            )
         self.at += 1
         return Member(key, line, self.value(depth), start)
 
     def judge_quotes(self) -> None:
         mark = self.text[self.at : self.at + 1]
         if mark and mark in "'“”„«‘’`":
-            raise JsoncError(f'found {self.seen()}; text stands in straight double quotes: "', self.at)
+            raise JsoncError(_('found {seen}; text stands in straight double quotes: "', seen=self.seen()), self.at)
         if mark == "#":
-            raise JsoncError("found #; a comment begins with //", self.at)
+            raise JsoncError(_("found #; a comment begins with //"), self.at)
 
     def bare(self) -> Scalar:
         """A number or one of the three words."""
         start, word, number = self.at, _WORD.match(self.text, self.at), _NUMBER.match(self.text, self.at)
         if start == len(self.text):
-            raise JsoncError("the file ends where a value belongs", start)
+            raise JsoncError(_("the file ends where a value belongs"), start)
         if number and word and number.end() == word.end():
             self.at = number.end()
             return self.number(number[0], start)
@@ -167,18 +173,18 @@ class _Reader:
         self.judge_quotes()
         if word and word[0].lower() in {*_WORDS, "none", "nan", "infinity", "-infinity", "undefined"}:
             right = {"true": "true", "false": "false"}.get(word[0].lower(), "null")
-            raise JsoncError(f"found the word {word[0]}; JSON writes {right}", start)
+            raise JsoncError(_("found the word {word}; JSON writes {right}", word=word[0], right=right), start)
         if number:
-            advice = "write it like 42, -1.5 or 2e3, or put it in double quotes"
-            raise JsoncError(f"this is no JSON number; {advice}", start)
-        raise JsoncError(f"found {self.seen()}; a value belongs there, text in double quotes", start)
+            advice = _("write it like 42, -1.5 or 2e3, or put it in double quotes")
+            raise JsoncError(_("this is no JSON number; {advice}", advice=advice), start)
+        raise JsoncError(_("found {seen}; a value belongs there, text in double quotes", seen=self.seen()), start)
 
     def number(self, text: str, start: int) -> int | float:
         if len(text) > _DIGITS:
-            raise JsoncError(f"this number has more than {_DIGITS} digits", start)
+            raise JsoncError(_("this number has more than {digits} digits", digits=_DIGITS), start)
         value: int | float = json.loads(text)
         if value in (float("inf"), float("-inf")):
-            raise JsoncError("this number is too large", start)
+            raise JsoncError(_("this number is too large"), start)
         return value
 
     def string(self) -> str:
@@ -189,12 +195,12 @@ class _Reader:
         except json.JSONDecodeError as error:
             self.judge_string(start, error.pos)
         if any("\ud800" <= mark <= "\udfff" for mark in text):
-            raise JsoncError("text holds half of a \\u pair; write the character itself", start)
+            raise JsoncError(_("text holds half of a \\u pair; write the character itself"), start)
         return str(text)
 
     def judge_string(self, start: int, wrong: int) -> NoReturn:
         if wrong == start or self.text[wrong] in "\r\n":
-            raise JsoncError('the text that begins here is never closed; a " is missing in this line', start)
+            raise JsoncError(_('the text that begins here is never closed; a " is missing in this line'), start)
         if self.text[wrong] < " ":
-            raise JsoncError("text holds a control character; write a tab as \\t", wrong)
-        raise JsoncError("a backslash in text is written \\\\; in Windows paths use / instead", wrong)
+            raise JsoncError(_("text holds a control character; write a tab as \\t"), wrong)
+        raise JsoncError(_("a backslash in text is written \\\\; in Windows paths use / instead"), wrong)

@@ -12,6 +12,7 @@ from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable
+from nanobot.utils.translation import _
 
 _S = TypeVar("_S", bound=Section)
 
@@ -62,19 +63,24 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
     """
 
     def refused(why: str) -> ConfigError:
-        message = f"the command {command[0]} {why}."
-        return ConfigError(ConfigProblem("configuration", 0, where, message, "Run it by hand to see why."))
+        return ConfigError(ConfigProblem("configuration", 0, where, why, _("Run it by hand to see why.")))
 
     try:
         ended = await run_program(command, timeout)
     except TimeoutError:
-        raise refused(f"took longer than {timeout:g} s") from None
+        raise refused(
+            _("the command {command} took longer than {timeout:g} s.", command=command[0], timeout=timeout)
+        ) from None
     except (OSError, ValueError) as error:
-        raise refused(f"cannot start: {error}") from error
+        raise refused(_("the command {command} cannot start: {error}.", command=command[0], error=error)) from error
     key = ended.out.decode("utf-8", "replace").strip()
     if ended.code != 0:
-        raise refused(f"failed with exit code {ended.code}")
+        raise refused(_("the command {command} failed with exit code {code}.", command=command[0], code=ended.code))
     if not key or not sendable(key):
-        what = "no key, or more than one line" if not key or "\n" in key else "a key that no request can carry"
-        raise refused(f"printed {what}")
+        what = (
+            _("the command {command} printed no key, or more than one line.", command=command[0])
+            if not key or "\n" in key
+            else _("the command {command} printed a key that no request can carry.", command=command[0])
+        )
+        raise refused(what)
     return key

@@ -16,7 +16,7 @@ from nanobot.config.values import Validator
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import settle
+from nanobot.utils.translation import _, _n, settle
 
 _LARGEST = 4_000_000
 
@@ -60,7 +60,7 @@ def _open_to_others(loaded: Loaded, text: str) -> tuple[ConfigProblem, ...]:
     held = [secret for secret in known_secrets(loaded.config, {}) if secret in text]
     if not held or not loaded.path.stat().st_mode & 0o077:
         return ()
-    message = "others on this machine can read this file, and it holds a key."
+    message = _("others on this machine can read this file, and it holds a key.")
     return (ConfigProblem(str(loaded.path), 0, "", message, f"chmod 600 {shlex.quote(str(loaded.path))}"),)
 
 
@@ -70,7 +70,7 @@ def load_text(text: str, path: Path, *, env: Mapping[str, str]) -> Loaded:
     try:
         root = parse(text)
     except JsoncError as error:
-        raise ConfigError(ConfigProblem(file, line_of(text, error.offset), "", f"{error}.")) from None
+        raise ConfigError(ConfigProblem(file, line_of(text, error.offset), "", _("{words}.", words=error))) from None
     found = Findings(file)
     reading = FileReading(found, env)
     reading.run(root)
@@ -90,23 +90,25 @@ def read_text(path: Path, *, must_exist: bool = False) -> str | None:
     try:
         if not path.exists() and not path.is_symlink():
             if must_exist:
-                raise refuse("the file does not exist.", "Check the path, or leave it out to use the usual file.")
+                raise refuse(_("the file does not exist."), _("Check the path, or leave it out to use the usual file."))
             return None
         if not path.is_file():
-            raise refuse("this is not a file.", "Name the configuration file itself, such as config.json.")
+            raise refuse(_("this is not a file."), _("Name the configuration file itself, such as config.json."))
         if path.stat().st_size > _LARGEST:
-            raise refuse("the file is larger than 4 MB; that is no configuration.")
+            raise refuse(_("the file is larger than 4 MB; that is no configuration."))
         data = path.read_bytes()
     except OSError as error:
-        raise refuse(f"the file cannot be read: {error.strerror}.", "Check its permissions and its path.") from error
+        raise refuse(
+            _("the file cannot be read: {error}.", error=error.strerror), _("Check its permissions and its path.")
+        ) from error
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise refuse("the file is encoded as UTF-16.", "Save it as UTF-8.")
+        raise refuse(_("the file is encoded as UTF-16."), _("Save it as UTF-8."))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            ConfigProblem(str(path), line, "", "the file is not UTF-8 text.", "Save it as UTF-8.")
+            ConfigProblem(str(path), line, "", _("the file is not UTF-8 text."), _("Save it as UTF-8."))
         ) from None
     return text
 
@@ -118,16 +120,22 @@ def _disabled(reading: FileReading) -> dict[str, str]:
     """
     disabled: dict[str, str] = {}
     for path, given in [*reading.unset()]:
-        names, several = " and ".join(given.missing), len(given.missing) > 1
-        reason = f"the environment variable{'s' * several} {names} {'are' if several else 'is'} not set"
+        reason = _n(
+            "the environment variable {names} is not set",
+            "the environment variables {names} are not set",
+            len(given.missing),
+            names=_(" and ").join(given.missing),
+        )
         scope = _switch_off(path, reading)
         if scope is None:
-            hint = f"Set it, or give a default: ${{{given.missing[0]}:-…}}."
-            reading.found.error(given.line, given.spelled, f"{reason}.", hint)
+            hint = _("Set it, or give a default: ${{{variable}:-…}}.", variable=given.missing[0])
+            reading.found.error(given.line, given.spelled, _("{words}.", words=reason), hint)
         elif scope:
             near = _nearest_variable(path, given.missing[0], reading.env)
-            advice = f"; did you mean {near}?" if near else ""
-            disabled.setdefault(".".join(scope), f"{reason} ({given.spelled}, line {given.line}){advice}")
+            told = _("{reason} ({key}, line {line})", reason=reason, key=given.spelled, line=given.line)
+            disabled.setdefault(
+                ".".join(scope), _("{reason}; did you mean {near}?", reason=told, near=near) if near else told
+            )
     return disabled
 
 

@@ -17,6 +17,7 @@ from msgspec import DecodeError, Struct, field, json
 
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.host import shipped
+from nanobot.utils.translation import _
 
 _SHORT_HOME = "~/.nanobot"
 #: Files of a new workspace, relative to it and to the templates.
@@ -123,8 +124,10 @@ def _judge_names(*places: Path) -> None:
             str(place).encode()
         except UnicodeEncodeError:
             shown = os.fsencode(place).decode(errors="backslashreplace")
-            hint = "Name another one with NANOBOT_HOME, --config or --workspace, or rename the folder."
-            problem = ConfigProblem(shown, 0, "", "the name of this place is no UTF-8, so nanobot cannot use it.", hint)
+            hint = _("Name another one with NANOBOT_HOME, --config or --workspace, or rename the folder.")
+            problem = ConfigProblem(
+                shown, 0, "", _("the name of this place is no UTF-8, so nanobot cannot use it."), hint
+            )
             raise ConfigError(problem) from None
 
 
@@ -137,8 +140,8 @@ def folder_name(key: str) -> str:
 
 def not_writable(error: OSError, place: Path) -> ConfigError:
     """The sentence for a folder of ours that cannot be made or written."""
-    message = f"this cannot be made or written: {error.strerror or error}."
-    hint = "Choose another place with NANOBOT_HOME, or with --workspace or agents.defaults.workspace."
+    message = _("this cannot be made or written: {error}.", error=error.strerror or error)
+    hint = _("Choose another place with NANOBOT_HOME, or with --workspace or agents.defaults.workspace.")
     return ConfigError(ConfigProblem(str(error.filename or place), 0, "", message, hint))
 
 
@@ -231,10 +234,10 @@ def _judge_folder(folder: Path, *, filled: bool) -> None:
     there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
     try:
         if not there.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, f"{there} is no folder")
+            raise NotADirectoryError(errno.ENOTDIR, _("{there} is no folder", there=there))
         if not os.access(there, os.W_OK | os.X_OK):
             what = "it" if there == folder else str(there)
-            raise PermissionError(errno.EACCES, f"{what} may not be written, or the disk is read-only")
+            raise PermissionError(errno.EACCES, _("{what} may not be written, or the disk is read-only", what=what))
         if not filled:
             _hold_a_file(there)
     except OSError as error:
@@ -245,7 +248,9 @@ def _hold_a_file(folder: Path) -> None:
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise OSError(error.errno, f"{folder} takes no files ({error.strerror})") from error
+        raise OSError(
+            error.errno, _("{folder} takes no files ({error})", folder=folder, error=error.strerror)
+        ) from error
 
 
 def _seeded(workspace: Path) -> bool:

@@ -82,8 +82,12 @@ def _usable(proxy: str, name: str) -> str:
     try:
         return check_proxy(proxy if "://" in proxy else f"http://{proxy}")
     except ValueError:
-        kind = f"begins with {proxy.partition('://')[0][:12]}://" if "://" in proxy else "names no host"
-        raise UnusableProxy(
-            f"The proxy in {name} cannot be used: it {kind}. Write it as http://host:port or socks5://host:port, "
-            f"or name the hosts that need none in NO_PROXY"
-        ) from None
+        told = (
+            _("The proxy in {name} cannot be used: it begins with {scheme}. {how}")
+            if "://" in proxy
+            else _("The proxy in {name} cannot be used: it names no host. {how}")
+        )
+        how = _(
+            "Write it as http://host:port or socks5://host:port, or name the hosts that need none in NO_PROXY",
+        )
+        raise UnusableProxy(told.format(name=name, scheme=f"{proxy.partition('://')[0][:12]}://", how=how)) from None

@@ -24,6 +24,7 @@ from nanobot.config.section import (
     Section,
     check_headers,
 )
+from nanobot.utils.translation import _
 
 DEFAULT_WORKSPACE = "~/.nanobot/workspace"
 
@@ -40,8 +41,12 @@ def check_timezone(value: str) -> str:
         wanted = value.casefold().replace(" ", "_")
         near = get_close_matches(wanted, [*folded, *ends], n=1, cutoff=0.7)
         name = (folded.get(near[0]) or ends.get(near[0])) if near else None
-        hint = f'; did you mean "{name}"?' if name else ", such as Europe/Berlin"
-        raise ValueError(f"a time zone is written as an IANA name{hint}") from None
+        why = (
+            _('a time zone is written as an IANA name; did you mean "{name}"?', name=name)
+            if name
+            else _("a time zone is written as an IANA name, such as Europe/Berlin")
+        )
+        raise ValueError(why) from None
     return value
 
 
@@ -269,7 +274,7 @@ class LibraryFolderConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.path.strip():
-            raise ValueError('a folder is a "path", such as {"path": "~/scans", "outside": true}')
+            raise ValueError(_('a folder is a "path", such as {"path": "~/scans", "outside": true}'))
 
 
 class LibraryConfig(Section, frozen=True):

@@ -16,13 +16,14 @@ from nanobot.config.section import (
     Section,
     check_headers,
 )
+from nanobot.utils.translation import _
 
 
 def check_command_host(value: str) -> str:
     """A host that what is confined may reach."""
     name = value.strip().lower().rstrip(".")
     if not re.fullmatch(r"\.?[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?(:[0-9]{1,5})?", name):
-        raise ValueError("a host is written as example.org, .example.org for all names below it, or with :port")
+        raise ValueError(_("a host is written as example.org, .example.org for all names below it, or with :port"))
     return name
 
 
@@ -33,7 +34,9 @@ def check_server_name(value: str) -> str:
     """The name of an MCP server, as tools, rules and commands write it."""
     if not value or not value.isprintable() or any(map(str.isspace, value)):
         near = "-".join("".join(one if one.isprintable() else " " for one in value).split()) or "files"
-        raise ValueError(f'the name of an MCP server has no blanks, for rules and commands name it; write "{near}"')
+        raise ValueError(
+            _('the name of an MCP server has no blanks, for rules and commands name it; write "{near}"', near=near)
+        )
     return value
 
 
@@ -73,16 +76,20 @@ class McpServerConfig(Section, frozen=True):
     def __post_init__(self) -> None:
         check_headers(self.headers, override_auth=True)
         if self.enabled and not self.command and not self.url:
-            raise ValueError('an MCP server needs "command" (a program to start) or "url" (an address)')
+            raise ValueError(_('an MCP server needs "command" (a program to start) or "url" (an address)'))
         if self.command and self.url:
             raise ValueError(
-                'an MCP server is a program ("command") or an address ("url"), and this is both: '
-                "leave one of them out, or make two servers of it"
+                _(
+                    'an MCP server is a program ("command") or an address ("url"), and this is both: leave '
+                    "one of them out, or make two servers of it"
+                )
             )
         if self.network and not self.sandbox:
             raise ValueError(
-                '"network" names the hosts of a program that is confined: write "sandbox": true beside it, '
-                "or leave it out, for without a sandbox a program reaches everything"
+                _(
+                    '"network" names the hosts of a program that is confined: write "sandbox": true beside '
+                    "it, or leave it out, for without a sandbox a program reaches everything"
+                )
             )
 
 
@@ -101,13 +108,17 @@ class PolicyRuleConfig(Section, frozen=True):
     def __post_init__(self) -> None:
         if not self.tool.strip() or self.decision is None:
             raise ValueError(
-                'a rule needs a "tool" and a "decision", such as '
-                '{"tool": "exec", "match": "git *", "decision": "allow"}; "*" means every tool'
+                _(
+                    'a rule needs a "tool" and a "decision", such as {"tool": "exec", "match": "git *", '
+                    '"decision": "allow"}; "*" means every tool'
+                )
             )
         if self.decision == "allow" and not (self.tool.strip("*") or self.match.strip("*")):
-            raise ValueError('a rule that allows everything is no rule; name a tool or a match, or use preset "free"')
+            raise ValueError(
+                _('a rule that allows everything is no rule; name a tool or a match, or use preset "free"')
+            )
         if self.tainted and self.decision != "allow":
-            raise ValueError('"tainted" belongs to a rule that allows; one that asks or denies always counts')
+            raise ValueError(_('"tainted" belongs to a rule that allows; one that asks or denies always counts'))
 
 
 class PolicyConfig(Section, frozen=True):
@@ -127,10 +138,13 @@ class PolicyConfig(Section, frozen=True):
 def check_root(value: str) -> str:
     """A folder whose files may be read, and not the root of all."""
     if not value.strip():
-        raise ValueError('a root is a "path", such as {"path": "~/notes", "access": "write"}')
+        raise ValueError(_('a root is a "path", such as {"path": "~/notes", "access": "write"}'))
     if not os.path.normpath(value.strip()).strip("/"):
         raise ValueError(
-            f'"{value.strip()}" lays the whole machine open; name the folders that are meant, such as "~/notes"'
+            _(
+                '"{strip}" lays the whole machine open; name the folders that are meant, such as "~/notes"',
+                strip=value.strip(),
+            )
         )
     return value
 
@@ -146,7 +160,7 @@ class FileRootConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.path.strip():
-            raise ValueError('a root is a "path", such as {"path": "~/notes", "access": "write"}')
+            raise ValueError(_('a root is a "path", such as {"path": "~/notes", "access": "write"}'))
 
 
 class FilesConfig(Section, frozen=True):
@@ -169,8 +183,10 @@ class FilesConfig(Section, frozen=True):
 def check_variable(value: str) -> str:
     """The name of one variable of the environment."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        advice = "; write each as a text of its own" if value.split()[1:] else ""
-        raise ValueError(f"a variable is named like GITHUB_TOKEN, of letters, digits and _, without its value{advice}")
+        why = _("a variable is named like GITHUB_TOKEN, of letters, digits and _, without its value")
+        if value.split()[1:]:
+            why = _("{why}; write each as a text of its own", why=why)
+        raise ValueError(why)
     return value
 
 
@@ -221,7 +237,7 @@ class HookConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0]:
-            raise ValueError('a hook needs a "command", such as {"command": ["/home/me/bin/check-call"]}')
+            raise ValueError(_('a hook needs a "command", such as {"command": ["/home/me/bin/check-call"]}'))
 
 
 class HooksConfig(Section, frozen=True):

@@ -17,6 +17,7 @@ from nanobot.config.section import (
     check_headers,
 )
 from nanobot.utils.text import nearest, shorten
+from nanobot.utils.translation import _
 
 SearchProviderName = Literal[
     "auto",
@@ -50,8 +51,10 @@ def check_provider(value: str) -> str:
     known, name = SEARCH_PROVIDERS[1:], provider_name(value)
     if name not in known:
         near = nearest(name, known)
-        hint = f' Did you mean "{near}"?' if near else ""
-        raise ValueError(f'"{shorten(name, 60)}" is no search back end.{hint} Known are {", ".join(known)}')
+        told = _('"{name}" is no search back end.', name=shorten(name, 60))
+        hint = _('Did you mean "{near}"?', near=near) if near else ""
+        names = _("Known are {names}", names=", ".join(known))
+        raise ValueError(" ".join(filter(None, (told, hint, names))))
     return name
 
 

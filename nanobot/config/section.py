@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, field
 
 from nanobot.utils.text import sendable
+from nanobot.utils.translation import N_, _
 
 #: Headers that carry a login or decide where a request goes: they replace ours only with `overrideAuth`.
 GUARDED_HEADERS = frozenset({"authorization", "host", "cookie"})
-_NOT_ASCII = "it holds a character that is no printable ASCII"
+_NOT_ASCII = N_("it holds a character that is no printable ASCII")
 #: A part of a host name; letters of any language.
 _LABEL = re.compile(r"(?=[\w-]{1,63}\Z)[^\W_](?:[\w-]*\w)?|_[\w-]{0,62}")
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
@@ -56,14 +57,14 @@ def check_proxy(value: str) -> str:
         value = f"socks5://{rest}"
         scheme = "socks5"
     if not mark or scheme.lower() not in PROXY_SCHEMES or not _has_host(value):
-        raise ValueError("a proxy is written http://host:port, http://user:password@host:port or socks5://host:port")
+        raise ValueError(_("a proxy is written http://host:port, http://user:password@host:port or socks5://host:port"))
     return value
 
 
 def check_http_url(value: str) -> str:
     """An absolute http or https address, or empty."""
     if value and (not value.lower().startswith(("http://", "https://")) or not _has_host(value)):
-        raise ValueError("an address starts with http:// or https:// and names a host")
+        raise ValueError(_("an address starts with http:// or https:// and names a host"))
     return value
 
 
@@ -72,7 +73,7 @@ def check_network(value: str) -> str:
     try:
         ip_network(value, strict=False)
     except ValueError:
-        raise ValueError("an address block is written like 192.168.1.0/24, 10.0.0.5 or fd00::/8") from None
+        raise ValueError(_("an address block is written like 192.168.1.0/24, 10.0.0.5 or fd00::/8")) from None
     return value
 
 
@@ -82,7 +83,7 @@ def check_host(value: str) -> str:
     with suppress(ValueError):
         return str(ip_address(name.strip("[]")))
     if not name or not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        raise ValueError("a host is written like example.org or 203.0.113.7, without https:// and without a path")
+        raise ValueError(_("a host is written like example.org or 203.0.113.7, without https:// and without a path"))
     return name
 
 
@@ -90,13 +91,16 @@ def check_headers(headers: Mapping[str, str], *, override_auth: bool) -> None:
     """Refuse header names that HTTP cannot carry and, without `overrideAuth`, those that replace a login."""
     for name, value in headers.items():
         if not name or not name.isascii() or any(mark in name for mark in " :\r\n\t") or not name.isprintable():
-            raise ValueError(f"{name!r} is no header name")
+            raise ValueError(_("{name!r} is no header name", name=name))
         if not sendable(value):
-            raise ValueError(f"no request can carry the header {name}: {_NOT_ASCII}")
+            raise ValueError(_("no request can carry the header {name}: {why}", name=name, why=_(_NOT_ASCII)))
         if name.lower() in GUARDED_HEADERS and not override_auth:
             raise ValueError(
-                f"the header {name} would replace the login of the request; "
-                "use apiKey, or set overrideAuth to true beside it"
+                _(
+                    "the header {name} would replace the login of the request; use apiKey, or set "
+                    "overrideAuth to true beside it",
+                    name=name,
+                )
             )
 
 
@@ -111,7 +115,7 @@ def _has_host(value: str) -> bool:
 def check_key(key: str) -> str:
     """A key that a request can carry, or none."""
     if not sendable(key.strip()):
-        raise ValueError(f"no request can carry this key: {_NOT_ASCII}. Copy it again, in one piece")
+        raise ValueError(_("no request can carry this key: {why}. Copy it again, in one piece", why=_(_NOT_ASCII)))
     return key
 
 

@@ -11,6 +11,7 @@ from nanobot.config.given import Findings, Given, number_or_switch
 from nanobot.config.keys import ValueType, find_key, keys_of
 from nanobot.config.section import Section
 from nanobot.utils.text import nearest, shorten, squeeze
+from nanobot.utils.translation import _
 
 _SHOWN = 60
 _BARE_VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
@@ -31,7 +32,12 @@ class Validator(Struct):
             if key is None:  # a group in a list; those of others were told when the file was read
                 near = nearest(written, keys_of(model))
                 tell = self.found.error if model.strict else self.found.warning
-                tell(inner.line, inner.spelled, "unknown key, not used.", f'Did you mean "{near}"?' if near else "")
+                tell(
+                    inner.line,
+                    inner.spelled,
+                    _("unknown key, not used."),
+                    _('Did you mean "{near}"?', near=near) if near else "",
+                )
             elif inner.value is not None and not inner.missing:
                 values[key.attribute] = self.value(inner, key.slot)
         if any(value is UNSET for value in values.values()):
@@ -78,8 +84,8 @@ class Validator(Struct):
         if kind.numbers and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if isinstance(value, str) and kind.private == "secret" and _BARE_VARIABLE.fullmatch(value):
-            hint = f"A variable is written ${{{value[1:]}}}."
-            message = "this is taken as it stands, with its $."
+            hint = _("A variable is written ${{{name}}}.", name=value[1:])
+            message = _("this is taken as it stands, with its $.")
             self.found.warning(given.line, given.spelled, message, hint)
         try:
             value = kind.check(value) if isinstance(value, str) and slot.base is str else value
@@ -88,7 +94,11 @@ class Validator(Struct):
         if _fits(value, slot):
             return float(value) if slot.base is float and isinstance(value, int) else value
         hint = "" if kind.private else _nearest_value(value, slot)
-        return self._refused(given, f"got {got(value, secret=bool(kind.private))}, wants {wanted(slot)}.", hint)
+        return self._refused(
+            given,
+            _("got {value}, wants {wanted}.", value=got(value, secret=bool(kind.private)), wanted=wanted(slot)),
+            hint,
+        )
 
     def _refused(self, given: Given, message: str, hint: str = "") -> UnsetType:
         self.found.error(given.line, given.spelled, message, hint)
@@ -119,35 +129,48 @@ def _is_like(value: object, slot: ValueType) -> bool:
 
 def _sentence(error: ValueError) -> str:
     text = str(error)
-    return text if text.endswith((".", "?")) else f"{text}."
+    return text if text.endswith((".", "?", "。", "？")) else _("{words}.", words=text)
 
 
 def wanted(slot: ValueType) -> str:
     """What a key takes, in words: `a whole number from 1 to 20`, `one of "text", "json"`."""
-    words = {bool: "true or false", int: f"a whole number{_range(slot)}", float: f"a number{_range(slot)}"}
+    said = _kind(slot)
+    if True in slot.kind.words:
+        said = _("{kind} or true or false", kind=said)
+    return _("{kind} or a whole number", kind=said) if slot.kind.numbers else said
+
+
+def _kind(slot: ValueType) -> str:
     if slot.options:
-        said = " or ".join(wanted(option) for option in slot.options)
-    elif slot.choices:
-        said = f"one of {', '.join(json.dumps(choice) for choice in slot.choices)}"
-    elif slot.base is tuple and slot.inner is not None:
-        item = wanted(slot.inner)
-        said = "a list of texts" if item == "a text" else f"a list, each {item}"
-    elif slot.base is dict and slot.named is None:
-        said = f"a group of names and {'values' if slot.inner is not None and slot.inner.base is object else 'texts'}"
-    elif slot.base is dict or slot.section is not None:
-        said = "a group of keys"
-    else:
-        said = words.get(slot.base, "a text") if isinstance(slot.base, type) else "a text"
-    return said + " or true or false" * (True in slot.kind.words) + " or a whole number" * slot.kind.numbers
+        return _(" or ").join(wanted(option) for option in slot.options)
+    if slot.choices:
+        return _("one of {choices}", choices=", ".join(json.dumps(choice) for choice in slot.choices))
+    if slot.base is tuple and slot.inner is not None:
+        return _("a list of texts") if _is_text(slot.inner) else _("a list, each {kind}", kind=wanted(slot.inner))
+    if slot.base is dict and slot.named is None:
+        anything = slot.inner is not None and slot.inner.base is object
+        return _("a group of names and values") if anything else _("a group of names and texts")
+    if slot.base is dict or slot.section is not None:
+        return _("a group of keys")
+    if slot.base is bool:
+        return _("true or false")
+    return _number(slot) if slot.base in (int, float) else _("a text")
 
 
-def _range(slot: ValueType) -> str:
+def _is_text(slot: ValueType) -> bool:
+    others = slot.options or slot.choices or slot.section or slot.kind.numbers or True in slot.kind.words
+    return not others and slot.base not in (tuple, dict, bool, int, float)
+
+
+def _number(slot: ValueType) -> str:
+    said = _("a whole number") if slot.base is int else _("a number")
     low, over, high = (getattr(slot.bounds, name, None) for name in ("ge", "gt", "le"))
+    told = {"kind": said, "low": low if over is None else over, "high": high}
     if over is not None:
-        return f" above {over}" + (f" up to {high}" if high is not None else "")
+        return _("{kind} above {low}", **told) if high is None else _("{kind} above {low} up to {high}", **told)
     if low is None:
-        return "" if high is None else f" up to {high}"
-    return f" from {low} up" if high is None else f" from {low} to {high}"
+        return said if high is None else _("{kind} up to {high}", **told)
+    return _("{kind} from {low} up", **told) if high is None else _("{kind} from {low} to {high}", **told)
 
 
 def got(value: object, *, secret: bool) -> str:
@@ -158,13 +181,13 @@ def got(value: object, *, secret: bool) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return "a text" if secret else f'"{shorten(squeeze(value), _SHOWN)}"'
+            return _("a text") if secret else f'"{shorten(squeeze(value), _SHOWN)}"'
         case int() | float():
-            return "a number" if secret else shorten(json.dumps(value), _SHOWN)
+            return _("a number") if secret else shorten(json.dumps(value), _SHOWN)
         case list():
-            return "a list"
+            return _("a list")
         case _:
-            return "a group of keys"
+            return _("a group of keys")
 
 
 def _nearest_value(value: object, slot: ValueType) -> str:
@@ -172,15 +195,15 @@ def _nearest_value(value: object, slot: ValueType) -> str:
         return _nearest_to_text(value, slot) if len(value) <= _SHOWN else ""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if slot.base is bool and value in (0, 1):
-        return f"Write {'true' if value else 'false'}."
+        return _("Write {value}.", value="true" if value else "false")
     if slot.base is tuple and number:
-        return f"Write [{value}]."
+        return _("Write {value}.", value=f"[{value}]")
     if slot.base is str and number and not slot.choices:
-        return f'Write "{value}".'
+        return _("Write {value}.", value=f'"{value}"')
     if slot.base in (int, float) and isinstance(value, int | float) and number:
         low, high = (getattr(slot.bounds, name, None) for name in ("ge", "le"))
         near = low if low is not None and value < low else high if high is not None and value > high else round(value)
-        return f"The nearest is {near}." if near != value or slot.base is int else ""
+        return _("The nearest is {near}.", near=near) if near != value or slot.base is int else ""
     return ""
 
 
@@ -188,10 +211,10 @@ def _nearest_to_text(text: str, slot: ValueType) -> str:
     word = text.strip()
     if slot.choices:
         near = nearest(text, slot.choices)
-        return f'Did you mean "{near}"?' if near else ""
+        return _('Did you mean "{near}"?', near=near) if near else ""
     if slot.base is bool:
         switch = _SWITCHES.get(word.lower())
-        return f"Write {switch} without quotes." if switch else ""
+        return _("Write {value} without quotes.", value=switch) if switch else ""
     if slot.base in (int, float) and re.fullmatch(r"-?\d+(\.\d+)?", word):
-        return f"Write {word} without quotes."
-    return f"Write [{json.dumps(text, ensure_ascii=False)}]." if slot.base is tuple else ""
+        return _("Write {value} without quotes.", value=word)
+    return _("Write {value}.", value=f"[{json.dumps(text, ensure_ascii=False)}]") if slot.base is tuple else ""

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from nanobot.config.keys import walk_keys
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.schema import Config
+from nanobot.config.schema_web import SEARCH_PROVIDERS
 from nanobot.errors import ConfigError
+from nanobot.utils.translation import speaking
 from tests.config.broken import BROKEN, Broken
+from tests.fakes.chinese import english_left
 
 FILE = Path("config.json")
 
@@ -38,6 +41,15 @@ def test_a_broken_file_is_explained_and_left_alone(broken: Broken, tmp_path: Pat
         assert words in str(caught.value)
     assert path.read_bytes() == broken.data
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda one: one.name)
+def test_a_broken_file_is_explained_in_chinese_to_who_reads_that(broken: Broken, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(broken.data)
+    with speaking("zh"), pytest.raises(ConfigError) as caught:
+        load(path, env={})
+    assert not english_left(str(caught.value), ", ".join(SEARCH_PROVIDERS[1:]))
 
 
 def test_every_problem_of_a_file_is_named_in_the_order_of_the_file() -> None:

@@ -16,6 +16,7 @@ from nanobot.session.layout import open_file
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
+from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.postgres import TestServer
@@ -53,6 +54,12 @@ async def test_U58_a_configuration_that_cannot_be_read_is_told_with_its_line_and
     assert found["Disk"][0] == found["Versions"][0] == "ok"
     assert "cannot be read" in found["Not tried"][1]
     assert [one.name for one in home.home.iterdir()] == ["config.json"]
+
+
+async def test_a_checkup_speaks_chinese_where_the_surroundings_do(tmp_path: Path) -> None:
+    ran = await quiet(tmp_path).run("doctor", "--quick", "--all", env={"LANG": "zh_CN.UTF-8"})
+    assert "✓ 磁盘: " in ran.out
+    assert not english_left(ran.out, "bubblewrap, tried here", "nothing was spent here")
 
 
 async def test_U58_without_a_network_one_finding_says_so(tmp_path: Path) -> None:

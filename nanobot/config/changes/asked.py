@@ -11,6 +11,7 @@ from nanobot.config.keys import NAMES, KeyPath, ValueType, camel, find_key, keys
 from nanobot.config.schema import Config
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _
 
 _PART = re.compile(r'"([^"]*)"|([^.]+)')
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -31,7 +32,7 @@ def key_path(text: str) -> KeyPath:
         found = _resolved(one, ValueType(Config))
         if found:
             return found
-    raise UsageError(f"There is no key {text.strip() or 'without a name'}.{_near(parts)}")
+    raise UsageError(_("There is no key {key}.", key=text.strip() or _("without a name")) + " " + _near(parts))
 
 
 def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
@@ -55,7 +56,7 @@ def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
 
 def _near(parts: Sequence[str]) -> str:
     if len(parts) == 1 and parts[0] in HABITS:
-        return f" It is {HABITS[parts[0]]}."
+        return _("It is {key}.", key=HABITS[parts[0]])
     good: list[str] = []
     for part in parts:
         slot = type_at(tuple(good)) or ValueType(Config)
@@ -63,14 +64,14 @@ def _near(parts: Sequence[str]) -> str:
             near = nearest(part, keys_of(slot.section))
             if near:
                 rest = _resolved(parts[len(good) + 1 :], keys_of(slot.section)[near].slot) or ()
-                return f" Did you mean {dotted((*good, near, *rest))}?"
+                return _("Did you mean {near}?", near=dotted((*good, near, *rest)))
             break
         good.append(find_key(slot.section, part) if slot.section is not None else part)
-    known = [dotted(path) for path, _ in walk_keys()]
+    known = [dotted(path) for path, _key in walk_keys()]
     last = camel(parts[-1]) if parts else ""
     ends = [one for one in known if one.rpartition(".")[2] == last]
     near = ends[0] if len(ends) == 1 else nearest(".".join(parts), ends or known)
-    return f" Did you mean {near}?" if near else " `nanobot config show` prints all of them."
+    return _("Did you mean {near}?", near=near) if near else _("`nanobot config show` prints all of them.")
 
 
 def dotted(path: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from nanobot.config.paths import SEEDS, TEMPLATE_NOTES, replace_file, template_notes, templates_stamp
 from nanobot.errors import UsageError
 from nanobot.utils.host import shipped
+from nanobot.utils.translation import _
 
 #: Beginnings of the SHA-256 of what earlier versions shipped: a file like one of them was never edited.
 EARLIER: Mapping[str, tuple[str, ...]] = {
@@ -31,11 +32,18 @@ class SeedNews(NamedTuple):
         """What is told, a sentence each."""
         told = []
         if self.updated:
-            told.append(f"{', '.join(self.updated)} came with a new text, and yours follows: it was never edited.")
+            told.append(
+                _(
+                    "{files} came with a new text, and yours follows: it was never edited.",
+                    files=", ".join(self.updated),
+                )
+            )
         if self.newer:
             told.append(
-                f"{', '.join(self.newer)} came with a new text. Yours is edited and stays; "
-                f"`nanobot soul diff` shows what is new."
+                _(
+                    "{files} came with a new text. Yours is edited and stays; `nanobot soul diff` shows what is new.",
+                    files=", ".join(self.newer),
+                )
             )
         return tuple(told)
 
@@ -71,7 +79,12 @@ def difference(workspace: Path, seed: str) -> str:
     """What the shipped file says otherwise than that of the workspace, as a diff; empty where they are the same."""
     mine, now = _own(workspace / seed) or "", (shipped("templates") / seed).read_text(encoding="utf-8")
     lines = difflib.unified_diff(
-        mine.splitlines(), now.splitlines(), f"{seed} (yours)", f"{seed} (of this version)", lineterm="", n=2
+        mine.splitlines(),
+        now.splitlines(),
+        _("{file} (yours)", file=seed),
+        _("{file} (of this version)", file=seed),
+        lineterm="",
+        n=2,
     )
     return "\n".join(lines)
 
@@ -82,7 +95,9 @@ def seed_named(name: str) -> str:
     for seed in SEEDS:
         if word in (seed.casefold().removesuffix(".md"), Path(seed).stem.casefold()):
             return seed
-    raise UsageError(f"There is no file {name!r} that nanobot brings. There are {', '.join(SEEDS)}.")
+    raise UsageError(
+        _("There is no file {name!r} that nanobot brings. There are {files}.", name=name, files=", ".join(SEEDS))
+    )
 
 
 def _own(file: Path) -> str | None:
