@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 if sys.version_info < (3, 11):  # noqa: UP036 - a checkout is started without the judgement of an installer
+    # English: no catalogue can be read by an old Python
     sys.stderr.write(
         f"nanobot needs Python 3.11 or later, and this is Python {sys.version.split()[0]} ({sys.executable}). Make its "
         "environment with a newer one, such as: python3.12 -m venv .venv\n"

@@ -36,6 +36,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
+from nanobot.utils.translation import N_, Later, _
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import ServerState
@@ -48,12 +49,12 @@ if TYPE_CHECKING:
 
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
 SHARED_SECONDS = 5.0
-_NO_CHANNEL = (
+_NO_CHANNEL = N_(
     "No channel is switched on. `nanobot onboard` sets up a bot on Telegram. By hand: ask @BotFather for one with "
     "/newbot, then write into {path}:\n"
     '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
 )
-_CHANNEL_OFF = "No channel can be served: channels.telegram is switched off, {reason}. Set it and start again."
+_CHANNEL_OFF = N_("No channel can be served: channels.telegram is switched off, {reason}. Set it and start again.")
 
 
 class Nanobot:
@@ -235,7 +236,7 @@ class Nanobot:
 
         shared = self._shared
         if shared.appointments is None:
-            raise UsageError("Nothing is kept here, so nothing can be scheduled.")
+            raise UsageError(_("Nothing is kept here, so nothing can be scheduled."))
         jobs = shared.appointments().jobs
         kept, works = (jobs, shared.ledger, self.bus, self._process, shared.templates), {"watch": self._look}
         return ScheduleServices(*kept, works, stop=self.loop.cancel, news=self._anything_new)
@@ -250,13 +251,13 @@ class Nanobot:
     async def _anything_new(self, job: "ScheduledJob", sender: Sender, turn: str) -> bool:
         """Whether a briefing has anything to tell."""
         if self._shared.watches is None:
-            raise UsageError("Nothing is watched here.")
+            raise UsageError(_("Nothing is watched here."))
         return await self._shared.watches().anything(job, sender, turn)
 
     async def _look(self, job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
         """What comes of looking at what is watched."""
         if self._shared.watches is None:
-            raise UsageError("Nothing is watched here.")
+            raise UsageError(_("Nothing is watched here."))
         return await self._shared.watches().work(job, due, sender)
 
     @asynccontextmanager
@@ -302,17 +303,17 @@ class Nanobot:
 
     def _backed_up(self, why: str) -> None:
         if why:
-            advice = "`nanobot backup` shows what is wrong."
-            self._shared.alarms.failed(Trouble("backup", "The nightly backup", why, advice))
+            what, advice = Later(N_("The nightly backup")), Later(N_("`nanobot backup` shows what is wrong."))
+            self._shared.alarms.failed(Trouble("backup", what, why, advice))
         else:
             self._shared.alarms.well("backup")
 
     def _backup_lacks(self, files: str) -> None:
-        words = (
-            f"The nightly backup was made without what could not be read: {files}. Give nanobot the right to read it, "
+        words = N_(
+            "The nightly backup was made without what could not be read: {files}. Give nanobot the right to read it, "
             "or move it elsewhere. I say this once, until other files cannot be read."
         )
-        self._shared.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", words))
+        self._shared.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", Later(words, files=files)))
 
     @asynccontextmanager
     async def config_followed(self) -> AsyncIterator[None]:
@@ -411,7 +412,7 @@ def _judged_ledger(address: str) -> list[str]:
 
         place_of(address)
     except ImportError:
-        return [NO_CLUSTER]
+        return [_(NO_CLUSTER)]
     except NanobotError as error:
         return [str(error)]
     return []
@@ -488,7 +489,7 @@ def _patient(
 async def _budget_used(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> str:
     """What of the caps is used, in words. Raises `StoreError`."""
     if loaded.config.gateway.ledger or not paths.database.is_file():
-        return "nothing was spent here"
+        return _("nothing was spent here")
     from nanobot.money.budget import Budget
     from nanobot.session.sqlite import SqliteDatabase
 
@@ -507,7 +508,7 @@ async def _budget_used(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> 
 def no_channel(loaded: Loaded, paths: Paths) -> str:
     """Why there is no channel that a gateway could serve, and what to do."""
     reason = loaded.disabled.get("channels.telegram")
-    return _CHANNEL_OFF.format(reason=reason) if reason else _NO_CHANNEL.format(path=paths.config)
+    return _(_CHANNEL_OFF, reason=reason) if reason else _(_NO_CHANNEL, path=paths.config)
 
 
 def health_file(config: Config, paths: Paths) -> Path:

@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
+from nanobot.utils.translation import _, _n
+
 Finish = Literal["stop", "tools", "length", "filtered", "overflow", "pause", "error", "truncated", "other"]
 """Why a model stopped, after the vendors' words were mapped."""
 
@@ -100,23 +102,40 @@ class Usage(Struct, frozen=True):
     @property
     def money(self) -> str:
         """What it cost, in words; nothing is called free whose price is not known."""
-        known = usd(self.cost) if self.cost or not self.unpriced else ""
-        rest = f"{self.unpriced:,} tokens of unknown cost" if self.unpriced else ""
-        return " and ".join(part for part in (known, rest) if part)
+        if not self.unpriced:
+            return usd(self.cost)
+        rest = _("{tokens:,} tokens of unknown cost", tokens=self.unpriced)
+        return _("{known} and {rest}", known=usd(self.cost), rest=rest) if self.cost else rest
 
     @property
     def text(self) -> str:
         """Tokens, requests and money, in words."""
         if not self.requests and not self.input:
-            return "nothing"
-        cached = f" ({self.cached / self.input:.0%} from the cache)" if self.cached and self.input else ""
-        asked = f", {self.requests:,} request{'s' * (self.requests != 1)}" if self.requests else ""
-        return f"{self.input:,} tokens in{cached}, {self.output:,} out{asked}, {self.money}"
+            return _("nothing")
+        tokens = _("{input:,} tokens in, {output:,} out", input=self.input, output=self.output)
+        if self.cached and self.input:
+            tokens = _(
+                "{input:,} tokens in ({share:.0%} from the cache), {output:,} out",
+                input=self.input,
+                share=self.cached / self.input,
+                output=self.output,
+            )
+        if not self.requests:
+            return _("{tokens}, {money}", tokens=tokens, money=self.money)
+        return _n(
+            "{tokens}, {number:,} request, {money}",
+            "{tokens}, {number:,} requests, {money}",
+            self.requests,
+            tokens=tokens,
+            money=self.money,
+        )
 
 
 def usd(amount: float) -> str:
     """An amount of money, with the digits that matter."""
-    return f"{amount:,.2f} USD" if amount >= 1 or not amount else f"{amount:.4f} USD"
+    if amount >= 1 or not amount:
+        return _("{amount:,.2f} USD", amount=amount)
+    return _("{amount:.4f} USD", amount=amount)
 
 
 class Source(Struct, frozen=True):

@@ -28,6 +28,7 @@ SMALL = 120
 
 #: Room → floor. A room imports only from floors with a lower number, and never from another room on its own floor.
 FLOORS = {
+    "utils.translation": -1,  # every room has sentences; it needs the standard library alone
     "errors": 0,
     "messages": 0,
     "results": 1,
@@ -214,9 +215,8 @@ def room_of(module: str) -> str | None:
     parts = module.split(".")[1:]
     if not parts:
         return None
-    if parts[:2] == ["agent", "tools"]:
-        return "agent.tools"
-    return parts[0]
+    apart = ".".join(parts[:2])
+    return apart if apart in ("agent.tools", "utils.translation") else parts[0]
 
 
 def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[str, int]]:

@@ -131,7 +131,7 @@ class _Reader:
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Annotated":
             children = []
         for child in children:
-            if not (isinstance(child, ast.stmt) and self._is_english(child)):
+            if not (isinstance(child, ast.stmt) and (self._is_english(child) or _is_documentation(child))):
                 yield child  # type: ignore[misc]  # statements and keywords have lines as well
 
     def _is_english(self, node: ast.stmt) -> bool:
@@ -149,6 +149,11 @@ def _text(node: ast.AST) -> str | None:
 def _docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     first = node.body[0] if node.body else None
     return isinstance(first, ast.Expr) and _text(first.value) is not None
+
+
+def _is_documentation(node: ast.stmt) -> bool:
+    """A text that stands alone, under what it explains."""
+    return isinstance(node, ast.Expr) and _text(node.value) is not None
 
 
 def _wrapped(call: ast.Call) -> int:

@@ -11,6 +11,7 @@ from nanobot.bus.events import Notice
 from nanobot.errors import ProviderError
 from nanobot.messages import Citation, UserMessage
 from nanobot.utils.marks import find_marks
+from nanobot.utils.translation import _, _n
 
 if TYPE_CHECKING:
     from nanobot.agent.citations.answer import MarkedAnswer
@@ -119,7 +120,7 @@ async def checked(turn: Turn, text: AnswerText, answer: str) -> AnswerText:
         await text.feed(answer)
         await text.end()
     if text.failed:
-        await turn.emit(Notice("The citations of this answer could not be checked.", "warning"))
+        await turn.emit(Notice(_("The citations of this answer could not be checked."), "warning"))
     return text
 
 
@@ -138,13 +139,18 @@ async def report_checked(turn: Turn, path: Path) -> str:
         async with asyncio.timeout(CHECK_SECONDS):
             count, wrong = await asyncio.to_thread(check_report, text, turn.sources)
     except (OSError, TimeoutError, ValueError, LookupError, ArithmeticError, RecursionError):
-        turn.reports[path.name] = f"The citations of {path.name} could not be checked."
+        turn.reports[path.name] = _("The citations of {file} could not be checked.", file=path.name)
         return turn.reports[path.name]
     if not wrong:
-        return f"Citations: {count} held against their sources, which carry them."
-    are = "is" if len(wrong) == 1 else "are"
-    turn.reports[path.name] = f"{path.name}: {len(wrong)} of its citations {are} not carried by what was read."
+        return f"Citations: {count} held against their sources, which carry them."  # English: a model reads it
+    turn.reports[path.name] = _n(
+        "{file}: {number} of its citations is not carried by what was read.",
+        "{file}: {number} of its citations are not carried by what was read.",
+        len(wrong),
+        file=path.name,
+    )
     shown = "\n".join(f"- {line}" for line in wrong[:_WRONG])
+    # English: a model reads it
     return f"Citations: {count} held against their sources. Mend these before you send the file:\n{shown}"
 
 

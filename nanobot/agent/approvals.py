@@ -24,15 +24,22 @@ from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answere
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords
 from nanobot.utils.text import duration
+from nanobot.utils.translation import N_, _, listed
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
-NOBODY = "nobody who may decide can be asked here"
+NOBODY = N_("nobody who may decide can be asked here")
 Said = Callable[[], Sequence[Message]]
 #: Characters of the reason that a person gives for a no.
 _REASON = 1_000
 #: Words that people write instead of an answer's own.
 _MEANT: dict[str, Approval] = {"y": "once", "yes": "once", "a": "always", "n": "no"}
+_ANSWERED: Mapping[Approval, str] = {
+    "once": N_("Answered: once."),
+    "always": N_("Answered: always."),
+    "no": N_("Answered: no."),
+    "edit": N_("Answered: edit."),
+}
 
 
 #: Begin the keys of the notes with a question that a gateway asks, and with an answer to it that another was given.
@@ -168,7 +175,7 @@ class Approvals(Struct):
         if verdict.decision != "ask":
             return Ruling(verdict)
         if approve is None:
-            return Ruling(unattended(call, verdict, NOBODY))
+            return Ruling(unattended(call, verdict, _(NOBODY)))
         question = await asyncio.to_thread(question_of, call, verdict, said())
         proposal = await asyncio.to_thread(proposes)
         decided = await approve(replace(question, proposal=proposal))
@@ -196,7 +203,8 @@ class Approvals(Struct):
             try:
                 await self.permissions.add(person, question.lasting, tainted=tainted)
             except StoreError as error:
-                await turn.emit(Notice(f"Allowed this once, because it could not be remembered: {error}", "warning"))
+                text = _("Allowed this once, because it could not be remembered: {error}", error=error)
+                await turn.emit(Notice(text, "warning"))
         return decided
 
     async def _wait(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
@@ -229,7 +237,7 @@ class Approvals(Struct):
         except TimeoutError:
             turn.unanswered.discard(call.id)
             await turn.emit(ApprovalClosed(key))
-            return Decided("no", f"there was no answer within {duration(self.seconds)}")
+            return Decided("no", _("there was no answer within {time}", time=duration(self.seconds)))
         else:
             turn.unanswered.discard(call.id)
             await turn.emit(ApprovalClosed(key, decided.choice, decided.reason))
@@ -249,20 +257,22 @@ class Approvals(Struct):
         same = asked is not None and session_key.partition(":")[0] == asked.key.partition(":")[0]
         here = asked is not None and (asked.key == session_key or (anywhere and asked.shared and same))
         if asked is None or not here or (pending is not None and pending.answer.done()):
-            raise UsageError(f"No question {key!r} is open here. It was answered, or its turn is over.")
+            text = _("No question {key} is open here. It was answered, or its turn is over.", key=repr(key))
+            raise UsageError(text)
         meant = _MEANT.get(choice, choice)
         chosen = next((one for one in asked.choices if one == meant), None)
         if chosen is None:
-            raise UsageError(f"{choice!r} is no answer. Use one of: {', '.join(asked.choices)}.")
+            choices = listed(asked.choices)
+            raise UsageError(_("{choice} is no answer. Use one of: {choices}.", choice=repr(choice), choices=choices))
         if chosen == "edit" and not text.strip():
-            raise UsageError(f"Write what is to be done instead: `/approve {key} edit <text>`.")
+            raise UsageError(_("Write what is to be done instead: `/approve {key} edit <text>`.", key=key))
         reason = in_question(text, _REASON) if chosen == "no" else ""
         decided = Decided(chosen, reason, text if chosen == "edit" else "")
         if pending is not None:
             pending.answer.set_result(decided)
         elif self.shared is not None:
             await self.shared.set_notes({f"{_ANSWER}{key}": encode(decided).decode()})
-        return f"Answered: {chosen}."
+        return _(_ANSWERED[chosen])
 
     # Among many gateways
 

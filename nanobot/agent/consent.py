@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
+from msgspec import Struct
+
 from nanobot.agent.history import foreign_in
 from nanobot.agent.tools.base import Question, in_question
 from nanobot.messages import Message, Role, Text, ToolMessage, UserMessage
@@ -15,49 +17,97 @@ from nanobot.security.policy import Effect, EffectKind, JudgedCall, Verdict, tex
 from nanobot.security.trust import unwrap
 from nanobot.session.permissions import Permission
 from nanobot.utils.text import fold, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, listed
 
 #: Characters of a line; what is longer stands below the facts, whole.
 _LINE = 500
 #: Characters of a title, and of the sentence of a person.
 _TITLE, _SENTENCE = 80, 200
-#: What is done: as a wish, when it was done, how its target is called, and what a lasting yes allows.
-_WORDS: Mapping[EffectKind, tuple[str, str, str, str]] = {
-    "lookup": ("read", "read", "Address", "read exactly {}"),
-    "address": ("read", "read", "Address", "read every address of {}"),
-    "read": ("read", "read", "Path", "read {}, whatever it holds then"),
-    "keys": ("read", "read", "Path", "read {}, whatever it holds then"),
-    "recall": ("search", "searched", "Kept of", "search what is kept of {}"),
-    "write": ("write", "wrote", "Path", "write {}, whatever the text"),
-    "control": ("change", "changed", "Path", "change {}, whatever the text"),
-    "memory": ("note in", "noted in", "Path", "note in {}, whatever the text"),
-    "appointment": ("change the schedule:", "changed the schedule:", "Appointment", "set exactly {}"),
-    "delete": ("delete", "deleted", "Path", "delete {}, whatever it holds then"),
-    "run": ("run", "ran", "Runs", "run exactly {}"),
-    "run_lossy": ("run", "ran", "Runs", "run exactly {}"),
-    "run_open": ("run", "ran", "Runs", "run exactly {}"),
-    "send": ("send to", "sent to", "Chat", "send to {}, whatever the text and the files"),
-    "send_other": ("send to", "sent to", "Chat", "send to {}, whatever the text and the files"),
-    "service": ("call", "called", "Tool", "call {}, with any arguments"),
-    "change": ("call", "called", "Tool", "call {}, with any arguments"),
+
+
+class _Words(Struct, frozen=True):
+    """How an effect is spoken of: asked about, wished for, when it was done, on the line of what it is about, and what
+    a lasting yes allows."""
+
+    title: str
+    act: str
+    done: str
+    about: str
+    lasting: str
+
+
+_READ = (N_("Read {target}?"), N_("read {target}"), N_("read {target}"))
+_WRITE = (N_("Write {target}?"), N_("write {target}"), N_("wrote {target}"))
+_RUN = (N_("Run {target}?"), N_("run {target}"), N_("ran {target}"))
+_SEND = (N_("Send to {target}?"), N_("send to {target}"), N_("sent to {target}"))
+_CALL = (N_("Call {target}?"), N_("call {target}"), N_("called {target}"))
+_CHANGE = (N_("Change {target}?"), N_("change {target}"), N_("changed {target}"))
+_NOTE = (N_("Note in {target}?"), N_("note in {target}"), N_("noted in {target}"))
+_DELETE = (N_("Delete {target}?"), N_("delete {target}"), N_("deleted {target}"))
+_SEARCH = (N_("Search {target}?"), N_("search {target}"), N_("searched {target}"))
+_SCHEDULE = (
+    N_("Change the schedule: {target}?"),
+    N_("change the schedule: {target}"),
+    N_("changed the schedule: {target}"),
+)
+_OTHER = _Words(N_("Do {target}?"), N_("do {target}"), N_("did {target}"), "", "")
+_ADDRESS, _PATH, _RUNS, _CHAT, _TOOL = (
+    N_("Address: {target}"),
+    N_("Path: {target}"),
+    N_("Runs: {target}"),
+    N_("Chat: {target}"),
+    N_("Tool: {target}"),
+)
+_RUN_WORDS = _Words(*_RUN, _RUNS, N_("run exactly {target}"))
+_READ_WORDS = _Words(*_READ, _PATH, N_("read {target}, whatever it holds then"))
+_SEND_WORDS = _Words(*_SEND, _CHAT, N_("send to {target}, whatever the text and the files"))
+_CALL_WORDS = _Words(*_CALL, _TOOL, N_("call {target}, with any arguments"))
+_WORDS: Mapping[EffectKind, _Words] = {
+    "lookup": _Words(*_READ, _ADDRESS, N_("read exactly {target}")),
+    "address": _Words(*_READ, _ADDRESS, N_("read every address of {target}")),
+    "read": _READ_WORDS,
+    "keys": _READ_WORDS,
+    "recall": _Words(*_SEARCH, N_("Kept of: {target}"), N_("search what is kept of {target}")),
+    "write": _Words(*_WRITE, _PATH, N_("write {target}, whatever the text")),
+    "control": _Words(*_CHANGE, _PATH, N_("change {target}, whatever the text")),
+    "memory": _Words(*_NOTE, _PATH, N_("note in {target}, whatever the text")),
+    "appointment": _Words(*_SCHEDULE, N_("Appointment: {target}"), N_("set exactly {target}")),
+    "delete": _Words(*_DELETE, _PATH, N_("delete {target}, whatever it holds then")),
+    "run": _RUN_WORDS,
+    "run_lossy": _RUN_WORDS,
+    "run_open": _RUN_WORDS,
+    "send": _SEND_WORDS,
+    "send_other": _SEND_WORDS,
+    "service": _CALL_WORDS,
+    "change": _CALL_WORDS,
 }
-_SENT = "no, what was sent stays sent"
-_KEPT = "yes, the version before is kept, where there is one: /undo takes the change back"
+_SENT = N_("no, what was sent stays sent")
+_KEPT = N_("yes, the version before is kept, where there is one: /undo takes the change back")
 _UNDO: Mapping[EffectKind, str] = {
     "address": _SENT,
     "write": _KEPT,
     "control": _KEPT,
     "memory": _KEPT,
-    "appointment": "yes, with /schedule and /watch, until it has run",
-    "delete": "yes, it goes to the trash: /undo brings it back",
-    "run": "yes, /undo brings back what it changes and deletes in its folders",
-    "run_lossy": "in part, for a file in its folders is too large to be kept for /undo",
-    "run_open": "in its folders /undo brings back files; what else a command has done stays done",
+    "appointment": N_("yes, with /schedule and /watch, until it has run"),
+    "delete": N_("yes, it goes to the trash: /undo brings it back"),
+    "run": N_("yes, /undo brings back what it changes and deletes in its folders"),
+    "run_lossy": N_("in part, for a file in its folders is too large to be kept for /undo"),
+    "run_open": N_("in its folders /undo brings back files; what else a command has done stays done"),
     "send_other": _SENT,
-    "change": "not by nanobot; perhaps where it was done",
+    "change": N_("not by nanobot; perhaps where it was done"),
+}
+#: What leaves the machine; whatever is not here sends nothing.
+_LEAVES: Mapping[EffectKind, str] = {
+    "address": N_("What leaves: a request for this address to {host}."),
+    "change": N_("What leaves: {what}"),
+    "service": N_("What leaves: {what}"),
+    "run_open": N_("What leaves: whatever the command sends; nothing holds it back but what stands here."),
+    "recall": N_("What leaves: what is found, to the model's provider."),
+    "keys": N_("What leaves: what stands in it, to the model's provider."),
+    "send_other": N_("What leaves: what stands below, to that chat."),
 }
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|[\r\n]+")
 _WORD = re.compile(r"[^\s'\"|&;<>()$`=]+")
-_NOBODY = "no person asked for this; it came from "
 
 
 def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> Question:
@@ -65,32 +115,40 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
     asked = verdict.open
     first = asked[0]
     target = _short(_target(call, first), first.kind)
-    act, done, _, _ = _WORDS.get(first.kind, ("do", "did", "", ""))
-    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-    title = f"{act[0].upper()}{act[1:]} {target}{more}?"
+    words = _WORDS.get(first.kind, _OTHER)
+    if len(asked) > 1:
+        target = _("{target} and {number} more", target=target, number=len(asked) - 1)
     lasting = tuple(_lasting(call, one) for one in asked)
-    lines = [f"Reason: {reason[0].upper()}{reason[1:]}." for reason in verdict.reasons]
+    lines = [_("Reason: {reason}.", reason=f"{reason[0].upper()}{reason[1:]}") for reason in verdict.reasons]
     for one in asked:
         lines += _facts(call, one)
     lines += [
-        f"Refused whatever you answer: {in_question(one.target)} ({one.reason})"
+        _("Refused whatever you answer: {target} ({reason})", target=in_question(one.target), reason=one.reason)
         for one in verdict.effects
         if one.kind == "address" and one.reason
     ]
-    lines += [f"Undo: {words}." for words in dict.fromkeys(filter(None, (_UNDO.get(one.kind, "") for one in asked)))]
-    lines += [f"Whose wish: {words}." for words in dict.fromkeys(origin(call, one, said) for one in asked)]
-    outside = ", also with content from outside in the conversation" if call.taint else ""
+    undoing = dict.fromkeys(filter(None, (_UNDO.get(one.kind, "") for one in asked)))
+    lines += [_("Undo: {how}.", how=_(how)) for how in undoing]
+    lines += [
+        _("Whose wish: {whose}.", whose=whose) for whose in dict.fromkeys(origin(call, one, said) for one in asked)
+    ]
     allowed = "; ".join(dict.fromkeys(one.words for one in lasting))
-    lines.append(f"Always: {allowed}{outside}, until you take it back with /permissions.")
+    always = N_("Always: {what}, until you take it back with /permissions.")
+    if call.taint:
+        always = N_(
+            "Always: {what}, also with content from outside in the conversation, until you take it back with "
+            "/permissions."
+        )
+    lines.append(_(always, what=allowed))
     shown = "\n".join(filter(None, (_shown(one) for one in asked)))
     diff = first.kind in ("write", "control", "memory") and bool(first.shown)
     return Question(
-        title,
+        _(words.title, target=target),
         "\n".join(lines),
         shown,
         lasting,
-        act=f"{act} {target}{more}",
-        done=f"{done} {target}{more}",
+        act=_(words.act, target=target),
+        done=_(words.done, target=target),
         diff=diff,
     )
 
@@ -109,34 +167,22 @@ def _target(call: JudgedCall, effect: Effect) -> str:
 def _lasting(call: JudgedCall, effect: Effect) -> Permission:
     kind, about = effect.lasting(call.tool)
     target = effect.about if effect.kind == "address" else _target(call, effect)
-    return Permission(kind, about, _WORDS[effect.kind][3].format(in_question(target)))
+    return Permission(kind, about, _(_WORDS[effect.kind].lasting, target=in_question(target)))
 
 
 def _facts(call: JudgedCall, effect: Effect) -> Iterator[str]:
     """What exactly would be done, and what leaves the machine."""
     if effect.kind == "address":
-        yield f"Host: {in_question(effect.about)}"
+        yield _("Host: {host}", host=in_question(effect.about))
     target = _target(call, effect)
-    below = " (whole below)" if len(target) > _LINE else ""
-    yield f"{_WORDS[effect.kind][2]}: {in_question(target, _LINE)}{below}"
-    match effect.kind:
-        case "address":
-            yield f"What leaves: a request for this address to {in_question(effect.about)}."
-        case "change" | "service":
-            whole = in_question(effect.shown, _LINE)
-            yield f"What leaves: {whole if len(effect.shown) <= _LINE else 'what stands below'}"
-        case "run_open":
-            yield "What leaves: whatever the command sends; nothing holds it back but what stands here."
-        case "recall":
-            yield "What leaves: what is found, to the model's provider."
-        case "keys":
-            yield "What leaves: what stands in it, to the model's provider."
-        case "send_other":
-            yield "What leaves: what stands below, to that chat."
-        case "lookup" | "send":
-            return
-        case _:
-            yield "What leaves: nothing."
+    shown = in_question(target, _LINE)
+    if len(target) > _LINE:
+        shown = _("{target} (whole below)", target=shown)
+    yield _(_WORDS[effect.kind].about, target=shown)
+    whole = in_question(effect.shown, _LINE) if len(effect.shown) <= _LINE else _("what stands below")
+    if effect.kind not in ("lookup", "send"):
+        leaves = _LEAVES.get(effect.kind, N_("What leaves: nothing."))
+        yield _(leaves, host=in_question(effect.about), what=whole)
 
 
 def _shown(effect: Effect) -> str:
@@ -153,14 +199,17 @@ def origin(call: JudgedCall, effect: Effect, said: Sequence[Message]) -> str:
     names = tuple(dict.fromkeys(fold(name) for name in _names(call, effect)))
     sentence = next((one for one in _sentences(said, call.role) if names and _all_in(names, one)), "")
     if sentence:
-        return f'you wrote: "{in_question(sentence, _SENTENCE)}"'
+        return _('you wrote: "{sentence}"', sentence=in_question(sentence, _SENTENCE))
     marked = [name for name in names if len(name) > 4 and re.search(r"[./@\d]", name)]
     for wanted in ([names] if names else []) + [(name,) for name in marked]:
         for label, text in _outside(said, call.role):
             if _all_in(wanted, text):
-                return f"{_NOBODY}{in_question(label, _SENTENCE)}"
-    before = f"; it had read {in_question(', '.join(call.taint), _SENTENCE)}" if call.taint else ""
-    return f"the model's own idea, nobody has named it{before}"
+                source = in_question(label, _SENTENCE)
+                return _("no person asked for this; it came from {source}", source=source)
+    if not call.taint:
+        return _("the model's own idea, nobody has named it")
+    read = in_question(listed(call.taint), _SENTENCE)
+    return _("the model's own idea, nobody has named it; it had read {sources}", sources=read)
 
 
 def _names(call: JudgedCall, effect: Effect) -> Iterable[str]:

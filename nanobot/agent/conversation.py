@@ -41,6 +41,7 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.base import Request, ToolSpec, opened
+from nanobot.utils.translation import _, listed
 
 if TYPE_CHECKING:
     from nanobot.money.budget import Budget, BudgetVerdict
@@ -126,7 +127,8 @@ class Conversation:
             made = await sum_up(shown, self._ask_for_summary, task, room=self.aside_room, tail=tail, focus=focus)
         except ProviderError as error:
             made = None
-            await turn.emit(Notice(f"The earlier conversation could not be summed up: {error}", "warning"))
+            text = _("The earlier conversation could not be summed up: {error}", error=error)
+            await turn.emit(Notice(text, "warning"))
         if made is None or not (made.saves or focus):
             past.stubborn = past.tokens
             return None
@@ -152,10 +154,13 @@ class Conversation:
                 self.turn.window = self.window = error.window or min(self.window, int(self._size() * _FILL))
                 if not await self._shrink():
                     raise
-                await self.turn.emit(StepRetried("the conversation was too long for the model and was shortened"))
+                shortened = _("the conversation was too long for the model and was shortened")
+                await self.turn.emit(StepRetried(shortened))
             elif error.kind == "bad_request" and self._history:
                 self._history, self._history_size = (), 0
-                text = "The model's service refused the earlier conversation. I go on without it; /new starts afresh."
+                text = _(
+                    "The model's service refused the earlier conversation. I go on without it; /new starts afresh."
+                )
                 await self.turn.emit(Notice(text, "warning"))
             else:
                 raise
@@ -211,10 +216,11 @@ class Conversation:
             kept.append(tool)
         if len(kept) == len(self._tools):
             return
-        left_out = ", ".join(tool.name for tool in self._tools if tool not in kept)
+        left_out = listed(tool.name for tool in self._tools if tool not in kept)
         self._tools = tuple(tool for tool in self._tools if tool in kept)
         self._fixed = self._unchanging
-        await self.turn.emit(Notice(f"Left out for want of room in the model's context: {left_out}.", "warning"))
+        text = _("Left out for want of room in the model's context: {tools}.", tools=left_out)
+        await self.turn.emit(Notice(text, "warning"))
 
     async def _stream(self, request: Request) -> AssistantMessage:
         """One request: its text is shown as it comes, with its marks judged, and its answer is kept."""
@@ -238,7 +244,7 @@ class Conversation:
         finally:
             turn.asking = ""
         if answer is None:
-            raise ProviderError("truncated", "the stream ended without an answer", partial=self.text.raw)
+            raise ProviderError("truncated", _("the stream ended without an answer"), partial=self.text.raw)
         used, calls = answer.usage, len(answer.calls)
         logger.info(
             "request {} to {}: {} tokens in, {} out, {} calls, {:.2f} s",
@@ -339,7 +345,7 @@ class Conversation:
         else:
             turn.usage += answer.usage
         if answer.finish == "overflow" and not answer.calls:
-            raise ProviderError("overflow", "the model's context is full", partial=answer.text)
+            raise ProviderError("overflow", _("the model's context is full"), partial=answer.text)
         turn.answer()
         turn.model = answer.model or turn.model
         answer = replace(unique_ids(answer), strangers=turn.strangers)
@@ -362,6 +368,7 @@ class Conversation:
         and when the tokens of the turn or the budget are used up."""
         answer = await self._aside(replace(self._blank, messages=_asked(prompt), system=system), cause)
         text = answer.text.strip()
+        # English: a model reads it
         return f"{text}\n\n[The answer broke off at the model's output limit.]" if answer.finish == "length" else text
 
     async def read_pages(
@@ -376,7 +383,7 @@ class Conversation:
 
     async def _aside(self, request: Request, cause: Cause | None = None) -> AssistantMessage:
         if self.turn.spent() == "tokens":
-            raise ProviderError("quota", "The token limit of this turn is reached.")
+            raise ProviderError("quota", _("The token limit of this turn is reached."))
         if (verdict := await self.refused()) is not None:
             raise ProviderError("quota", verdict.text)
         answer = AssistantMessage(())
@@ -387,11 +394,11 @@ class Conversation:
                         answer = delta.message
                         break
         except TimeoutError:
-            within = f"{self.aside_seconds:.0f} seconds"
-            raise ProviderError("timeout", f"The model did not answer within {within}.") from None
+            text = _("The model did not answer within {seconds:.0f} seconds.", seconds=self.aside_seconds)
+            raise ProviderError("timeout", text) from None
         self.turn.count_aside(answer)
         if answer.finish in _BROKEN or not answer.text.strip():
-            raise ProviderError("truncated", "The model gave no whole answer.", partial=answer.text.strip())
+            raise ProviderError("truncated", _("The model gave no whole answer."), partial=answer.text.strip())
         return answer
 
 

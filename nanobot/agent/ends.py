@@ -25,6 +25,7 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.utils.tool_hints import fold_hints
+from nanobot.utils.translation import _, told
 
 if TYPE_CHECKING:
     from nanobot.money.budget import BudgetVerdict
@@ -40,17 +41,17 @@ SUMMARY_SECONDS = 30.0
 async def completed(conversation: Conversation, answer: AssistantMessage) -> TurnFinished:
     """End with this answer; that it was cut short is said."""
     if answer.finish == "length":
-        text = "The answer reached the model's output limit. Ask it to go on."
+        text = _("The answer reached the model's output limit. Ask it to go on.")
         await conversation.turn.emit(Notice(text, "warning"))
     elif answer.finish == "filtered":
-        await conversation.turn.emit(Notice("The model's content rules cut this answer short.", "warning"))
+        await conversation.turn.emit(Notice(_("The model's content rules cut this answer short."), "warning"))
     return await result(conversation, "completed", answer.text.strip())
 
 
 async def doubt(turn: Turn, claims: tuple[ClaimKind, ...]) -> None:
     """The answer says that something was done which no call has done: the model is asked once more."""
     turn.void()
-    await turn.emit(StepRetried(explanations.DOUBTED))
+    await turn.emit(StepRetried(_(explanations.DOUBTED)))
     await turn.add(UserMessage((Text(explanations.ask_for_the_deed(claims)),), kind="notice"))
 
 
@@ -59,7 +60,7 @@ async def force_answer(conversation: Conversation) -> TurnFinished:
     instruction = explanations.FORCE_ANSWER.format(count=SAME_FAILURES)
     text = await conversation.conclude(instruction, conversation.turn.remaining)
     if not text:
-        return failed(conversation, explanations.NO_ANSWER)
+        return failed(conversation, _(explanations.NO_ANSWER))
     return await result(conversation, "completed", text)
 
 
@@ -71,7 +72,8 @@ async def out_of(conversation: Conversation, spent: Spent) -> TurnFinished:
     if not (turn.overdue and turn.silent):  # what hangs would hang again
         text = await conversation.conclude(explanations.ask_for_summary(reason), SUMMARY_SECONDS)
     if text and turn.overdue:
-        turn.notes.append(f"{reason[0].upper()}{reason[1:]}.")
+        said = told(reason)
+        turn.notes.append(_("{sentence}.", sentence=f"{said[0].upper()}{said[1:]}"))
         await turn.emit(Notice(turn.notes[-1], "warning"))
     if not text:
         text = explanations.plain_summary(reason, fold_hints(turn.doing))
@@ -98,7 +100,7 @@ def failed(conversation: Conversation, sentence: str, error: ProviderError | Non
     turn = conversation.turn
     partial = turn.shown
     if error is not None and error.kind == "overflow":
-        sentence = explanations.OUT_OF_CONTEXT
+        sentence = _(explanations.OUT_OF_CONTEXT)
     turn.close("failure")
     temporary = error is not None and error.retryable
     return turn.finished("failed", partial, sentence, temporary=temporary, citations=conversation.text.citations)
@@ -112,7 +114,7 @@ async def result(conversation: Conversation, outcome: Outcome, text: str) -> Tur
     if may_change and outcome == "completed" and any(one.missing for one in answer.citations):
         answer = await mended(turn, answer, conversation.ask_aside)
     turn.cite(answer.citations)
-    turn.unbacked = tuple(NOTES[kind] for kind in claims_more(turn, answer.shown))
+    turn.unbacked = tuple(_(NOTES[kind]) for kind in claims_more(turn, answer.shown))
     return turn.finished(outcome, answer.shown.strip(), citations=answer.citations)
 
 
@@ -142,5 +144,6 @@ async def safely(work: Awaitable[T]) -> T | str:
     except NanobotError as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 - a broken turn must not take the others with it
-        logger.opt(exception=error).error("a turn or a command failed")
-        return f"Something in nanobot broke ({type(error).__name__}). The log has the details. Ask again."
+        logger.opt(exception=error).error("a turn or a command failed")  # English: the log
+        broken = type(error).__name__
+        return _("Something in nanobot broke ({error}). The log has the details. Ask again.", error=broken)

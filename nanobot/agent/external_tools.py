@@ -17,6 +17,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.session.pins import ToolWords
 from nanobot.utils.host import zone_of
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.translation import N_, _
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 START_SECONDS = 5.0
 #: Seconds that /status waits for the slowest allowance.
 USAGE_SECONDS = 5.0
-NO_SDK = 'MCP servers need the MCP SDK: pip install "nanobot[mcp]"'
+NO_SDK = N_('MCP servers need the MCP SDK: pip install "nanobot[mcp]"')
 
 
 class ExternalTools:
@@ -126,9 +127,8 @@ class ExternalTools:
 
     def _usable(self, name: str) -> "McpServers":
         if self._servers is None or name in self._why_no_servers:
-            raise UsageError(
-                f"The MCP server {name!r} is not used: {self._why_no_servers.get(name, 'none is started')}."
-            )
+            why = _(self._why_no_servers.get(name, N_("none is started")))
+            raise UsageError(_("The MCP server {name} is not used: {reason}.", name=repr(name), reason=why))
         return self._servers
 
     def _remote(self) -> dict[str, ToolFactory]:
@@ -160,7 +160,7 @@ class ExternalTools:
     def _offered(self) -> ToolLike:
         """`web_search`; made at once where the settings name who is asked, and may leave nobody."""
         if not self._loaded.config.tools.web.enable:
-            raise SkipTool("tools.web.enable is false")
+            raise SkipTool(N_("tools.web.enable is false"))
         description = search_description(self._settings, self._templates, fetch=self._read_page is not None)
         named = self._settings.provider not in {"auto", "duckduckgo"} or self._settings.fallback is not None
         limit = {"limit": self._settings.max_results}
@@ -171,7 +171,7 @@ class ExternalTools:
     def search(self) -> "WebSearchTool":
         """The tool, for who watches searches. Raises `SkipTool` where nothing may be searched."""
         if not self._loaded.config.tools.web.enable:
-            raise SkipTool("tools.web.enable is false")
+            raise SkipTool(N_("tools.web.enable is false"))
         return self._made
 
     @cached_property
@@ -204,7 +204,7 @@ def mcp_servers(
     Loads the SDK. Raises `UsageError` without it.
     """
     if importlib.util.find_spec("mcp") is None:
-        raise UsageError(f"{NO_SDK}.")
+        raise UsageError(_("{sentence}.", sentence=_(NO_SDK)))
     from nanobot.agent.tools.mcp.servers import servers_of
 
     return servers_of(loaded, paths, env, servers, kept=kept)

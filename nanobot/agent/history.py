@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
@@ -31,11 +31,13 @@ from nanobot.security.trust import unwrap, wrap
 from nanobot.session.store import Record
 from nanobot.session.window import first_kept
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
+# English: they stand in the conversation, which a model reads
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
-NOT_RUN = "Error: not run. The turn ended before the owner had said whether it may."
+NOT_RUN = "Error: not run. The turn ended before the owner had said whether it may."  # English: see above
 CONTINUE = "Please go on."
-EARLIER = "(Earlier messages of this conversation are not shown.)"
+EARLIER = "(Earlier messages of this conversation are not shown.)"  # English: see above
 _EMPTY = "(empty)"
 #: Tools that only look something up, by every name that a model may have used, and failures that pass by themselves.
 _LOOKUPS = frozenset(
@@ -123,7 +125,7 @@ class Past:
             return None
         self.foreign |= dict.fromkeys(foreign_in((summary,), self.role))
         if summary.speaker != self.role:
-            self.foreign[f"words of a {summary.speaker}"] = None
+            self.foreign[_words_of(summary.speaker)] = None
             return replace(summary, content=(Text(wrap(summary.text, summary.speaker, key=self.session)),))
         return summary
 
@@ -267,9 +269,9 @@ def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
     try:
         value: object = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError) as error:
-        return {}, f"its arguments are no valid JSON ({error})"
+        return {}, _("its arguments are no valid JSON ({error})", error=error)
     if not isinstance(value, dict):
-        return {}, "its arguments are no JSON object"
+        return {}, _("its arguments are no JSON object")
     return {str(key): item for key, item in value.items()}, ""
 
 
@@ -365,26 +367,37 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
     """
     for message in messages:
         if isinstance(message, AssistantMessage):
-            yield from (*message.strangers, *(f"page {_host(url)}" for url in message.pages))
+            yield from (*message.strangers, *(_("page {address}", address=_host(url)) for url in message.pages))
         elif isinstance(message, ToolMessage):
             read = [_label(one.url) for one in message.sources if one.read]
-            yield from (read or [f"result of {message.name}"]) if message.untrusted else ()
+            yield from (read or [_("result of {tool}", tool=message.name)]) if message.untrusted else ()
         elif message.kind == "notice":
             yield from [_told_by(message)] if message.untrusted else ()
         else:
-            yield from ["quoted or forwarded text"] if message.untrusted else ()
-            yield from ["a picture or file that was sent"] if any(map(_is_media, message.content)) else ()
+            yield from [_("quoted or forwarded text")] if message.untrusted else ()
+            yield from [_("a picture or file that was sent")] if any(map(_is_media, message.content)) else ()
             if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):
-                yield f"words of a {message.speaker}"
+                yield _words_of(message.speaker)
 
 
 #: What a notice from outside is, by the label that its words were wrapped with.
-_NOTICES = {"said": "what a watch or a task has said here", "helper": "what a helper has answered"}
+_NOTICES = {"said": N_("what a watch or a task has said here"), "helper": N_("what a helper has answered")}
+#: Whose words they are that have fewer rights.
+_WORDS: Mapping[Role, str] = {
+    "guest": N_("words of a guest"),
+    "user": N_("words of a user"),
+    "owner": N_("words of a owner"),
+}
+
+
+def _words_of(speaker: Role) -> str:
+    return _(_WORDS[speaker])
 
 
 def _told_by(notice: UserMessage) -> str:
     outside = unwrap(notice.text[notice.text.find("<") :])
-    return _NOTICES.get(outside.source if outside is not None else "", "a summary of content from outside")
+    told = _NOTICES.get(outside.source) if outside is not None else None
+    return _(told or N_("a summary of content from outside"))
 
 
 def _is_media(part: UserPart) -> bool:
@@ -392,7 +405,9 @@ def _is_media(part: UserPart) -> bool:
 
 
 def _label(url: str) -> str:
-    return f"file {url.removeprefix('file:')}" if url.startswith("file:") else f"page {_host(url)}"
+    if url.startswith("file:"):
+        return _("file {path}", path=url.removeprefix("file:"))
+    return _("page {address}", address=_host(url))
 
 
 def _host(url: str) -> str:
@@ -408,10 +423,11 @@ def recap(history: Iterable[Message]) -> str:
     lines: list[str] = []
     for turn in [turn for turn in _turns(history) if _asked_in(turn)][-_RECALLED:]:
         answers = [one for one in turn if isinstance(one, AssistantMessage) and one.text.strip() and not one.calls]
-        lines.append(f"**You:** {_plain(_asked_in(turn), _RECALLED_QUESTION)}")
+        lines.append(_("**You:** {question}", question=_plain(_asked_in(turn), _RECALLED_QUESTION)))
         for answer in answers[-1:]:
             done = [f"☑ {_plain(one, _RECALLED_QUESTION)}" for one in answer.receipts]
-            more = [f"☑ and {len(done) - _RECALLED_DEEDS} more"] if len(done) > _RECALLED_DEEDS else []
+            left = len(done) - _RECALLED_DEEDS
+            more = [_("☑ and {number} more", number=left)] if left > 0 else []
             doubts = [f"❓ {_plain(one, _RECALLED_QUESTION)}" for one in answer.unbacked]
             lines.append(_plain(answer.text, _RECALLED_ANSWER))
             lines.append("\\\n".join([*done[:_RECALLED_DEEDS], *more, *doubts]))

@@ -39,7 +39,7 @@ from nanobot.session.permissions import Permissions
 from nanobot.session.rows import Closing
 from nanobot.session.store import Record
 from nanobot.utils.text import duration
-from nanobot.utils.translation import speak
+from nanobot.utils.translation import _, speak, told
 from nanobot.utils.watchdog import log_chain
 
 Job = asyncio.Task[TurnFinished | str]
@@ -159,8 +159,8 @@ class AgentLoop(ChatControl):
             chat.turn.told.add(message.sender.id)
             first = chat.taken[0]
             steers = first.message.sender.id == message.sender.id and not (first.alone or message.aside)
-            text = "Got it. I will read this at the next step." if steers else "Got it. I will answer after this one."
-            await chat.turn.publish(Notice(text))
+            soon = _("Got it. I will read this at the next step.")
+            await chat.turn.publish(Notice(soon if steers else _("Got it. I will answer after this one.")))
 
     def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
@@ -173,6 +173,7 @@ class AgentLoop(ChatControl):
         try:
             while await chat.waits():
                 first = chat.inbox[0]
+                speak(first.message.sender.language, first.message.address.key)
                 if first.message.key != chat.key:  # lent by another chat, and the turn was over before it read that
                     await self._queue(chat.inbox.popleft())
                     continue
@@ -271,8 +272,13 @@ class AgentLoop(ChatControl):
                     COMMAND_LIMIT.set(limit)
                     await self._services.router.run(match, message, self, reply, handed.append)
             except TimeoutError:
-                late = f"/{match.name} has not ended within {duration(self.command_seconds)} and was given up."
-                raise TemporaryError(f"{late} Try again.") from None
+                time_given = duration(self.command_seconds)
+                late = _(
+                    "{command} has not ended within {time} and was given up. Try again.",
+                    command=f"/{match.name}",
+                    time=time_given,
+                )
+                raise TemporaryError(late) from None
 
         await self._recall(entry)
         await entry.begun()
@@ -290,7 +296,9 @@ class AgentLoop(ChatControl):
         message = entry.message
         problem = await safely(self._recall_model(self._chat(message.key))) if entry.settle is not None else None
         if problem:
-            text = f"The model chosen for this chat cannot be used: {problem} The configured one answers."
+            text = _(
+                "The model chosen for this chat cannot be used: {problem} The configured one answers.", problem=problem
+            )
             await Publisher(self._services.bus, message.shown_at)(Notice(text, "warning"))
 
     # A turn
@@ -401,13 +409,14 @@ class AgentLoop(ChatControl):
         ) > 0:
             silence = time.monotonic() - publish.last
             pause = min(left, max(0.0, self._quiet - silence) or self._quiet)
-            done, _ = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            done, _pending = await asyncio.wait({job, stop}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
             asks = turn.unanswered or self.questions.waits(turn.message.address.key)
             if not asks and time.monotonic() - publish.last >= self._quiet:
                 since = duration(turn.seconds)
-                await publish(Notice(f"Still working after {since}: {turn.waits}. /stop ends it."))
+                text = _("Still working after {time}: {waits}. /stop ends it.", time=since, waits=told(turn.waits))
+                await publish(Notice(text))
 
     async def _outcome(self, turn: Turn, job: Job, by: EndedBy) -> TurnFinished:
         """How a turn ended; one that has not is cancelled, and its conversation closed whether it obeys or not."""
@@ -428,9 +437,11 @@ class AgentLoop(ChatControl):
         turn.close(by)
         if by != "failure":
             return turn.finished("cancelled", partial)
-        error = (
-            f"The turn was ended after {duration(turn.seconds)}, past its time limit, because it hung {waits} and "
-            "could not be stopped in order. Ask again; agents.defaults.maxTurnSeconds is the limit."
+        error = _(
+            "The turn was ended after {time}, past its time limit, because it hung {waits} and could not be stopped in "
+            "order. Ask again; agents.defaults.maxTurnSeconds is the limit.",
+            time=duration(turn.seconds),
+            waits=told(waits),
         )
         return turn.finished("failed", partial, error, temporary=True)
 
@@ -466,7 +477,8 @@ class AgentLoop(ChatControl):
                 async with asyncio.timeout(KEEP_SECONDS):
                     await self.store.append(turn.session, closing.messages, turn=turn.id)
             except TimeoutError:
-                raise StoreError(f"The disk has not answered for {KEEP_SECONDS:.0f} seconds.") from None
+                text = _("The disk has not answered for {seconds:.0f} seconds.", seconds=KEEP_SECONDS)
+                raise StoreError(text) from None
 
     # What people allow
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from loguru import logger
 
-from nanobot.agent.explanations import remedy
+from nanobot.agent.explanations import remedy_for
 from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
@@ -18,6 +18,7 @@ from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened
 from nanobot.results import ToolErrorKind
 from nanobot.session.database import Transaction
 from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.translation import N_, Later
 from nanobot.utils.watchdog import stack_of
 
 T = TypeVar("T")
@@ -28,11 +29,15 @@ SLOW_SECONDS = 30.0
 _OF_THE_TALK: frozenset[ProviderErrorKind] = frozenset({"overflow", "filtered"})
 #: Results of a search that say nothing about the services.
 _OF_THE_CALL: frozenset[ToolErrorKind] = frozenset({"invalid_input", "repeated", "cancelled", "denied", "blocked"})
-_SEARCH_ADVICE = (
-    "Check the network; /status shows every search service and why it does not answer. "
-    "Another one is added with tools.web.search.provider and tools.web.search.apiKey."
+_SEARCH, _SEARCH_ADVICE = (
+    Later(N_("Web search")),
+    Later(
+        N_(
+            "Check the network; /status shows every search service and why it does not answer. "
+            "Another one is added with tools.web.search.provider and tools.web.search.apiKey."
+        )
+    ),
 )
-_STORE_ADVICE = "Check the free space and the rights of {folder} (df -h, ls -l); nothing is overwritten meanwhile."
 
 
 class WatchedProvider(WrappedProvider):
@@ -43,7 +48,7 @@ class WatchedProvider(WrappedProvider):
         self._alarms = alarms
         info = provider.info
         self._label = f"model {info.name} {info.model} "
-        self._what = f"The model {info.model} ({info.name})"
+        self._what = Later(N_("The model {model} ({service})"), model=info.model, service=info.name)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         try:
@@ -54,7 +59,7 @@ class WatchedProvider(WrappedProvider):
                     yield delta
         except ProviderError as error:
             if error.kind not in _OF_THE_TALK and error.code != "empty_answer":
-                cause, advice = remedy(error, self.info)
+                cause, advice = remedy_for(error, self.info)
                 self._alarms.failed(Trouble(self._label + error.kind, self._what, cause, advice))
             raise
 
@@ -78,8 +83,8 @@ class WatchedBus(MessageBus):
             if error is None:
                 self._alarms.well(SEARCH)
             elif error not in _OF_THE_CALL:
-                cause = event.result.message.removeprefix("Web search failed: ")
-                self._alarms.failed(Trouble(SEARCH, "Web search", cause, _SEARCH_ADVICE))
+                cause = event.result.extras.get("cause") or event.result.message
+                self._alarms.failed(Trouble(SEARCH, _SEARCH, str(cause), _SEARCH_ADVICE))
         elif isinstance(event, TurnFinished) and event.outcome == "completed":
             self._alarms.well(CRASH)
         await super().publish_outbound(message)
@@ -116,14 +121,18 @@ class WatchedDatabase(SqliteDatabase):
             done = await super().perform(work, writes=writes, durable=durable)
         except StoreError as error:
             if isinstance(error.__cause__, sqlite3.Error | OSError):
-                advice = _STORE_ADVICE.format(folder=self.path.parent)
-                self._alarms.failed(Trouble(STORE, f"Writing to {self.path}", str(error.__cause__), advice))
+                self._alarms.failed(self._trouble(error.__cause__))
             raise
         finally:
             timer.cancel()
         if durable:
             self._alarms.well(STORE)
         return done
+
+    def _trouble(self, cause: BaseException) -> Trouble:
+        advice = N_("Check the free space and the rights of {folder} (df -h, ls -l); nothing is overwritten meanwhile.")
+        what = Later(N_("Writing to {path}"), path=str(self.path))
+        return Trouble(STORE, what, str(cause), Later(advice, folder=str(self.path.parent)))
 
     def _tell(self) -> None:
         """Once for all that waits."""

@@ -20,6 +20,7 @@ from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
 from nanobot.session.store import Record, request_of
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: What a token of the window may take in the store: enough to never leave out what would fit.
 STORED_BYTES_PER_TOKEN = 8
@@ -131,11 +132,11 @@ class Opening:
         inner = {f"{one.folder}/{one.file.name}" for one in found if context.nested(one)}
         before, chat.instructions = chat.instructions, {path: hash(text) for path, text in now.items()}
         for path in (path for path in now if path not in before and (chat.announced or path in inner)):
-            await turn.emit(Notice(f"The instructions in {path} are read."))
+            await turn.emit(Notice(_("The instructions in {path} are read.", path=path)))
         for path in (path for path, known in before.items() if chat.instructions.get(path, known) != known):
-            await turn.emit(Notice(f"The instructions in {path} have changed and are read anew."))
+            await turn.emit(Notice(_("The instructions in {path} have changed and are read anew.", path=path)))
         for path in before.keys() - now.keys():
-            await turn.emit(Notice(f"The instructions in {path} are gone."))
+            await turn.emit(Notice(_("The instructions in {path} are gone.", path=path)))
         chat.announced = True
 
     @staticmethod

@@ -17,6 +17,7 @@ from nanobot.results import ToolResult
 from nanobot.security.policy import EffectKind, Verdict
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
 ClaimKind = Literal["write", "delete", "run", "send", "schedule", "remember"]
 #: Effects by which a claim of each kind may be true; a command or a service may do a lot of things.
@@ -31,12 +32,12 @@ BACKED_BY: Mapping[ClaimKind, frozenset[str]] = {
 }
 #: What stands under an answer whose claim nothing backs.
 NOTES: Mapping[ClaimKind, str] = {
-    "write": "Nothing was written in this turn, whatever the answer says.",
-    "delete": "Nothing was deleted in this turn, whatever the answer says.",
-    "run": "No command was run in this turn, whatever the answer says.",
-    "send": "Nothing was sent in this turn, whatever the answer says.",
-    "schedule": "Nothing was scheduled in this turn, whatever the answer says.",
-    "remember": "Nothing was put into memory in this turn, whatever the answer says.",
+    "write": N_("Nothing was written in this turn, whatever the answer says."),
+    "delete": N_("Nothing was deleted in this turn, whatever the answer says."),
+    "run": N_("No command was run in this turn, whatever the answer says."),
+    "send": N_("Nothing was sent in this turn, whatever the answer says."),
+    "schedule": N_("Nothing was scheduled in this turn, whatever the answer says."),
+    "remember": N_("Nothing was put into memory in this turn, whatever the answer says."),
 }
 #: Effects whose receipts are kept as what a turn has done.
 CHANGES: frozenset[str] = frozenset().union(*BACKED_BY.values())
@@ -64,15 +65,15 @@ _NAME = re.compile(rf"\W*{_FILE}\W*")
 
 #: What a receipt says where others read along, by what was done; a file or a message that came there is seen anyway.
 _SHARED: Mapping[str, str] = {
-    "send_other": "sent something to another chat",
-    "change": "called a service",
+    "send_other": N_("sent something to another chat"),
+    "change": N_("called a service"),
 }
 
 
 def shared_receipt(receipt: str, did: Collection[str]) -> str:
     """A receipt for a group: what was done, and to whom or what only where the group sees that itself."""
-    told = dict.fromkeys(_SHARED[kind] for kind in did if kind in _SHARED)
-    return receipt if set(did) == {"send"} else "\n".join(told or ["did something"]) if receipt else ""
+    told = dict.fromkeys(_(_SHARED[kind]) for kind in did if kind in _SHARED)
+    return receipt if set(did) == {"send"} else "\n".join(told or [_("did something")]) if receipt else ""
 
 
 class _Language(Struct, frozen=True):
@@ -92,6 +93,7 @@ class _Language(Struct, frozen=True):
     promises: str
 
 
+# English: how answers are worded in each language
 _LANGUAGES: Mapping[str, _Language] = {
     "en": _Language(
         ("i ", "i'", "i’"),
@@ -351,7 +353,7 @@ def with_receipt(result: ToolResult, verdict: Verdict, tool: str) -> ToolResult:
     """The result of a call with its receipt as people see it: a line for each thing that was done, none of them long or
     with a secret in it. A service that may have changed something, and does not say what, was called."""
     changed = verdict.decision == "allow" and any(effect.kind == "change" for effect in verdict.effects)
-    said = result.receipt or (f"called {tool}" if changed and result.success else "")
+    said = result.receipt or (_("called {tool}", tool=tool) if changed and result.success else "")
     lines = (shorten(squeeze(strip_unsafe(scrub(line))), _WIDTH) for line in said.splitlines())
     return replace(result, receipt="\n".join(filter(None, lines))) if said else result
 

@@ -39,6 +39,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n
 
 #: Of the lines. It grows when a reader of the old lines would misread the new ones.
 FORMAT = 2
@@ -139,9 +140,11 @@ class Recorder:
             self._file = path.open("x", encoding="utf-8")
             path.chmod(0o600)
         except FileExistsError as error:
-            raise UsageError(f"{path} is there already; --record writes a new file. Name another one.") from error
+            text = _("{path} is there already; --record writes a new file. Name another one.", path=path)
+            raise UsageError(text) from error
         except OSError as error:
-            raise UsageError(f"The recording {path} cannot be written: {error.strerror}.") from error
+            text = _("The recording {path} cannot be written: {reason}.", path=path, reason=error.strerror)
+            raise UsageError(text) from error
 
     def provider(self, inner: LLMProvider) -> LLMProvider:
         return RecordingProvider(inner, self)
@@ -192,7 +195,7 @@ class Recorder:
         except OSError as error:
             self.problem = error.strerror or str(error)
         except RecursionError:
-            self.problem = "what was called is nested too deep for a line of JSON"
+            self.problem = _("what was called is nested too deep for a line of JSON")
 
     def close(self) -> None:
         # What could not be written is tried once more on closing, and fails again.
@@ -247,23 +250,32 @@ def read(path: Path) -> Recording:
         # Texts in a line may hold separators of their own (U+2028), so only the line feed ends one.
         texts = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"The recording {path} cannot be read: {why}.") from error
+        why = error.strerror if isinstance(error, OSError) else _("it is no text")
+        raise UsageError(_("The recording {path} cannot be read: {reason}.", path=path, reason=why)) from error
     if texts == [""]:
-        raise UsageError(f"{path}:1: the file is empty; it is no recording.")
+        raise UsageError(_("{place}: the file is empty; it is no recording.", place=f"{path}:1"))
     first = jsonval.obj(jsonval.parse(texts[0]))
     found = jsonval.integer(first.get("format"))
     if found not in (0, FORMAT):  # refused before its lines are judged by rules that are not its own
-        by, cure = _clean(str(first.get("nanobot", "?"))), "update nanobot" if found > FORMAT else "record it again"
-        raise UsageError(f"{path}: nanobot {by} recorded this in format {found}, and this one reads {FORMAT}; {cure}.")
+        raise UsageError(_other_format(path, first, found))
     head, *lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]
     if not isinstance(head, Head):
-        raise UsageError(f"{path}:1: a recording begins with a line of the type 'recording', which this one is not.")
+        text = N_("{place}: a recording begins with a line of the type 'recording', which this one is not.")
+        raise UsageError(_(text, place=f"{path}:1"))
     if not lines or not isinstance(end := lines.pop(), RecordedEnd):
-        raise UsageError(f"{path}:{len(texts)}: the recording breaks off here: the end of the turn is missing.")
+        text = N_("{place}: the recording breaks off here: the end of the turn is missing.")
+        raise UsageError(_(text, place=f"{path}:{len(texts)}"))
     if end.outcome == "cancelled":
-        raise UsageError(f"{path}:{len(texts)}: the recorded turn was stopped before its end. Record it again.")
+        text = N_("{place}: the recorded turn was stopped before its end. Record it again.")
+        raise UsageError(_(text, place=f"{path}:{len(texts)}"))
     return Recording(head, tuple(lines), end)
+
+
+def _other_format(path: Path, head: Mapping[str, object], found: int) -> str:
+    newer = N_("{path}: nanobot {version} recorded this in format {found}, and this one reads {ours}; update nanobot.")
+    older = N_("{path}: nanobot {version} recorded this in format {found}, and this one reads {ours}; record it again.")
+    version = _clean(str(head.get("nanobot", "?")))
+    return _(newer if found > FORMAT else older, path=path, version=version, found=found, ours=FORMAT)
 
 
 def _line(path: Path, number: int, text: str) -> Line:
@@ -306,15 +318,22 @@ class Replay:
         """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
         found = list(self.missing)
         if not found:
-            found = [f"The recorded call {shorten(key, 200)} was not made." for key, left in self.calls.items() if left]
+            unmade = [shorten(key, 200) for key, left in self.calls.items() if left]
+            found = [_("The recorded call {call} was not made.", call=key) for key in unmade]
         if not self.missing and (count := len(self.answers[""])):  # requests inside a tool belong to its result
-            found.append(f"The turn ended before {count} recorded answer{'s' * (count != 1)} of the model.")
+            text = _n(
+                "The turn ended before {number} recorded answer of the model.",
+                "The turn ended before {number} recorded answers of the model.",
+                count,
+            )
+            found.append(text)
         if self.end.outcome != result.outcome:
-            found.append(f"The turn ended as {result.outcome!r}; recorded is {self.end.outcome!r}.")
+            ended, recorded = repr(result.outcome), repr(self.end.outcome)
+            found.append(_("The turn ended as {outcome}; recorded is {recorded}.", outcome=ended, recorded=recorded))
         if self.end.text.strip() != result.text.strip():
-            found.append("The answer differs from the recorded one.")
+            found.append(_("The answer differs from the recorded one."))
         if _cited(self.end.sources) != _cited(result.sources):
-            found.append("The sources differ from the recorded ones.")
+            found.append(_("The sources differ from the recorded ones."))
         return found
 
 
@@ -328,8 +347,8 @@ class ReplayProvider:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
         waiting = self._replay.answers[within.get()]
         if not waiting:
-            self._replay.missing.append("The turn asked the model once more than was recorded.")
-            raise ProviderError("bad_request", "the recording holds no further answer")
+            self._replay.missing.append(_("The turn asked the model once more than was recorded."))
+            raise ProviderError("bad_request", _("the recording holds no further answer"))
         answer = waiting.popleft()
         if text := answer.message.text if answer.message else answer.error().partial:
             yield TextDelta(text)
@@ -375,7 +394,7 @@ class ReplayTool:
         if self.access != "public" and self._replay.calls.get(_key(self.name, arguments)):
             return (Effect("send"),)
         if self.access == "reads":  # what may be read is told by a disk, and by none here
-            return (Effect("forbidden", self.name, reason="it was refused when this turn was recorded"),)
+            return (Effect("forbidden", self.name, reason=_("it was refused when this turn was recorded")),)
         return ToolLike.effects(self, arguments, context)
 
     def asks(self, url: str) -> bool:  # noqa: ARG002
@@ -392,8 +411,8 @@ class ReplayTool:
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         key, context = _key(self.name, arguments), context or ToolContext()
         if not (waiting := self._replay.calls[key]):
-            self._replay.missing.append(f"The recording holds no call {shorten(key, 200)}.")
-            return error_result("failed", "The recording holds no such call.")
+            self._replay.missing.append(_("The recording holds no call {call}.", call=shorten(key, 200)))
+            return error_result("failed", _("The recording holds no such call."))
         call = waiting.popleft()
         token = within.set(call.id)
         try:

@@ -45,6 +45,7 @@ from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
 from nanobot.utils.tool_hints import numbered, shared_hint, tool_hint
+from nanobot.utils.translation import N_, _
 from nanobot.utils.watchdog import log_chain
 
 #: Tools that write a text, whose marks are checked then.
@@ -58,7 +59,9 @@ _AWAY: frozenset[ProviderErrorKind] = frozenset(
 #: Seconds between two requests to a model that is away: the first pause, which doubles, and the longest one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 #: What taints a conversation with a model whose service searches by itself.
-_OWN_SEARCH = ("search of the model's service",)
+_OWN_SEARCH = N_("search of the model's service")
+#: What is said of a call that broke off.
+_INCOMPLETE = N_("The call was not run: {reason}. Send it again, complete.")
 #: Seconds that must be left for another request to such a model.
 _LAST_SECONDS = 5.0
 #: The tool that pages through a long file.
@@ -118,7 +121,7 @@ class AgentRunner:
         specs = self.offered(turn)
         conversation = Conversation(turn, specs)
         turn.strangers = await self.approvals.strangers(turn, self.tools.described(specs))
-        turn.meet((*turn.strangers, *(_OWN_SEARCH if turn.provider.info.capabilities.searches else ())))
+        turn.meet((*turn.strangers, *([_(_OWN_SEARCH)] if turn.provider.info.capabilities.searches else ())))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -137,7 +140,7 @@ class AgentRunner:
         except ProviderError as error:
             return ends.failed(conversation, explanations.explain(error, turn.provider.info), error)
         except TimeoutError:
-            turn.settle("[Broken off at the time limit]")
+            turn.settle("[Broken off at the time limit]")  # English: it stands in the conversation
             return await ends.out_of(conversation, "seconds")
         finally:
             watch.cancel()
@@ -147,9 +150,10 @@ class AgentRunner:
     async def _sum_up(conversation: Conversation) -> TurnFinished:
         """The turn of `/compact`, of which nothing is kept but the summary."""
         turn = conversation.turn
+        # English: a model reads it
         made = await conversation.sum_up(turn.message.content.strip() or "everything that still counts")
         turn.messages.extend(turn.asides())
-        return turn.finished("completed", made.summary.text if made else explanations.NOTHING_TO_SUM_UP)
+        return turn.finished("completed", made.summary.text if made else _(explanations.NOTHING_TO_SUM_UP))
 
     async def _run_typed(self, conversation: Conversation) -> TurnFinished:
         """The turn of a command that the person typed: it is judged as one of a model, which is not asked."""
@@ -212,7 +216,7 @@ class AgentRunner:
             elif answer.finish == "filtered":
                 raise ProviderError("filtered", "")
             elif nudged:
-                return ends.failed(conversation, explanations.NO_ANSWER)
+                return ends.failed(conversation, _(explanations.NO_ANSWER))
             else:
                 nudged = True
                 await turn.add(UserMessage((Text(explanations.NUDGE),), kind="notice"))
@@ -306,17 +310,16 @@ class AgentRunner:
         await turn.emit(ToolStarted(call, hint))
         try:
             if cut or problem:
-                reason = problem or "the answer broke off before the call was complete"
-                result = error_result("invalid_input", f"The call was not run: {reason}. Send it again, complete.")
+                reason = problem or _("the answer broke off before the call was complete")
+                result = error_result("invalid_input", _(_INCOMPLETE, reason=reason))
             elif turn.message.aside and not (turn.message.command or _is_public(tool)):
-                result = error_result("denied", explanations.ASIDE)
+                result = error_result("denied", explanations.ASIDE, message=_(explanations.ASIDE))
             elif tool is None:
                 result = await self.tools.execute(name, arguments, Verdict("deny", ""))
             elif turn.tools is not None and name not in turn.tools:
-                reason = (
-                    f"This helper has no tool {name!r}. Available tools: {', '.join(sorted(turn.tools)) or 'none'}."
-                )
-                result = error_result("denied", reason)
+                has = ", ".join(sorted(turn.tools)) or "none"
+                # English: a model reads it
+                result = error_result("denied", f"This helper has no tool {name!r}. Available tools: {has}.")
             else:
                 result = await self._judged(conversation, call, tool, arguments)
         finally:
@@ -339,7 +342,7 @@ class AgentRunner:
             refusal = repeated_external_lookup_error(name, same, turn.lookups, turn.limits.lookup_repeats)
             if refusal is not None:
                 known = explanations.known_sources(turn.found.get(target, set()))
-                return error_result("repeated", f"{refusal}{known}", message=explanations.REPEATED)
+                return error_result("repeated", f"{refusal}{known}", message=_(explanations.REPEATED))
         verdict, meant, note = await self.approvals.decide(turn, tool, arguments, context)
         if verdict.decision == "allow" and not tool.idempotent:
             await turn.intend(call)

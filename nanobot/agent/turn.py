@@ -43,6 +43,7 @@ from nanobot.results import SourceBook
 from nanobot.session.store import SessionStore
 from nanobot.utils.marks import cited
 from nanobot.utils.tool_hints import fold_hints
+from nanobot.utils.translation import N_, Later, listed
 
 if TYPE_CHECKING:
     from nanobot.money.budget import Budget
@@ -55,6 +56,7 @@ BudgetOf = Callable[[ProviderInfo | None], "Budget | None"]
 #: Keeps a result of a tool that is too long, with labels of the content from outside in it; where it is, perhaps empty.
 KeepResult = Callable[[InboundMessage, str, tuple[str, ...]], Awaitable[str]]
 
+# English: they stand in the conversation, which a model reads
 _MARKS: dict[EndedBy, str] = {
     "stop": "[Stopped by the user]",
     "failure": "[The answer broke off: the model could not be reached or failed]",
@@ -269,13 +271,15 @@ class Turn(Struct, eq=False):
         return "tokens" if self.usage.input + self.usage.output >= self.limits.max_tokens else None
 
     @property
-    def waits(self) -> str:
+    def waits(self) -> Later:
         """What the turn waits for now, as a part of a sentence."""
         if self.behind:
-            return f"waiting for {self.behind}, which answers in the same conversation"
+            return Later(N_("waiting for {what}, which answers in the same conversation"), what=self.behind)
         if self.running:
-            return f"waiting for {', '.join(fold_hints(tuple(self.running.values())))}"
-        return f"waiting for the model {self.asking}" if self.asking else "waiting for the disk"
+            return Later(N_("waiting for {what}"), what=listed(fold_hints(tuple(self.running.values()))))
+        if self.asking:
+            return Later(N_("waiting for the model {model}"), model=self.asking)
+        return Later(N_("waiting for the disk"))
 
     @property
     def taint(self) -> tuple[str, ...]:

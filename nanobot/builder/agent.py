@@ -51,6 +51,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.prompt_templates import PromptTemplates
+from nanobot.utils.translation import N_, Later, _
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.web.fetch import WebFetchTool
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 
 #: The tools that are made anew where a part of the configuration has changed that they are made from.
 RENEWED = frozenset({"web_search", "web_fetch", "watch", SPAWN})
-NO_CLUSTER = 'gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"'
+NO_CLUSTER = N_('gateway.ledger needs Procrastinate and a driver of PostgreSQL: pip install "nanobot[cluster]"')
 
 
 class Builder:
@@ -150,14 +151,18 @@ class Builder:
         found = not_counted(self.loaded, [*self.tools()] if config.tools.policy.rules else [])
         found += self.files.problems()
         if self.plugins is not None:
-            found += [f"plugins.enabled: {name} is not used: {why}" for name, why in self.plugins.problems.items()]
+            found += [
+                _("plugins.enabled: {name} is not used: {reason}", name=name, reason=why)
+                for name, why in self.plugins.problems.items()
+            ]
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog
 
             lacks = Catalog(search, self.env).missing(search.provider)
             if lacks:
-                found.append(f"tools.web.search.provider: {search.provider} is not asked, it lacks {lacks}")
+                line = N_("tools.web.search.provider: {engine} is not asked, it lacks {what}")
+                found.append(_(line, engine=search.provider, what=lacks))
         return found
 
     def shared(self) -> SharedServices:
@@ -202,7 +207,7 @@ class Builder:
 
     def _schedule(self) -> ToolLike:
         if self.appointments is None:
-            raise SkipTool("nothing is kept here after the end of this conversation")
+            raise SkipTool(N_("nothing is kept here after the end of this conversation"))
         return DeferredTool("schedule", partial(schedule_tool, self.appointments), SCHEDULE_DESCRIPTION)
 
     def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
@@ -216,14 +221,14 @@ class Builder:
 
     def _watch(self) -> ToolLike:
         if self.watches is None or not self.loaded.config.tools.web.enable:
-            raise SkipTool("tools.web.enable is false, or nothing is kept here")
+            raise SkipTool(N_("tools.web.enable is false, or nothing is kept here"))
         return DeferredTool("watch", partial(watch_tool, self.watches), WATCH_DESCRIPTION)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
             from nanobot.cluster.worker import join
         except ImportError as error:
-            raise UsageError(NO_CLUSTER) from error
+            raise UsageError(_(NO_CLUSTER)) from error
         from nanobot.channels.telegram.settings import settings_of
 
         gateway = self.loaded.config.gateway
@@ -313,7 +318,9 @@ class Builder:
 
             config = self.loaded.config
             if config.gateway.ledger and alone:
-                raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
+                raise UsageError(
+                    _("The gateways share a database. Write /people or /invite in your chat with the bot.")
+                )
             return rights_of(config, self.env, ledger, self._paths.workspace / PEOPLE, budget(None))
 
         return rights
@@ -325,7 +332,7 @@ class Builder:
 
         def report(why: str, advice: str) -> None:
             if why:
-                self.alarms.failed(Trouble("budget", "Asking a model for others than you", why, advice))
+                self.alarms.failed(Trouble("budget", Later(N_("Asking a model for others than you")), why, advice))
             else:
                 self.alarms.well("budget")
 

@@ -19,6 +19,7 @@ from nanobot.config.loader import Loaded, load
 from nanobot.config.schema import Config
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import add_secrets
+from nanobot.utils.translation import N_, Later, speaking, spoken_at, told
 
 #: Seconds between two looks at the file, and those after which nothing uses a tool any more that was replaced.
 LOOK_SECONDS, SPENT_SECONDS = 1.5, 120.0
@@ -80,11 +81,14 @@ class LiveConfig:
                 self._problem = await self._read()
                 if self._told and not self._problem:
                     self._told = ""
-                    self._tell(f"{self._path} is in order again, and what it says is in force.")
+                    self._tell(N_("{path} is in order again, and what it says is in force."), path=str(self._path))
             elif self._problem and self._problem != self._told:  # still so: it is not just being written
                 self._told = self._problem
-                kept = "What it said before stays in force until that is put right."
-                self._tell(f"The configuration cannot be used: {self._problem.rstrip('.')}. {kept}")
+                sentence = N_(
+                    "The configuration cannot be used: {problem}. What it said before stays in force until that is put "
+                    "right."
+                )
+                self._tell(sentence, problem=self._problem.rstrip(".。"))
 
     async def _read(self) -> str:
         """Take over what the file says; why that cannot be, empty where it could."""
@@ -127,17 +131,20 @@ class LiveConfig:
 
     def _say_what_waits(self, waiting: tuple[str, ...], terminals: Sequence[str]) -> None:
         if terminals:
-            self._tell(f"{self._path}: the next terminal has the change of {', '.join(terminals)}.")
+            sentence = N_("{path}: the next terminal has the change of {keys}.")
+            self._tell(sentence, path=str(self._path), keys=", ".join(terminals))
         if not set(waiting) <= set(self._waiting):
-            named = ", ".join(waiting)
-            count = "counts" if len(waiting) == 1 else "count"
-            self._tell(f"{self._path}: the change of {named} {count} after a restart of nanobot.")
+            one = N_("{path}: the change of {keys} counts after a restart of nanobot.")
+            many = N_("{path}: the change of {keys} count after a restart of nanobot.")
+            self._tell(one if len(waiting) == 1 else many, path=str(self._path), keys=", ".join(waiting))
         self._waiting = waiting
 
-    def _tell(self, text: str) -> None:
-        """Tell the owner once of this state of the file."""
+    def _tell(self, sentence: str, **values: str) -> None:
+        """Tell the owner once of this state of the file, and the log and the program's own terminal."""
+        text = Later(sentence, **values)
         logger.warning("{}", text)
-        self.say(text)
+        with speaking(spoken_at()):  # whoever's turn has looked
+            self.say(told(text))
         digest = hashlib.sha256(f"{text}{self._stamp}".encode()).hexdigest()[:16]
         self._builder.alarms.say(Alarm(f"config-{digest}", text))
 

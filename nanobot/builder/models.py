@@ -19,6 +19,7 @@ from nanobot.providers.registry import offered as offered_by
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import THINKING_STYLES, Family, family_of, vendor_of
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import N_, _, listed, sentences
 
 if TYPE_CHECKING:
     from nanobot.money.prices import Prices
@@ -65,8 +66,11 @@ class Models:
         preset = config.model_presets.get(wanted)
         if preset is None and wanted and not model:
             near = nearest(wanted, [*config.model_presets])
-            hint = f' Did you mean "{near}"?' if near else " Write it under modelPresets, or take the key out."
-            raise UsageError(f'agents.defaults.modelPreset names "{wanted}", which modelPresets does not have.{hint}')
+            hint = _("Write it under modelPresets, or take the key out.")
+            if near:
+                hint = _('Did you mean "{name}"?', name=near)
+            text = _('agents.defaults.modelPreset names "{name}", which modelPresets does not have.', name=wanted)
+            raise UsageError(sentences(text, hint))
         first = (
             _model_choice(preset)
             if preset
@@ -114,8 +118,8 @@ class Models:
         if not info.capabilities.language_model and not self._config.model_presets:
             return ()
         named = [ModelOffer(name, self._of_preset(one), "preset") for name, one in self._config.model_presets.items()]
-        usual = self._defaults.model_preset or self._defaults.model or "what the configuration leads to"
-        configured = ModelOffer("default", f"as configured: {usual}", "default")
+        usual = self._defaults.model_preset or self._defaults.model or _("what the configuration leads to")
+        configured = ModelOffer("default", _("as configured: {model}", model=usual), "default")
         there = [ModelOffer(name, self._about(info, name)) for name in await self._listed(info)]
         return (*named, configured, *there) if named or there else ()
 
@@ -133,25 +137,28 @@ class Models:
         able = info.capabilities
         if not able.language_model:
             return ""
-        sees = "sees pictures" if able.vision else "does not see pictures"
-        unknown = (
-            "its server is in your own network, so no money is counted" if info.local else "its price is not known"
-        )
+        unknown = _("its price is not known")
+        if info.local:
+            unknown = _("its server is in your own network, so no money is counted")
+        sees = N_("It sees pictures, its context is {window:,} tokens, {cost}.")
+        blind = N_("It does not see pictures, its context is {window:,} tokens, {cost}.")
         cost = self._price(info, info.model) or unknown
-        return f"It {sees}, its context is {able.window:,} tokens, {cost}."
+        return _(sees if able.vision else blind, window=able.window, cost=cost)
 
     def _about(self, info: ProviderInfo, model: str) -> str:
         """What is known of a model that a service lists; nothing is said that is only assumed."""
         family = family_of(model)
         known = family != Family()
-        seen = ["sees pictures"] if known and family.vision else []
+        seen = [_("sees pictures")] if known and family.vision else []
         window = [f"{family.window // 1000}k"] if known else []
-        return ", ".join([*window, *seen, *filter(None, [self._price(info, model)])])
+        return listed([*window, *seen, *filter(None, [self._price(info, model)])])
 
     def _of_preset(self, preset: ModelPresetConfig) -> str:
-        effort = f", effort {preset.reasoning_effort}" if preset.reasoning_effort else ""
-        provider = f" ({preset.provider})" if preset.provider != "auto" else ""
-        return f"{preset.model or 'the usual model'}{provider}{effort}"
+        model = preset.model or _("the usual model")
+        if preset.provider != "auto":
+            model = f"{model} ({preset.provider})"
+        effort = preset.reasoning_effort
+        return _("{model}, effort {effort}", model=model, effort=effort) if effort else model
 
     def _price(self, info: ProviderInfo, model: str) -> str:
         """What a million tokens cost; empty where nobody knows."""
@@ -162,7 +169,7 @@ class Models:
         price = self._prices.price(info.name, model, local=info.local, day=datetime.now(UTC).date())
         if price is None or price.free:
             return ""
-        return f"{price.input:g} USD in and {price.output:g} USD out for a million tokens"
+        return _("{input:g} USD in and {output:g} USD out for a million tokens", input=price.input, output=price.output)
 
     def _lookup(self) -> LLMProvider:
         """The provider of last resort, loaded only where it answers."""

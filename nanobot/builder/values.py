@@ -11,6 +11,7 @@ from nanobot.config.schema_web import WebFetchConfig
 from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _, sentences
 
 
 def limits_of(config: Config) -> TurnLimits:
@@ -55,18 +56,21 @@ def chat_defaults(config: Config) -> tuple[dict[SettingName, str], dict[SettingN
 def not_counted(loaded: Loaded, tools: Sequence[str]) -> list[str]:
     """What the file says that does not count, with the reason; rules of the policy are held against these `tools`."""
     found = [str(problem) for problem in loaded.problems]
-    found += [f"{where} is switched off: {reason}" for where, reason in loaded.disabled.items()]
+    found += [
+        _("{key} is switched off: {reason}", key=where, reason=reason) for where, reason in loaded.disabled.items()
+    ]
     for name, one in loaded.config.providers.items():
         if vendor_of(name) is None and not one.api_base:
             near = nearest(name, [vendor.name for vendor in VENDORS])
-            hint = f'Did you mean "{near}"?' if near else "Give it an apiBase, or take it out."
-            why = unsupported(name) or f"no provider of that name is known. {hint}"
-            found.append(f"providers.{name} is not used: {why[0].lower()}{why[1:]}")
+            hint = _('Did you mean "{name}"?', name=near) if near else _("Give it an apiBase, or take it out.")
+            why = unsupported(name) or _("no provider of that name is known. {hint}", hint=hint)
+            key, reason = f"providers.{name}", f"{why[0].lower()}{why[1:]}"
+            found.append(_("{key} is not used: {reason}", key=key, reason=reason))
     for rule in loaded.config.tools.policy.rules:
         if not (rule.tool.startswith("mcp_") or any(fnmatchcase(name, rule.tool) for name in tools)):
             near = nearest(rule.tool, tools)
-            hint = f' Did you mean "{near}"?' if near else ""
-            found.append(f'tools.policy.rules: no tool is named "{rule.tool}", so the rule never counts.{hint}')
+            text = _('tools.policy.rules: no tool is named "{tool}", so the rule never counts.', tool=rule.tool)
+            found.append(sentences(text, _('Did you mean "{name}"?', name=near) if near else ""))
     return found
 
 

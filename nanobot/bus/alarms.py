@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import scrub
+from nanobot.utils.translation import N_, Later, told
 
 #: Failures of one kind after which the person in charge is told.
 IN_A_ROW = 3
@@ -37,7 +38,7 @@ class Trouble(Struct, frozen=True):
     """One failure. `kind` names what is counted together, such as `model openai gpt-x auth`.
 
     `what` begins the sentence (`The model gpt-x (openai)`), `cause` is what happened this time, `advice` what to do:
-    a command, or a key of the configuration.
+    a command, or a key of the configuration; a `Later` is put into the language of who is told.
     """
 
     kind: str
@@ -50,17 +51,26 @@ class Alarm(Struct, frozen=True):
     """A message for the person in charge. `key` is the same whenever the same row of failures is told again."""
 
     key: str
-    text: str
+    said: str
+
+    @property
+    def text(self) -> str:
+        """The message in the language that is spoken where it is told."""
+        return told(self.said)
 
 
 def crashed(cause: str) -> Trouble:
     """A message was set aside because nanobot died while it worked on it. Any turn that completes ends the row."""
     return Trouble(
         CRASH,
-        "Working on a message",
+        Later(N_("Working on a message")),
         cause,
-        "The last lines of the log before each start tell what was being done; where there is nothing, the machine may "
-        "lack memory (journalctl -u nanobot, dmesg).",
+        Later(
+            N_(
+                "The last lines of the log before each start tell what was being done; where there is nothing, the "
+                "machine may lack memory (journalctl -u nanobot, dmesg)."
+            )
+        ),
     )
 
 
@@ -137,7 +147,7 @@ class Alarms:
             task.cancel()
             await asyncio.wait({task})
             if not task.cancelled() and (problem := task.exception()) is not None:
-                logger.opt(exception=problem).error("the alarms broke")
+                logger.opt(exception=problem).error("the alarms broke")  # English: the log
 
     async def run(self) -> None:
         """Count and tell until cancelled."""
@@ -174,7 +184,7 @@ class Alarms:
             if not await tell(alarm):
                 told = False
                 continue
-            logger.warning("the owner is told: {}", alarm.text)
+            logger.warning("the owner is told: {}", alarm.said)
             self._rows[kind] = replace(row, told=True)
             self._unkept.add(kind)
         await self._keep()
@@ -194,7 +204,7 @@ class Alarms:
             self._over.update(over)
 
     def _add(self, trouble: Trouble) -> None:
-        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip("."))
+        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip(".。"))
         row = self._rows.get(trouble.kind) or _Row(last, 0, datetime.now(UTC).isoformat(timespec="microseconds"))
         if row.count < IN_A_ROW:  # beyond that, nothing new is worth a write
             self._unkept.add(trouble.kind)
@@ -213,7 +223,9 @@ class Alarms:
     async def _keep(self) -> None:
         rows = {_PREFIX + kind: self._rows.get(kind) for kind in self._unkept}
         if self._notes is not None and rows:
-            changes = {key: msgspec.json.encode(row).decode() if row else None for key, row in rows.items()}
+            changes = {
+                key: msgspec.json.encode(row, enc_hook=str).decode() if row else None for key, row in rows.items()
+            }
             await self._notes.set_notes(changes)
         self._unkept.clear()
         self._over.clear()
@@ -223,9 +235,9 @@ def _key(kind: str, since: str) -> str:
     return "alarm-" + hashlib.sha256(json.dumps([kind, since]).encode()).hexdigest()[:16]
 
 
-def _sentence(row: _Row) -> str:
+def _sentence(row: _Row) -> Later:
     last = row.last
-    return (
-        f"{last.what} failed {row.count} times in a row. The last time: {last.cause}. {last.advice} "
-        "I say this once, until it works again."
+    message = N_(
+        "{what} failed {count} times in a row. The last time: {cause}. {advice} I say this once, until it works again."
     )
+    return Later(message, what=last.what, count=row.count, cause=last.cause, advice=last.advice)

@@ -387,6 +387,7 @@ class MessageBus:
     def subscribe(self, channel: str) -> AsyncIterator[OutboundMessage]:
         """The events for one channel, from the moment of this call, in order. One subscriber a channel."""
         if channel in self._outbound:
+            # English: for who wrote the program
             raise ValueError(f"channel {channel!r} has a subscriber already")
         queue: asyncio.Queue[OutboundMessage] = asyncio.Queue()
         self._outbound[channel] = queue

@@ -77,6 +77,11 @@ def speak(tag: str = "", place: str = "") -> None:
     _spoken.set(_Settled.wanted or known(tag) or _Settled.places.get(place, ""))
 
 
+def spoken_at(place: str = "") -> str:
+    """The language of who is at `place`, the key of an address; that of the process where nobody was heard there."""
+    return _Settled.wanted or _Settled.places.get(place, "") or _Settled.surrounding
+
+
 @contextmanager
 def speaking(code: str) -> Iterator[None]:
     """Inside, sentences are in this language, whatever the configuration says."""

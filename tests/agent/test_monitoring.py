@@ -102,7 +102,7 @@ def test_what_is_no_language_model_is_left_alone() -> None:
 
 async def test_U71_searches_without_any_answer_are_reported_with_the_reasons_of_the_services() -> None:
     here = Address("terminal", "me")
-    failed = error_result("service", "Web search failed: brave: HTTP 500", message="Web search failed: brave: HTTP 500")
+    failed = error_result("service", "Web search failed: brave: HTTP 500", cause="brave: HTTP 500")
 
     async def search(bus: WatchedBus, result: ToolResult) -> None:
         await bus.publish_outbound(OutboundMessage(here, ToolFinished(ToolCall("1", "web_search", "{}"), result)))
@@ -118,7 +118,7 @@ async def test_U71_searches_without_any_answer_are_reported_with_the_reasons_of_
         await heard.until(1)
         assert isinstance((await anext(events)).event, ToolFinished)
     assert "Web search failed 3 times in a row" in heard.texts[0]
-    assert "brave: HTTP 500" in heard.texts[0]
+    assert "The last time: brave: HTTP 500." in heard.texts[0]
     assert "tools.web.search" in heard.texts[0]
 
 

@@ -7,6 +7,7 @@ from nanobot.bus.alarms import IN_A_ROW, Alarm, Alarms, Trouble
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.utils.translation import N_, Later, speaking
 
 KEY = Trouble("model acme big auth", "The model big (acme)", "the key was refused", "Check providers.acme.apiKey.")
 DOWN = Trouble("model acme big network", "The model big (acme)", "no route", "Check the network.")
@@ -194,3 +195,18 @@ async def test_successes_cost_nothing_where_nothing_has_failed() -> None:
             made.well("model")
         assert not made._more.is_set()
     assert ledger.attempts == 1
+
+
+async def test_an_alarm_is_in_the_language_of_who_is_told_whoever_has_caused_it() -> None:
+    ledger, owner = Ledger(MemoryDatabase()), Owner()
+    made = alarms(owner, ledger)
+    with speaking("zh"):
+        what = Later(N_("The model {model} ({service})"), model="big", service="x")
+        key = Trouble("model big auth", what, "no", "Do.")
+        for _ in range(IN_A_ROW):
+            made.failed(key)
+    async with made.running():
+        await owner.until(1)
+    assert owner.heard[0].text.startswith("The model big (x) failed 3 times in a row.")
+    with speaking("zh"):
+        assert owner.heard[0].text.startswith("模型 big（x）：已连续失败 3 次。")

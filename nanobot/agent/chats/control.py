@@ -23,6 +23,7 @@ from nanobot.messages import AssistantMessage, Citation, Role, least
 from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import Branch, SessionInfo, SessionStore
+from nanobot.utils.translation import _, _n
 
 if TYPE_CHECKING:
     from nanobot.library.session_search import FoundSessions
@@ -88,7 +89,7 @@ class ChatControl:
 
     async def set_model(self, session_key: str, name: str) -> ProviderInfo:
         if self._services.switch_model is None:
-            raise UsageError("The model cannot be changed here. Start nanobot with --model instead.")
+            raise UsageError(_("The model cannot be changed here. Start nanobot with --model instead."))
         await self.look_first()
         chat = self._chat(session_key)
         usual = not name and not self._services.model_fixed
@@ -152,7 +153,7 @@ class ChatControl:
         info = self.provider(key) if key else self._provider.info
         if info.capabilities.searches:  # never two searches side by side
             specs = tuple(spec for spec in specs if spec.name != "web_search")
-            missing = {**missing, "web_search": "the service of the model searches by itself"}
+            missing = {**missing, "web_search": _("the service of the model searches by itself")}
         offered = tuple((spec.name, _first_line(spec.description.strip()), "") for spec in specs)
         return offered + tuple((name, "", reason) for name, reason in sorted(missing.items()))
 
@@ -160,9 +161,9 @@ class ChatControl:
         key = message.address.key
         if message.direct and await take_back(self.store, (await self.store.current(key)).id):
             self._chat(key).unsummed = True
-            return "The summary is taken back: the conversation stands as it was before."
+            return _("The summary is taken back: the conversation stands as it was before.")
         if self._services.undo is None:
-            raise UsageError("There are no files here, so there is nothing to undo.")
+            raise UsageError(_("There are no files here, so there is nothing to undo."))
         return await self._services.undo(message)
 
     async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
@@ -190,13 +191,15 @@ class ChatControl:
 
     async def check_idle(self, session_key: str) -> None:
         if not await self._ended(self._chat(session_key)):
-            raise UsageError("A turn is running here. Wait until it has ended, or end it with /stop; then try again.")
+            raise UsageError(
+                _("A turn is running here. Wait until it has ended, or end it with /stop; then try again.")
+            )
 
     async def offer(
         self, message: InboundMessage, question: str, choices: tuple[str, ...], *, picker: bool = False
     ) -> int:
         if self.questions.waits(message.address.key):
-            raise UsageError("Another question waits for its answer here. Answer it first, or /stop leaves it.")
+            raise UsageError(_("Another question waits for its answer here. Answer it first, or /stop leaves it."))
         publish = Publisher(self._services.bus, message.address, f"{message.id or id(message)} asks")
         for one in self._chat(message.key).ahead:
             one.set()
@@ -224,22 +227,22 @@ class ChatControl:
 
     async def trust(self, message: InboundMessage, name: str) -> str:
         if self._services.trust is None:
-            raise UsageError("There are no files here.")
+            raise UsageError(_("There are no files here."))
         return await self._services.trust(message, name)
 
     async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
         if self._services.find_sessions is None:
-            raise UsageError("There are no sessions here that could be searched.")
+            raise UsageError(_("There are no sessions here that could be searched."))
         return await self._services.find_sessions(holder, words)
 
     async def known(self, message: InboundMessage, words: str) -> str:
         if self._services.known is None:
-            raise UsageError("There is no memory here.")
+            raise UsageError(_("There is no memory here."))
         return await self._services.known(message, words)
 
     async def forget(self, message: InboundMessage, words: str) -> str:
         if self._services.forget is None:
-            raise UsageError("There is no memory here.")
+            raise UsageError(_("There is no memory here."))
         return await self._services.forget(message, words)
 
     async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
@@ -257,24 +260,28 @@ class ChatControl:
         if wanted and commands is not None:
             return await commands.shown(session_key, int(wanted), stop=stop)
         if commands is None and (helpers is None or wanted):
-            raise UsageError("No commands are offered here, so none runs in the background. /tools says why.")
+            raise UsageError(_("No commands are offered here, so none runs in the background. /tools says why."))
         lines = [
             *(await helpers.listed(session_key) if helpers else ()),
             *(commands.lines(session_key) if commands else ()),
         ]
-        closing = "`/tasks <name>` shows one, `/tasks <name> stop` stops it. Commands end with nanobot, helpers go on."
-        return "\n".join(["**In the background**", "", *lines, "", closing]) if lines else "Nothing runs here."
+        if not lines:
+            return _("Nothing runs here.")
+        closing = _(
+            "`/tasks <name>` shows one, `/tasks <name> stop` stops it. Commands end with nanobot, helpers go on."
+        )
+        return "\n".join([_("**In the background**"), "", *lines, "", closing])
 
     async def _end(self, session_key: str) -> str:
         """End the turn of a helper in the background."""
         chat = self._chat(session_key)
         if not chat.busy:
-            return "it does not run in this process, so that it cannot be stopped here."
+            return _("it does not run in this process, so that it cannot be stopped here.")
         chat.stop.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
                 await chat.idle.wait()
-        return "stopped."
+        return _("stopped.")
 
     # Turns
 
@@ -289,24 +296,30 @@ class ChatControl:
         turn = chat.turn
         waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
-            return "Left as it is." if turn is None and self.questions.leave(session_key) else "Nothing is running."
+            left = turn is None and self.questions.leave(session_key)
+            return _("Left as it is.") if left else _("Nothing is running.")
         asked = (waiting or chat.taken[0]).message.sender
         if by is not None and by.role != "owner" and by.id != asked.id:
-            raise UsageError("Only the owner and the person who asked may stop this.")
+            raise UsageError(_("Only the owner and the person who asked may stop this."))
         chat.stop.set()
         if turn is None:
-            return "Stopped before it began."
+            return _("Stopped before it began.")
         late = turn.closed
         try:
             async with asyncio.timeout(2 * CANCEL_SECONDS + 1):
                 await chat.idle.wait()
         except TimeoutError:
-            return "Stopping takes longer than it should; the turn is cancelled and is still being kept."
+            return _("Stopping takes longer than it should; the turn is cancelled and is still being kept.")
         if late:
-            return "Nothing is left to stop: the turn had just ended."
+            return _("Nothing is left to stop: the turn had just ended.")
         results = sum(1 for message in turn.messages if message.role == "tool" and message.error != "cancelled")
-        kept = f" {results} result{'s' * (results != 1)} and the text so far are kept." if results else ""
-        return f"Stopped.{kept}"
+        if not results:
+            return _("Stopped.")
+        return _n(
+            "Stopped. {number} result and the text so far are kept.",
+            "Stopped. {number} results and the text so far are kept.",
+            results,
+        )
 
     async def _answering(self, chat: Chat) -> Chat:
         """The chat in whose turn the session of this one is answered just now; itself where there is none."""
@@ -403,7 +416,7 @@ class ChatControl:
     async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
         info = self.provider(message.address.key)
         if self.budget is None or not info.capabilities.language_model:
-            return "it costs nothing: no language model is asked"
+            return _("it costs nothing: no language model is asked")
         return await self.budget.estimate(message, info, pages=pages, requests=requests)
 
 

@@ -12,6 +12,7 @@ from nanobot.agent.tools.base import Choose, PersonsAnswer
 from nanobot.agent.turn import Publisher, Turn
 from nanobot.bus.events import Event, InboundMessage, QuestionAsked, QuestionClosed, Sender
 from nanobot.errors import QuestionOver, UsageError
+from nanobot.utils.translation import _
 
 _Publish = Callable[[Event], Awaitable[None]]
 #: Seconds that a question waits for its answer.
@@ -74,7 +75,7 @@ class Questions(Struct):
         Raises `UsageError` where nobody can answer.
         """
         if self.channels.isdisjoint(message.address.names):
-            raise UsageError("Nobody can be asked here. Name what you want behind the command; /help tells how.")
+            raise UsageError(_("Nobody can be asked here. Name what you want behind the command; /help tells how."))
         asked = _asked(message, question, choices)
         return await self._ask(publish, message.address.key, replace(asked, picker=picker))
 
@@ -100,11 +101,11 @@ class Questions(Struct):
         choices = waiting.asked.choices
         if waiting.asked.picker and not number:
             waiting.answer.set_result(PersonsAnswer("nothing"))
-            return "Left."
+            return _("Left.")
         if not 1 <= number <= len(choices):
-            raise UsageError(f"There is no answer {number}; choose 1 to {len(choices)}.")
+            raise UsageError(_("There is no answer {given}; choose 1 to {most}.", given=number, most=len(choices)))
         waiting.answer.set_result(PersonsAnswer("choice", choices[number - 1]))
-        return f"Answered: {choices[number - 1]}"
+        return _("Answered: {choice}", choice=choices[number - 1])
 
     async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
         """Show another page of a picker, counted from 0. Raises `UsageError` as `answer` does."""
@@ -116,9 +117,9 @@ class Questions(Struct):
         """The question that this person may answer now."""
         waiting = self._open.get(session_key)
         if waiting is None or waiting.asked.id != key or waiting.answer.done():
-            raise QuestionOver("This question is over: it was answered, or its turn has ended.")
+            raise QuestionOver(_("This question is over: it was answered, or its turn has ended."))
         if by.id != waiting.asked.person:
-            raise UsageError("Only the person who was asked may answer this.")
+            raise UsageError(_("Only the person who was asked may answer this."))
         return waiting
 
     def spoken(self, session_key: str, person: str) -> bool:

@@ -65,6 +65,7 @@ class AgentServices(Struct, frozen=True):
     model_facts: Callable[[ProviderInfo], str] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
+    # English: a type
     find_sessions: "Callable[[SessionHolder, str], Awaitable[FoundSessions]] | None" = None
     known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None

@@ -11,6 +11,7 @@ from nanobot.agent.ends import safely
 from nanobot.agent.turn import Publisher, Turn
 from nanobot.bus.events import InboundMessage, Notice
 from nanobot.session.store import SessionStore
+from nanobot.utils.translation import _
 
 #: Seconds in which the store may say in which session a chat is, before its turn begins and says what it waits for.
 LOOK_SECONDS = 1.0
@@ -37,12 +38,13 @@ async def own_session(
         if other is None or chat.stop.is_set() or not chat.inbox:
             break
         if lend(chat, other):
-            await Publisher(services.bus, message.shown_at)(Notice("Got it. I will read this at the next step."))
+            await Publisher(services.bus, message.shown_at)(Notice(_("Got it. I will read this at the next step.")))
             continue
         if not told:
             channel = other.key.partition(":")[0]
-            one = "another" if message.address.channel == channel else "a"
-            holder = f"{one} terminal" if channel == "terminal" else channel.capitalize()
+            another = message.address.channel == channel
+            terminal = _("another terminal") if another else _("a terminal")
+            holder = terminal if channel == "terminal" else channel.capitalize()
             await Publisher(services.bus, message.shown_at)(Notice(explanations.waits_for(holder)))
             told = True
         await _first(other.left.wait(), chat.stop.wait())

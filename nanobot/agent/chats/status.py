@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from nanobot import __version__
 from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
+from nanobot.agent.context import ContextFile
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import ChatState
 from nanobot.command.tool_groups import missing_lines, tools_line
 from nanobot.errors import NanobotError
 from nanobot.messages import AssistantMessage, Message
-from nanobot.utils.text import counted, duration
+from nanobot.utils.text import duration
+from nanobot.utils.translation import N_, _, _n, told
 
 #: The tools that there are: the name, the first line of the description, and why one is missing.
 Offered = Sequence[tuple[str, str, str]]
 #: Seconds for what a search service says of its use.
 SEARCH_SECONDS = 10.0
-_PRIVATE = "Privacy: on, pages and speech go to no service but the model"
-_SEARCH_PENDING = "Search: asking the service…"
+_PRIVATE = N_("Privacy: on, pages and speech go to no service but the model")
 
 
 class StatusReport:
@@ -40,7 +41,7 @@ class StatusReport:
         """All of it, for the owner. The search service is asked where `ask` is True; that may take a while."""
         search = await self.searches(ask=ask)
         if not (search or ask) and self._services.search_usage is not None:
-            search = _SEARCH_PENDING
+            search = _("Search: asking the service…")
         return "\n".join([*await self._of_chat(chat), *await self._of_all_chats(chat, tools, search)])
 
     async def searches(self, *, ask: bool) -> str:
@@ -51,9 +52,9 @@ class StatusReport:
             async with asyncio.timeout(SEARCH_SECONDS):
                 return await self._services.search_usage()
         except TimeoutError:
-            return "Search: the service did not answer in time."
+            return _("Search: the service did not answer in time.")
         except NanobotError as error:
-            return f"Search: {error}"
+            return _("Search: {error}", error=error)
 
     async def state(self, chat: Chat) -> ChatState:
         """The model and the session of a chat, in numbers."""
@@ -76,18 +77,23 @@ class StatusReport:
         """What is about one chat: its model, its session, what it cost, and its turn."""
         state, info = await self.state(chat), chat.provider.info
         usage = await self._services.store.spent(session=state.session)
-        share = f" ({state.used / state.window:.0%})" if state.window else ""
-        title = f" {state.title}" if state.title else ""
-        running = "nothing is running"
+        context = _("{used:,} of {window:,} tokens", used=state.used, window=state.window)
+        if state.window:
+            context = _("{context} ({share:.0%})", context=context, share=state.used / state.window)
+        name = f"`{state.session}` {state.title}".rstrip()
+        messages = _n("{number:,} message", "{number:,} messages", state.messages)
+        running = _("nothing is running")
         if (turn := chat.turn) is not None:
-            running = f"step {turn.steps} since {duration(turn.seconds)}, {turn.waits}"
+            since = duration(turn.seconds)
+            running = _("step {step} since {time}, {waits}", step=turn.steps, time=since, waits=told(turn.waits))
+        up = duration(time.monotonic() - self._started)
         return [
-            f"**nanobot {__version__}**, up {duration(time.monotonic() - self._started)}",
-            f"- Model: {info.model or 'none'}{info.about}",
-            f"- Context: {state.used:,} of {state.window:,} tokens{share}",
-            f"- Session: `{state.session}`{title}, {counted(state.messages, 'message')}",
-            f"- Spent: {usage.text}",
-            f"- Turn: {running}",
+            _("**nanobot {version}**, up {time}", version=__version__, time=up),
+            _("- Model: {model}", model=f"{info.model or _('none')}{info.about}"),
+            _("- Context: {context}", context=context),
+            _("- Session: {session}, {messages}", session=name, messages=messages),
+            _("- Spent: {spent}", spent=usage.text),
+            _("- Turn: {state}", state=running),
         ]
 
     async def _of_all_chats(self, chat: Chat, tools: Offered, search: str) -> list[str]:
@@ -95,17 +101,17 @@ class StatusReport:
         services = self._services
         window = chat.window or chat.provider.info.capabilities.window
         today = await services.store.spent(services.context.midnight())
-        private = [_PRIVATE] if await services.private(chat.key) else []
+        private = [_(_PRIVATE)] if await services.private(chat.key) else []
         facts = [*private, *filter(None, (fact() for fact in self.facts))]
         spending = services.budget(None)
-        budget = [f"- Budget: {await spending.overview()}"] if spending is not None else []
+        budget = [_("- Budget: {used}", used=await spending.overview())] if spending is not None else []
         files = await asyncio.to_thread(services.context.files, window)
         return [
-            f"- Today, all chats: {today.text}",
+            _("- Today, all chats: {spent}", spent=today.text),
             *budget,
-            f"- Tools: {tools_line(tools)}",
-            *(f"- Not offered: {line}" for line in missing_lines(self._registry.skipped)),
-            *(f"- {file.name}: {_size(file.size)}{', cut' if file.cut else ''}" for file in files),
+            _("- Tools: {tools}", tools=tools_line(tools)),
+            *(_("- Not offered: {what}", what=line) for line in missing_lines(self._registry.skipped)),
+            *(_file_line(file) for file in files),
             *(f"- {fact}" for fact in facts),
             *(["", search] if search else []),
         ]
@@ -115,6 +121,11 @@ def _context_of(messages: tuple[Message, ...]) -> int:
     """The tokens of the last request that was answered."""
     answers = [message for message in messages if isinstance(message, AssistantMessage)]
     return next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
+
+
+def _file_line(file: ContextFile) -> str:
+    size = _size(file.size)
+    return _("- {file}: {size}, cut", file=file.name, size=size) if file.cut else f"- {file.name}: {size}"
 
 
 def _size(count: int) -> str:

@@ -13,10 +13,13 @@ from nanobot.results import SourceBook
 from nanobot.utils.marks import Mark, code_spans, find_marks
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.translation import N_, _
 
 #: Answers with more marks than this are judged as far as this goes; the rest stays as it is.
 MOST_MARKS = 300
-NOT_READ = " (not read)"
+#: Stands behind an address that was not read; in an answer of an earlier turn it is in the language of that turn.
+NOT_READ = N_("(not read)")
+# English: a model reads it
 REPAIR = (
     "You correct an answer of your own whose citation marks were held against their sources. Give the whole answer "
     "again in its own language and form, and nothing else. Correct or leave out what its source does not carry; where "
@@ -114,7 +117,7 @@ class MarkedAnswer:
                 continue
             if number and self._sources[number].read and not re.match(rf"\s?\[{number}\??\]", whole[end:]):
                 yield _Place(match.start(), end, (number,))
-            elif not (number or whole.startswith(NOT_READ, end) or self._given(url)):
+            elif not (number or _is_marked(whole, end) or self._given(url)):
                 yield _Place(match.start(), end)
 
     def _bare(self, whole: str, start: int, code: tuple[tuple[int, int], ...]) -> Iterator[_Place]:
@@ -122,14 +125,14 @@ class MarkedAnswer:
         for match in _BARE.finditer(whole, start):
             url = _trimmed(match[0])
             inside = any(begin <= match.start() < close for begin, close in code)
-            if not (inside or whole.startswith(NOT_READ, match.start() + len(url)) or self._given(f"https://{url}")):
+            if not (inside or _is_marked(whole, match.start() + len(url)) or self._given(f"https://{url}")):
                 yield _Place(match.start(), match.start() + len(url))
 
     def _shown(self, whole: str, place: _Place) -> str:
         """A mark or link as a person sees it, once it was judged."""
         shown = whole[place.start : place.end]
         if not place.numbers:
-            return (_as_text(shown) if self._tainted else shown) + NOT_READ
+            return f"{_as_text(shown) if self._tainted else shown} {_(NOT_READ)}"
         claim = claim_at(whole, place.start, place.end, place.numbers)
         problems = self._problems(whole, place, claim)
         for number, problem in problems.items():
@@ -153,15 +156,19 @@ class MarkedAnswer:
             return {}  # a list of the answer's own, such as [1, 2, 3]
         known = [number for number in place.numbers if number in self._sources]
         unknown = set(place.numbers) - self._sources.keys() - self._theirs
-        problems = {number: f"no source of this answer has the number {number}" for number in sorted(unknown)}
+        problems = {one: _("no source of this answer has the number {one}", one=one) for one in sorted(unknown)}
         link = _LINK.search(whole[place.end :].partition("\n")[0]) if at_start and place.marks else None
         if link is not None:  # an entry of a list of sources
             listed = self._urls.get(_plain(link[1] or _trimmed(link[2])), 0)
-            other = "the address behind it is that of another page"
+            other = _("the address behind it is that of another page")
             return problems | {number: "" if number == listed else f"[{number}]: {other}" for number in known}
         short = len(words_of(claim.text)) < _LEAST_WORDS and not claim.facts
         verdicts = {} if short else self._judge.missing(claim, exact=not place.marks)
         return problems | {number: "; ".join(verdicts.get(number, ())) for number in known}
+
+
+def _is_marked(whole: str, end: int) -> bool:
+    return whole.startswith((f" {NOT_READ}", f" {_(NOT_READ)}"), end)
 
 
 def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Claim:
@@ -189,6 +196,7 @@ def repair_prompt(raw: str, citations: Iterable[Citation], book: SourceBook) -> 
     doubts = [f"- “{one.claim}”: {one.missing}" for one in known if one.missing]
     near = ((one, one.passage or judge.passage(Claim(one.claim, one.claim, ()), one.number)) for one in known)
     passages = dict.fromkeys(f"- [{one.number}] {passage}" for one, passage in near if passage)
+    # English: a model reads it
     parts = ("The answer:", raw, "Not carried by their sources:", "\n".join(doubts), "What the sources say there:")
     return "\n\n".join((*parts, "\n".join(passages)))
 
@@ -206,7 +214,7 @@ def check_report(text: str, book: SourceBook) -> tuple[int, list[str]]:
         url = listed.get(number)
         source = by_url.get(_plain(url)) if url else by_number.get(number)
         if source is None or not book.text(source.number):
-            unread.append(
+            unread.append(  # English: a model reads it
                 f"[{number}]: {url or 'it has no entry in the list of sources, and'} was not read in this turn"
             )
         else:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, words_of
 from nanobot.utils.passages import sentence_spans
+from nanobot.utils.translation import _
 
 #: Characters of a passage that is shown for a mark.
 PASSAGE_CHARS = 300
@@ -100,7 +101,7 @@ class CitedPage:
             if same(fact, other) and (anywhere or shared or self._beside(place, wanted) > 1):
                 return None
             if shared > most and (other.kind, other.unit) == (fact.kind, fact.unit):
-                alike, most = (other.text if other.text != fact.text else "another bound"), shared
+                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
 
     def _beside(self, place: int, wanted: frozenset[str]) -> int:
@@ -126,9 +127,7 @@ class CitationJudge:
         verdicts: dict[int, list[str]] = {}
         for number, lack in lacks.items():
             bad = [fact for fact in lack if fact in nowhere or len(lack) == len(facts)]
-            verdicts[number] = [
-                f"{fact}: not on [{number}]" + (f", which has {lack[fact]}" if lack[fact] else "") for fact in bad
-            ]
+            verdicts[number] = [_not_there(fact, number, lack[fact]) for fact in bad]
             if not (bad or exact) and (wrong := self._elsewhere(claim, number)):
                 verdicts[number] = [wrong]
         return verdicts
@@ -176,9 +175,15 @@ class CitationJudge:
             return ""  # figures were found there, in whatever language
         for other in self._texts.keys() - set(claim.numbers):
             if self._page(other).share(wanted) >= max(_OTHER_SHARE, own * _CLEARLY):
-                return f"this is not on [{number}]; [{other}] has it"
+                return _("this is not on [{place}]; [{other}] has it", place=number, other=other)
         alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or stated)
-        return f"this is not on [{number}]" if alone else ""
+        return _("this is not on [{place}]", place=number) if alone else ""
+
+
+def _not_there(fact: str, number: int, instead: str) -> str:
+    if instead:
+        return _("{fact}: not on [{place}], which has {instead}", fact=fact, place=number, instead=instead)
+    return _("{fact}: not on [{place}]", fact=fact, place=number)
 
 
 def same(fact: Fact, other: Fact) -> bool:

@@ -26,8 +26,9 @@ _WORDS_A_THOUSAND, _FEWEST_WORDS, _MOST_WORDS = 20, 150, 1_500
 _RESULT, _SAID = 1_500, 12_000
 #: Requests for one summary; of what is longer than that the oldest part is left out.
 _MOST_PARTS = 6
+# English: they stand in the conversation, which a model reads
 _TAKEN_AWAY = "[Taken away by the person.]"
-_EARLIER = "Summary of the earlier conversation, which is no longer shown:\n\n"
+_EARLIER = "Summary of the earlier conversation, which is no longer shown:\n\n"  # English: see above
 
 
 class Shown(Struct, frozen=True):
@@ -188,6 +189,7 @@ def _parts(lines: Sequence[str], room: int) -> list[str]:
 
 
 def _request(before: str, part: str, focus: str) -> str:
+    # English: a model reads it
     wished = f"The person asks you to keep above all: {focus}\n\n" if focus else ""
     earlier = f"<earlier-summary>\n{before}\n</earlier-summary>\n\n" if before else ""
     return f"{wished}{earlier}<conversation>\n{part}\n</conversation>"

@@ -16,6 +16,7 @@ from nanobot.security.policy import OWN, PERSONAL, Verdict
 from nanobot.session.pins import ToolWords
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _
 
 ToolFactory = Callable[[], ToolLike]
 RunTool = Callable[[ToolLike, dict[str, object], ToolContext | None], Awaitable[ToolResult]]
@@ -80,7 +81,7 @@ class ToolRegistry:
     @property
     def skipped(self) -> dict[str, str]:
         """Tools that cannot be offered, and why."""
-        return dict(self._skipped)
+        return {name: _(why) for name, why in self._skipped.items()}
 
     def get(self, name: str) -> ToolLike | None:
         """The tool of that name or alias."""

@@ -43,6 +43,7 @@ from nanobot.session.database import now
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
 from nanobot.utils.logs import scrub
+from nanobot.utils.translation import speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 
 if TYPE_CHECKING:
@@ -269,7 +270,10 @@ class TelegramChannel:
         """Tell the owner in their private chat, whose number is their own."""
         owner = await self._access.owner()
         if owner:
-            await self._outbox.say(Address(CHANNEL, owner), f"⚠️ {alarm.text}", alarm.key)
+            private = Address(CHANNEL, owner)
+            with speaking(spoken_at(private.key)):
+                text = f"⚠️ {alarm.text}"
+            await self._outbox.say(private, text, alarm.key)
         return bool(owner)
 
     async def _tell(self) -> None:

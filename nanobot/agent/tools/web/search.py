@@ -358,6 +358,7 @@ def _failed(error: ChainFailed, *, fetch: bool) -> ToolResult:
         _KINDS[error.kind],
         reason,
         message=f"Web search failed: {error}.{when}",
+        cause=f"{error}.{when}",
         attempts=[_attempt(attempt) for attempt in error.attempts],
         hits=0,
         retry_after=wait,
