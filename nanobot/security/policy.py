@@ -291,8 +291,7 @@ class JudgedCall(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models, of
-    which those of the table and of rules are translated where they are shown.
+    """What was decided about the one call with this `digest`; `reasons` are short clauses for people and models.
 
     `effects` are what was judged, and nothing else may be done; `open` are those of them that the owner is asked about.
     """
@@ -319,10 +318,11 @@ class Policy:
         """Whether `call` may run. What a denial forbids cannot be granted; what was granted is not asked again."""
         whole = "".join(texts_of(call.arguments, names=False))  # what is split over several arguments
         if holds_secret(whole) or any(map(holds_secret, texts_of(call.arguments))):
-            return Verdict("deny", call.digest, (_PRIVATE_VALUE,))
+            return Verdict("deny", call.digest, (_(_PRIVATE_VALUE),))
         if not call.public and (call.role == "guest" or not call.effects):
-            return Verdict("deny", call.digest, (_NOT_THEIRS,), call.effects)
+            return Verdict("deny", call.digest, (_(_NOT_THEIRS),), call.effects)
         judged = [(one, *self._judge(call, one)) for one in call.effects]
+        judged = [(one, decision, _(why)) for one, decision, why in judged]
         denied = tuple(dict.fromkeys(why for _effect, decision, why in judged if decision == "deny"))
         if denied:
             return Verdict("deny", call.digest, denied, call.effects)
@@ -374,7 +374,7 @@ def answered(verdict: Verdict, *, yes: bool, reason: str = "") -> Verdict:
 def unattended(call: JudgedCall, verdict: Verdict, why: str) -> Verdict:
     """The denial of a call that somebody would have to be asked about, where nobody can be: `why`, and for the owner
     the rule that would allow it."""
-    reasons = [*verdict.reasons, why]
+    reasons = [*verdict.reasons, _(why)]
     if call.role == "owner" and verdict.open:
         first = verdict.open[0]
         match = first.host if first.kind == "address" else first.target

@@ -152,6 +152,7 @@ class User:
 
     def __init__(self, server: "TelegramServer", user_id: int, name: str, chat: int, chat_type: str) -> None:
         self.server, self.id, self.name, self.chat, self.chat_type = server, user_id, name, chat, chat_type
+        self.language = "en"
 
     def say(self, text: str, **extra: object) -> Json:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
@@ -207,7 +208,7 @@ class User:
         return self.server.push("edited_message", {**message, "text": text, "edit_date": int(time.time())})
 
     def as_json(self) -> Json:
-        return {"id": self.id, "is_bot": False, "first_name": self.name, "language_code": "en"}
+        return {"id": self.id, "is_bot": False, "first_name": self.name, "language_code": self.language}
 
 
 class TelegramServer(Served):

@@ -40,7 +40,7 @@ def test_what_is_judged_is_told_in_chinese(kind: EffectKind) -> None:
             for more in ({}, {"direct": False}, {"scheduled": True}, {"taint": ("网页",)}):
                 call = JudgedCall(tool, {}, (Effect(kind, "目标"),), role, **more)
                 verdict = Policy("careful", rules).judge(call)
-                told += [_(one) for one in (*verdict.reasons, *answered(verdict, yes=False, reason="不行").reasons)]
+                told += [*verdict.reasons, *answered(verdict, yes=False, reason="不行").reasons]
     assert [left for one in told for left in english_left(one)] == []
 
 

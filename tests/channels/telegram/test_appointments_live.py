@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer, User
 
@@ -117,3 +118,22 @@ async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(
             await sees(telegram, ada, "1 scheduled, next")
             ada.say("/people remove Bob")
             await sees(telegram, ada, "1 scheduled job is taken away")
+
+
+async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
+        ada = telegram.user("Ada", OWNER)
+        ada.language = "zh-hans"
+        async with running(configured(tmp_path, telegram, llm)):
+            ada.say("/watch file: absent.md")
+            await sees(telegram, ada, "没有开始监视，因为无法查看：absent.md 不存在。")
+            ada.say("/schedule briefing 1秒后: http://127.0.0.1:9/feed")
+            await sees(telegram, ada, "已安排 1：")
+            await sees(telegram, ada, "失败：简报的来源全都读不到")
+            ada.say("/memory")
+            await sees(telegram, ada, "还没有关于你的记忆。")
+            ada.say("/schedule")
+            await sees(telegram, ada, "已结束")
+        shown = "\n".join(telegram.visible(ada.chat))
+    assert english_left(shown, *(line for line in shown.splitlines() if line.startswith("/"))) == []
+    assert not llm.requests
