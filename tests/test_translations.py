@@ -17,6 +17,7 @@ ENGLISH = {
     "nanobot/agent/tools/": "a model reads what tools say; what a person sees of it is worded elsewhere",
     "nanobot/agent/context.py": "the prompt, which a model reads",
     "nanobot/schedule/vocabulary": "the words that are understood in what people write, in their languages",
+    "nanobot/web/extract/": "notes on a page for the model that reads it, made in a process that knows no person",
     "nanobot/config/generate": "makes a page in English",
 }
 #: Rooms that nobody has gone through yet.
@@ -27,7 +28,6 @@ NOT_YET = (
     "demo",
     "migrate",
     "upkeep",
-    "web",
 )
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.
