@@ -208,7 +208,7 @@ def origin(call: JudgedCall, effect: Effect, said: Sequence[Message]) -> str:
                 return _("no person asked for this; it came from {source}", source=source)
     if not call.taint:
         return _("the model's own idea, nobody has named it")
-    read = in_question(listed(call.taint), _SENTENCE)
+    read = in_question(listed(map(_, call.taint)), _SENTENCE)
     return _("the model's own idea, nobody has named it; it had read {sources}", sources=read)
 
 

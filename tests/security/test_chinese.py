@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from nanobot.agent.consent import question_of
 from nanobot.errors import FetchError
+from nanobot.files.origins import FROM_COMMAND
 from nanobot.security import sandbox
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.network import FAKE_IP, Exceptions, Hosts, judge_answers, judge_url
@@ -85,3 +87,10 @@ def test_what_a_command_changed_is_told_in_chinese(tmp_path: Path) -> None:
         f"{tmp_path / 'AGENTS.md'} 被命令更改，已还原。",
         f"{tmp_path / 'SOUL.md'} 由命令创建，已删除。",
     }
+
+
+def test_where_content_from_outside_came_from_is_told_in_chinese() -> None:
+    call = JudgedCall("exec", {"command": "ls"}, (Effect("run_open", "ls"),), "owner", taint=FROM_COMMAND, direct=True)
+    question = question_of(call, Policy().judge(call), ())
+    assert "命令的输出" in question.detail
+    assert english_left(f"{question.title}\n{question.detail}") == []
