@@ -28,6 +28,15 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     N_("Documentation"): (N_("looks things up in the documentation of nanobot"), ("nanobot_docs",)),
 }
+#: What tools of no group say of themselves; what others wrote of theirs is shown as it is.
+_ALONE = (
+    N_("Remind the person, or do a task, at set times in their zone."),
+    N_("Tell the person when a page, feed, search, price or file changes."),
+    N_(
+        "Let a helper do a part of the work that needs many lookups or much reading, and get its answer. Several in "
+        "one step run together."
+    ),
+)
 
 
 class ToolGroup(Struct, frozen=True):
@@ -56,7 +65,7 @@ class ToolGroup(Struct, frozen=True):
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
     """The groups of tools, each a name, what it does in its own words, and why it is missing, if it is."""
     groups = [_group(name, does, [one for one in tools if one[0] in names]) for name, (does, names) in _GROUPS.items()]
-    others = [_group(f"`{one[0]}`", shorten(one[1], _WIDTH), [one]) for one in tools if not _known(one[0])]
+    others = [_group(f"`{one[0]}`", _own_words(one[1]), [one]) for one in tools if not _known(one[0])]
     return tuple(group for group in (*groups, *others) if group.on or group.off)
 
 
@@ -86,6 +95,10 @@ def missing_lines(skipped: Mapping[str, str]) -> list[str]:
     for name, reason in sorted(skipped.items()):
         names.setdefault(reason, []).append(name)
     return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
+
+
+def _own_words(does: str) -> str:
+    return shorten(_(does) if does in _ALONE else does, _WIDTH)
 
 
 def _known(name: str) -> bool:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from nanobot.agent.tools.offers import SCHEDULE_DESCRIPTION, SPAWN_DESCRIPTION, WATCH_DESCRIPTION
 from nanobot.bus.events import Role
 from nanobot.command.builtin import builtin_router
+from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import WORDS
 from nanobot.utils.translation import speaking
 from tests.command.test_commands import said
@@ -78,3 +80,9 @@ def test_every_word_says_in_chinese_what_there_is(word: str) -> None:
 def test_every_summary_is_in_chinese(command: object) -> None:
     with speaking("zh"):
         assert not english_left(str(getattr(command, "about", "")))
+
+
+def test_a_tool_of_no_group_says_in_chinese_what_it_does() -> None:
+    alone = (("schedule", SCHEDULE_DESCRIPTION, ""), ("watch", WATCH_DESCRIPTION, ""), ("spawn", SPAWN_DESCRIPTION, ""))
+    with speaking("zh"):
+        assert not english_left("\n".join(group.line for group in tool_groups(alone)))
