@@ -17,7 +17,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.session.pins import ToolWords
 from nanobot.utils.host import zone_of
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, Later, _
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
@@ -160,7 +160,7 @@ class ExternalTools:
     def _offered(self) -> ToolLike:
         """`web_search`; made at once where the settings name who is asked, and may leave nobody."""
         if not self._loaded.config.tools.web.enable:
-            raise SkipTool(N_("tools.web.enable is false"))
+            raise SkipTool(Later(N_("tools.web.enable is false")))
         description = search_description(self._settings, self._templates, fetch=self._read_page is not None)
         named = self._settings.provider not in {"auto", "duckduckgo"} or self._settings.fallback is not None
         limit = {"limit": self._settings.max_results}
@@ -171,7 +171,7 @@ class ExternalTools:
     def search(self) -> "WebSearchTool":
         """The tool, for who watches searches. Raises `SkipTool` where nothing may be searched."""
         if not self._loaded.config.tools.web.enable:
-            raise SkipTool(N_("tools.web.enable is false"))
+            raise SkipTool(Later(N_("tools.web.enable is false")))
         return self._made
 
     @cached_property

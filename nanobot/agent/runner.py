@@ -45,7 +45,7 @@ from nanobot.utils.logs import without_secrets
 from nanobot.utils.runtime import forget_external_lookup, lookup_target, repeated_external_lookup_error
 from nanobot.utils.text import strip_unsafe
 from nanobot.utils.tool_hints import numbered, shared_hint, tool_hint
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, told
 from nanobot.utils.watchdog import log_chain
 
 #: Tools that write a text, whose marks are checked then.
@@ -159,7 +159,7 @@ class AgentRunner:
         """The turn of a command that the person typed: it is judged as one of a model, which is not asked."""
         turn = conversation.turn
         if self.tools.get(EXEC) is None:
-            return turn.finished("failed", "", explanations.no_commands(self.tools.skipped.get(EXEC, "")))
+            return turn.finished("failed", "", explanations.no_commands(told(self.tools.skipped.get(EXEC, ""))))
         arguments = json.dumps({"command": turn.message.content}, ensure_ascii=False)
         answer = AssistantMessage((ToolCall(f"typed-{turn.id}", EXEC, arguments),), "tools")
         await turn.add(*turn.prompt.opening)

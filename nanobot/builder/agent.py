@@ -207,7 +207,7 @@ class Builder:
 
     def _schedule(self) -> ToolLike:
         if self.appointments is None:
-            raise SkipTool(N_("nothing is kept here after the end of this conversation"))
+            raise SkipTool(Later(N_("nothing is kept here after the end of this conversation")))
         return DeferredTool("schedule", partial(schedule_tool, self.appointments), SCHEDULE_DESCRIPTION)
 
     def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
@@ -221,7 +221,7 @@ class Builder:
 
     def _watch(self) -> ToolLike:
         if self.watches is None or not self.loaded.config.tools.web.enable:
-            raise SkipTool(N_("tools.web.enable is false, or nothing is kept here"))
+            raise SkipTool(Later(N_("tools.web.enable is false, or nothing is kept here")))
         return DeferredTool("watch", partial(watch_tool, self.watches), WATCH_DESCRIPTION)
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
@@ -442,13 +442,15 @@ class Builder:
 
     def _spawn(self) -> ToolLike:
         if not self.loaded.config.agents.subagents.max:
-            raise SkipTool("agents.subagents.max is 0")
+            raise SkipTool(Later(N_("agents.subagents.max is 0")))
         return DeferredTool(SPAWN, spawn_tool, SPAWN_DESCRIPTION)
 
     def _web_fetch(self) -> ToolLike:
         web = self.loaded.config.tools.web
         if not self._reads:
-            raise SkipTool(f"tools.web.{'enable' if not web.enable else 'fetch.enable'} is false")
+            raise SkipTool(
+                Later(N_("{key} is false"), key="tools.web.enable" if not web.enable else "tools.web.fetch.enable")
+            )
         return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self._templates))
 
     @cached_property

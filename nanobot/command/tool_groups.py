@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n, listed
+from nanobot.utils.translation import N_, _, _n, listed, told
 
 #: Characters of the description of a tool that others wrote.
 _WIDTH = 100
@@ -50,13 +50,13 @@ class ToolGroup(Struct, frozen=True):
     @property
     def line(self) -> str:
         """The group as a line of Markdown; a tool of no group without the words of one."""
-        whys = _also(dict.fromkeys(why.rstrip(".。") for name, why in self.off))
+        whys = _also(dict.fromkeys(told(why).rstrip(".。") for name, why in self.off))
         if self.name not in _GROUPS:
             return f"- {self.name} {self.does}" if self.on else _("- {tool} (off): {why}", tool=self.name, why=whys)
         group = _(self.name)
         if not self.on:
             return _("- **{group}** (off): {why}", group=group, why=whys)
-        missing = [_("`{tool}` is off: {why}", tool=name, why=why.rstrip(".。")) for name, why in self.off]
+        missing = [_("`{tool}` is off: {why}", tool=name, why=told(why).rstrip(".。")) for name, why in self.off]
         names = listed(f"`{name}`" for name in self.on)
         can = _("{does} ({tools})", does=_(self.does), tools=names)
         return _("- **{group}** (on): {can}", group=group, can=_also([can, *missing]))
@@ -94,7 +94,7 @@ def missing_lines(skipped: Mapping[str, str]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in sorted(skipped.items()):
         names.setdefault(reason, []).append(name)
-    return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
+    return [_("{tools}: {why}", tools=listed(found), why=told(reason)) for reason, found in names.items()]
 
 
 def _own_words(does: str) -> str:

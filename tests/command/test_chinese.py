@@ -5,9 +5,9 @@ import pytest
 from nanobot.agent.tools.offers import SCHEDULE_DESCRIPTION, SPAWN_DESCRIPTION, WATCH_DESCRIPTION
 from nanobot.bus.events import Role
 from nanobot.command.builtin import builtin_router
-from nanobot.command.tool_groups import tool_groups
+from nanobot.command.tool_groups import missing_lines, tool_groups
 from nanobot.command.words import WORDS
-from nanobot.utils.translation import speaking
+from nanobot.utils.translation import N_, Later, speaking
 from tests.command.test_commands import said
 from tests.fakes.chinese import english_left
 
@@ -82,7 +82,9 @@ def test_every_summary_is_in_chinese(command: object) -> None:
         assert not english_left(str(getattr(command, "about", "")))
 
 
-def test_a_tool_of_no_group_says_in_chinese_what_it_does() -> None:
+def test_a_tool_of_no_group_says_in_chinese_what_it_does_and_one_that_is_off_why() -> None:
     alone = (("schedule", SCHEDULE_DESCRIPTION, ""), ("watch", WATCH_DESCRIPTION, ""), ("spawn", SPAWN_DESCRIPTION, ""))
+    off = ("exec", "", Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
     with speaking("zh"):
-        assert not english_left("\n".join(group.line for group in tool_groups(alone)))
+        assert not english_left("\n".join(group.line for group in tool_groups((*alone, off))))
+        assert missing_lines({"exec": off[2]}) == ["exec：没有指定文档文件夹；`nanobot library add FOLDER` 可以添加"]

@@ -21,6 +21,7 @@ from nanobot.agent.tools.offers import (
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.errors import SkipTool
+from nanobot.utils.translation import N_, Later
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -77,9 +78,11 @@ class CommandTools:
     async def find_sandbox(self) -> None:
         """Try which sandbox works, where commands are wanted at all."""
         if self._config.profile != "full":
-            self._missing = f'tools.profile is "{self._config.profile}"; commands belong to "full"'
+            self._missing = Later(
+                N_('tools.profile is "{profile}"; commands belong to "full"'), profile=self._config.profile
+            )
         elif not self._config.exec.enable:
-            self._missing = "tools.exec.enable is false"
+            self._missing = Later(N_("tools.exec.enable is false"))
         else:
             from nanobot.agent.tools.commands.background import BackgroundTasks
             from nanobot.security.sandbox import Reason, choose

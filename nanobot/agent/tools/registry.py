@@ -53,7 +53,8 @@ class ToolRegistry:
         try:
             self.register(factory())
         except SkipTool as reason:
-            self._skipped = {**self._skipped, name: str(reason)}
+            why = reason.args[0] if reason.args and isinstance(reason.args[0], str) else str(reason)
+            self._skipped = {**self._skipped, name: why}
 
     def replace(self, prefix: str, factories: Mapping[str, ToolFactory]) -> None:
         """Offer these tools in the place of all whose names begin with `prefix`. A turn that runs keeps what it has."""

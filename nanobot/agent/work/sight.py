@@ -14,7 +14,7 @@ from nanobot.files.spaces import FileUser
 from nanobot.schedule.appointments import Appointments
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import strip_unsafe
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, told
 from nanobot.watch.store import WatchStore
 from nanobot.web.fetch.charset import decode
 from nanobot.web.fetch.content import named_binary, sniff
@@ -55,7 +55,7 @@ class AgentSight(Sight):
         try:
             tool = self._search()
         except SkipTool as error:
-            raise UsageError(_("Nothing is searched here: {why}.", why=error)) from None
+            raise UsageError(_("Nothing is searched here: {why}.", why=told(error.args[0]))) from None
         return await tool.hits(query, _HITS, privacy=self._privacy())
 
     async def file(self, path: str, person: str, sender: Sender) -> str:

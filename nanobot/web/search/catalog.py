@@ -12,7 +12,7 @@ from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import SkipTool
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import sendable
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, Later, _
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import LibraryCall, McpCall, SearchBackend
 from nanobot.web.search.chain import ChainLink
@@ -96,8 +96,8 @@ class Catalog(Reticent, frozen=True):
             return DUCKDUCKGO
         if not rest:
             raise SkipTool(
-                _(
-                    "web_search is off: {service} lacks {lacking}, and no other back end is allowed to step in",
+                Later(
+                    N_("web_search is off: {service} lacks {lacking}, and no other back end is allowed to step in"),
                     service=name,
                     lacking=lacking,
                 )
@@ -125,15 +125,17 @@ class Catalog(Reticent, frozen=True):
         return not self.missing(name)
 
     def missing(self, name: str) -> str:
-        """What a back end lacks, as words for a person; empty where it lacks nothing."""
+        """What a back end lacks, as words for a person that `told` translates; empty where it lacks nothing."""
         entry, access = CATALOG[name], self.access(name)
         lacks = []
         if "url" in entry.needs and not access.base_url:
-            lacks.append(_("an address (tools.web.search.baseUrl or {variable})", variable=entry.url_env))
+            lacks.append(Later(N_("an address (tools.web.search.baseUrl or {variable})"), variable=entry.url_env))
         own_server = entry.keyless and access.base_url
         if "key" in entry.needs and not access.api_key and not own_server:
-            lacks.append(_("a key (tools.web.search.apiKey or {variable})", variable=entry.key_env))
-        return _("{first} and {second}", first=lacks[0], second=lacks[1]) if len(lacks) > 1 else "".join(lacks)
+            lacks.append(Later(N_("a key (tools.web.search.apiKey or {variable})"), variable=entry.key_env))
+        if len(lacks) > 1:
+            return Later(N_("{first} and {second}"), first=lacks[0], second=lacks[1])
+        return lacks[0] if lacks else ""
 
     def access(self, name: str) -> ServiceAccess:
         """How a back end is reached: by its own section, then the common keys, then the environment."""

@@ -21,6 +21,7 @@ from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError, SkipTool
 from nanobot.security.projects import Project, counts
 from nanobot.utils.host import shipped
+from nanobot.utils.translation import N_, Later
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.files.change import Follow
@@ -63,7 +64,7 @@ class FileTools:
 
     def _offered(self, name: str) -> ToolLike:
         if not self.offered:
-            raise SkipTool('tools.profile is "web"')
+            raise SkipTool(Later(N_('tools.profile is "web"')))
         return DeferredTool(name, lambda: self._tools[name], FILE_DESCRIPTIONS[name])
 
     @cached_property

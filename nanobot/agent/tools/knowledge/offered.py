@@ -28,6 +28,7 @@ from nanobot.config.schema import LibraryConfig
 from nanobot.errors import SkipTool, StoreError, UsageError
 from nanobot.messages import Role
 from nanobot.session.ledger import Ledger
+from nanobot.utils.translation import N_, Later
 
 if TYPE_CHECKING:
     from nanobot.library.forgotten import Forgets
@@ -67,14 +68,16 @@ class SkillTools:
 
     def _offer_learn(self) -> ToolLike:
         if not self._files.offered or self._folders[0][0] != "workspace":
-            raise SkipTool("no skill can be written here, for there are no files or the workspace is not trusted")
+            raise SkipTool(
+                Later(N_("no skill can be written here, for there are no files or the workspace is not trusted"))
+            )
         return DeferredTool("learn", self._learn, LEARN_DESCRIPTION)
 
     def _learn(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.learn import LearnTool
 
         if self.ledger is None:
-            raise SkipTool("nothing is kept here")
+            raise SkipTool(Later(N_("nothing is kept here")))
         return LearnTool(self._files.spaces, self.shelf, self.ledger.sessions)
 
     def _tool(self) -> ToolLike:
@@ -135,17 +138,21 @@ class LibraryTools:
 
     def _offer_recall(self) -> ToolLike:
         if self._file is None:
-            raise SkipTool("this conversation leaves no trace, and finds none of others")
+            raise SkipTool(Later(N_("this conversation leaves no trace, and finds none of others")))
         return DeferredTool("recall", self._recall, RECALL_DESCRIPTION)
 
     def _offer_library(self) -> ToolLike:
         if not self._config.folders or self._file is None:
-            raise SkipTool("no folder of documents is named; `nanobot library add FOLDER` adds one")
+            raise SkipTool(Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
         return DeferredTool("library", self._library, LIBRARY_DESCRIPTION)
 
     def _offer_remember(self) -> ToolLike:
         if not self._files.offered or self._folder is None:
-            raise SkipTool('tools.profile is "web"' if self._folder else "nobody has said that this folder is trusted")
+            raise SkipTool(
+                Later(
+                    N_('tools.profile is "web"') if self._folder else N_("nobody has said that this folder is trusted")
+                )
+            )
         return DeferredTool("remember", self._remember, REMEMBER_DESCRIPTION)
 
     def _remember(self) -> ToolLike:
@@ -157,7 +164,7 @@ class LibraryTools:
         from nanobot.agent.tools.knowledge.library import RecallTool
 
         if self.ledger is None:
-            raise SkipTool("there are no conversations")
+            raise SkipTool(Later(N_("there are no conversations")))
         return RecallTool(self.index, self.ledger.sessions, self._talk(self.ledger), self._memory, self._zone)
 
     def _library(self) -> ToolLike:
