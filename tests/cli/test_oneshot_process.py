@@ -363,3 +363,15 @@ async def test_without_a_language_model_learn_says_that_it_needs_one_and_searche
     done = await program(tmp_path, None, agents={"defaults": {"provider": "lookup"}}).run("-m", "/learn the way home")
     assert "A skill is written by a language model" in done.out + done.err
     assert "search" not in done.err
+
+
+async def test_a_model_reads_english_whatever_language_the_person_reads(tmp_path: Path) -> None:
+    tools = {"profile": "full", "exec": {"sandbox": "none"}, "web": {"search": {"provider": "duckduckgo"}}}
+    async with LlmServer(Reply(Call("read_file", {"path": "none.txt"})), "done") as server:
+        nanobot = program(tmp_path, server, tools=tools)
+        ran = await nanobot.run("-m", "hello", env={"LANG": "zh_CN.UTF-8"})
+    assert ran.code == 0, ran.err
+    first = json.dumps(server.requests[0].body, ensure_ascii=False)
+    assert len(server.requests) == 2
+    assert len(first) > 5_000
+    assert not re.findall(r"[\u3400-\u9fff]+", first)
