@@ -204,7 +204,8 @@ class Alarms:
             self._over.update(over)
 
     def _add(self, trouble: Trouble) -> None:
-        last = replace(trouble, cause=scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip(".。"))
+        cause = scrub(" ".join(trouble.cause.split()))[:_LONGEST_CAUSE].rstrip(".。")
+        last = trouble if cause == trouble.cause else replace(trouble, cause=cause)  # which may be a `Later`
         row = self._rows.get(trouble.kind) or _Row(last, 0, datetime.now(UTC).isoformat(timespec="microseconds"))
         if row.count < IN_A_ROW:  # beyond that, nothing new is worth a write
             self._unkept.add(trouble.kind)

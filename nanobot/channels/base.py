@@ -16,6 +16,7 @@ from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.rows import Closing, OutboxItem
 from nanobot.session.store import SessionStore
+from nanobot.utils.translation import _
 
 #: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
@@ -184,7 +185,7 @@ class ChannelManager:
     async def run(self) -> None:
         """Serve all channels. One that ends with an error leaves the others alone; the last one's error is raised."""
         if not self._channels:
-            raise ChannelError("No channel is switched on.")
+            raise ChannelError(_("No channel is switched on."))
         beside = {asyncio.ensure_future(work()) for work in self._beside}
         serving = asyncio.create_task(self._agent.loop.run())
         try:

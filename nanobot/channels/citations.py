@@ -9,11 +9,11 @@ from nanobot.bus.events import TurnFinished
 from nanobot.results import Source
 from nanobot.utils.marks import cited, numbers_used, own_list
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
-UNTITLED = "Untitled"
-UNKNOWN_URI = "Unknown URI"
-SOURCES, ALSO_READ = "Sources", "Also read"
-NOT_OURS = "The list of sources above is the model's own; nanobot did not check all of it."
+UNTITLED, UNKNOWN_URI = N_("Untitled"), N_("Unknown URI")
+SOURCES, ALSO_READ = N_("Sources"), N_("Also read")
+NOT_OURS = N_("The list of sources above is the model's own; nanobot did not check all of it.")
 
 
 class SourceList(Struct, frozen=True):
@@ -32,7 +32,7 @@ class SourceList(Struct, frozen=True):
         lines = [doubt(one) for one in self.doubts]
         for title, sources in ((SOURCES, self.cited), (ALSO_READ if self.cited else SOURCES, self.also_read)):
             if sources:
-                lines += [heading.format(title), *map(entry, sources)]
+                lines += [heading.format(_(title)), *map(entry, sources)]
         return lines
 
 
@@ -46,7 +46,7 @@ def sources_list(finished: TurnFinished) -> SourceList:
     if (place := own_list(text)) is not None:
         if _is_right(text[place:], sources):
             return SourceList(doubts=doubts)
-        doubts = (*doubts, NOT_OURS)
+        doubts = (*doubts, _(NOT_OURS))
     used = set(numbers_used(text)) | {one.number for one in sources if f"]({one.url})" in text}
     listed = cited(text, sources)
     named = tuple(source for source in listed if source.number in used)
@@ -55,7 +55,7 @@ def sources_list(finished: TurnFinished) -> SourceList:
 
 def source_line(source: Source) -> str:
     """`[n] Title (uri)` on one line, with nothing in it that could drive a terminal."""
-    return f"[{source.number}] {_safe(source.title) or UNTITLED} ({_safe(source.url) or UNKNOWN_URI})"
+    return f"[{source.number}] {_safe(source.title) or _(UNTITLED)} ({_safe(source.url) or _(UNKNOWN_URI)})"
 
 
 def sources_block(finished: TurnFinished) -> str:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from nanobot.messages import Media
 from nanobot.utils.text import strip_unsafe
+from nanobot.utils.translation import _
 from nanobot.web.extract.page import Job
 from nanobot.web.extract.worker import Extractor
 from nanobot.web.fetch.charset import decode
@@ -36,7 +37,9 @@ class DocumentText(Struct, frozen=True):
         """The text for a model, with what was cut; `path` is where its tools read the file, if anywhere."""
         if not self.rest:
             return self.text
+        # English: a model reads it
         where = f"read_file reads on: {path}, offset {self.rest}." if path else "No tool reads the rest."
+        # English: a model reads it
         return f"{self.text}\n[Cut: the file has more than these {DOCUMENT_CHARS:,} characters. {where}]"
 
 
@@ -54,18 +57,21 @@ class Documents:
         try:
             return await self._read(media)
         except OSError as error:
-            return DocumentText(problem=f"its text cannot be read ({error.strerror or type(error).__name__})")
+            return DocumentText(
+                problem=_("its text cannot be read ({error})", error=error.strerror or type(error).__name__)
+            )
 
     async def _read(self, media: Media) -> DocumentText:
         path = Path(media.path)
         head = await asyncio.to_thread(_head, path, _TEXT_BYTES)
         kind = _kind(media, head)
         if kind == "empty":
-            return DocumentText(problem="it is empty")
+            return DocumentText(problem=_("it is empty"))
         if kind not in {"pdf", "office", "binary", "image"}:
             return _shortened(decode(head, cut=media.size > len(head)).text, (), cut=media.size > len(head))
         if media.size > _FILE_BYTES:
-            return DocumentText(problem=f"its text cannot be read: it has more than {_FILE_BYTES // 1_000_000} MB")
+            most = _FILE_BYTES // 1_000_000
+            return DocumentText(problem=_("its text cannot be read: it has more than {most} MB", most=most))
         body = await asyncio.to_thread(_head, path, _FILE_BYTES)
         return await self._take_apart(media, body)
 
@@ -75,12 +81,18 @@ class Documents:
                 found = await self._extractor.extract(Job(body, media.name, kind))
             case _:
                 what = named_binary(body)
-                return DocumentText(problem=f"its text cannot be read: it is {what}" if what else "it is no text")
+                known = _("its text cannot be read: it is {what}", what=what) if what else ""
+                return DocumentText(problem=known or _("it is no text"))
         text = strip_unsafe(found.text).strip()
         if not text:
             scan = found.extractor == "pdf" and not found.notes
-            why = "it is a scan, which only models that read PDF can see" if scan else " ".join(found.notes)
-            return DocumentText(problem=f"its text cannot be read: {why.rstrip('.') or 'it holds none'}", scan=scan)
+            if scan:
+                why = _("its text cannot be read: it is a scan, which only models that read PDF can see")
+            elif notes := " ".join(found.notes).rstrip("."):
+                why = _("its text cannot be read: {why}", why=notes)
+            else:
+                why = _("its text cannot be read: it holds none")
+            return DocumentText(problem=why, scan=scan)
         return _shortened(text, found.notes)
 
 

@@ -29,6 +29,7 @@ from nanobot.bus.events import (
 )
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
 from nanobot.utils.text import duration
+from nanobot.utils.translation import _, _n
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
 
@@ -177,7 +178,9 @@ class TurnView(Struct, frozen=True):
 
 
 def _ended(hint: Hint) -> Hint:
-    return replace(hint, state="failed", progress="", message="not run" if hint.question else "stopped", question="")
+    return replace(
+        hint, state="failed", progress="", message=_("not run") if hint.question else _("stopped"), question=""
+    )
 
 
 def _runs(hint: Hint, call_id: str) -> bool:
@@ -220,17 +223,31 @@ def todo_lines(items: Sequence[TodoItem]) -> tuple[str, ...]:
 
 def retry_text(event: StepRetried) -> str:
     """Why a step is asked for again, and when, such as `HTTP 500: overloaded; asking again in 4 s.`"""
-    reason = event.reason.rstrip(".") or "The request failed"
-    wait = f" in {event.wait:.0f} s" if event.wait >= 1 else ""
-    return f"{reason}; asking again{wait}."
+    reason = event.reason.rstrip(".") or _("The request failed")
+    if event.wait >= 1:
+        return _("{reason}; asking again in {seconds:.0f} s.", reason=reason, seconds=event.wait)
+    return _("{reason}; asking again.", reason=reason)
 
 
 def compaction_line(event: ContextCompacted) -> str:
+    before, after = event.before, event.after
     if not event.summary:
-        return f"The conversation was shortened from about {event.before:,} to {event.after:,} tokens."
-    stays = f"the last {event.turns} turns stay as they were" if event.turns > 1 else "the last turn stays as it was"
-    stays = f"; {stays}" if event.turns else ""
-    return (
-        f"The earlier conversation was summed up (from about {event.before:,} to {event.after:,} tokens{stays}). "
-        "Nothing is deleted; /undo takes it back."
+        return _(
+            "The conversation was shortened from about {before:,} to {after:,} tokens.", before=before, after=after
+        )
+    if not event.turns:
+        return _(
+            "The earlier conversation was summed up (from about {before:,} to {after:,} tokens). "
+            "Nothing is deleted; /undo takes it back.",
+            before=before,
+            after=after,
+        )
+    return _n(
+        "The earlier conversation was summed up (from about {before:,} to {after:,} tokens; the last turn stays as it "
+        "was). Nothing is deleted; /undo takes it back.",
+        "The earlier conversation was summed up (from about {before:,} to {after:,} tokens; the last {number} turns "
+        "stay as they were). Nothing is deleted; /undo takes it back.",
+        event.turns,
+        before=before,
+        after=after,
     )

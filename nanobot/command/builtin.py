@@ -8,6 +8,7 @@ from nanobot.command.router import Command, CommandContext, CommandRouter, TurnC
 from nanobot.command.servers import ServerControl, mcp_command
 from nanobot.command.settings import CHOICES, ChatSettings, SettingName
 from nanobot.command.tool_groups import tool_groups
+from nanobot.command.words import ROLES
 from nanobot.errors import UsageError
 from nanobot.session.permissions import Permissions, told
 from nanobot.utils.marks import passages
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from nanobot.schedule.appointments import Appointments
     from nanobot.skills.shelf import SkillShelf
 
-_ROLES: Mapping[Role, str] = {"owner": N_("owner"), "user": N_("user"), "guest": N_("guest")}
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
 _PEOPLE = "[grant|take|remove <who> … | <who> cap <USD>]"  # English: it is typed
@@ -408,7 +408,7 @@ async def _usage(ctx: CommandContext) -> None:
 
 async def _whoami(ctx: CommandContext) -> None:
     sender, address = ctx.message.sender, ctx.message.address
-    who = _("id `{id}`, {role}", id=sender.id, role=_(_ROLES[sender.role]))
+    who = _("id `{id}`, {role}", id=sender.id, role=_(ROLES[sender.role]))
     you = _("{name}, {who}", name=sender.name, who=who) if sender.name else who
     chat = (
         _("`{chat}`, topic `{topic}`", chat=address.chat, topic=address.thread)

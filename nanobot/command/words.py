@@ -10,6 +10,9 @@ from typing import NamedTuple
 from nanobot import __version__
 from nanobot.utils.translation import N_, _
 
+#: What somebody may do, in a word.
+ROLES: Mapping[str, str] = {"owner": N_("owner"), "user": N_("user"), "guest": N_("guest")}
+
 
 class Word(NamedTuple):
     """`command` is the slash command that does it in a chat, `says` what is told where nothing does it.

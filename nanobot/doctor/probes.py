@@ -14,7 +14,6 @@ from telegram.error import Conflict, EndPointNotFound, InvalidToken, NetworkErro
 
 from nanobot.agent.explanations import remedy
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.receive.poller import IN_USE
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.doctor.findings import Finding, one_line
 from nanobot.errors import NanobotError, ProviderError, SearchError, SearchErrorKind
@@ -254,7 +253,8 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
             if not ours:
                 await line.look(_HOLD)
     except Conflict:
-        return Finding(_UPDATES, "bad", IN_USE.partition(". ")[0], f"{IN_USE.partition('. ')[2]}.")
+        fix = _("Stop the other one, or give one of them a bot of its own (@BotFather, /newbot).")
+        return Finding(_UPDATES, "bad", _("another program uses this token"), fix)
     except (TelegramError, TimeoutError) as error:
         return _telegram_failed(_UPDATES, error, settings)
     finally:

@@ -83,6 +83,7 @@ class Departure(Struct):
             if self.before is not None:
                 await self.before()
             if not self.may_leave():
+                # English: nobody reads it
                 raise ConnectionAbortedError("this process may send nothing now")
             self.left = True
 

@@ -23,7 +23,7 @@ from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
-from nanobot.channels.telegram.receive.poller import REFUSED, Health, Poller
+from nanobot.channels.telegram.receive.poller import REFUSED, UNREACHED, Health, Poller
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
@@ -39,11 +39,11 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import ChannelError, StoreError
 from nanobot.security.network import certificates, no_cookies
-from nanobot.session.database import now
+from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
 from nanobot.utils.logs import scrub
-from nanobot.utils.translation import speaking, spoken_at
+from nanobot.utils.translation import Later, _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TelegramChannel:
     def health_line(self) -> str:
         """One line for /status: how long ago Telegram last answered, and what waits."""
         waiting = self._inbox.waiting
-        return self._health.line() + (f"; {waiting} in the queue" if waiting else "")
+        return apart([self._health.line(), *([_("{number} in the queue", number=waiting)] if waiting else [])])
 
     def take(self, config: Config) -> None:
         """Take over what may be of a configuration that has changed."""
@@ -182,8 +182,11 @@ class TelegramChannel:
             running.append(RightsWatch(self._access, self._setup.agent.loop).run())
         if self._share is None:
             running.append(self._claiming.run())
+        else:
+            running.append(until_stored(self._inbox.recall))
         work = [group.create_task(one) for one in running]
         if self._share is None:
+            await self._inbox.recall()
             await self._inbox.resume()
             await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
         source = asyncio.ensure_future(self._source()())
@@ -262,6 +265,7 @@ class TelegramChannel:
         await self._menu.run()
 
     def _prepare(self) -> None:
+        # English: nobody reads it
         shown = render("What *answers* take to be [shown](https://example.org).")  # its parser compiles its patterns
         outgoing_of(OutgoingMessage("text", split(shown)[0]).to_json())  # and its reader is made
         self._setup.prepare()
@@ -317,10 +321,10 @@ class Worker:
             try:
                 return await self._identify()
             except InvalidToken as error:
-                raise ChannelError(REFUSED) from error
+                raise ChannelError(_(REFUSED)) from error
             except TelegramError as error:
                 reason = scrub(str(error)) or type(error).__name__
-                self._health.failed("retrying", f"Telegram cannot be reached ({reason})", _AGAIN)
+                self._health.failed("retrying", Later(UNREACHED, why=reason), _AGAIN)
                 await asyncio.sleep(_AGAIN)
 
     def _living(self, workers: int) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
+from nanobot.utils.translation import N_, _
 
 #: The channel part of the addresses of its chats.
 CHANNEL = "telegram"
@@ -23,10 +24,28 @@ _PERSON, _GROUP = re.compile(r"[1-9][0-9]{0,15}"), re.compile(r"-[1-9][0-9]{0,15
 #: Ids that many share: of admins who write anonymously, of who writes as a channel, and of Telegram's own messages.
 _SHARED = frozenset(("1087968824", "136817688", "777000"))
 EVERYBODY = "*"
-_NO_URL = (
+_NO_URL = N_(
     "channels.telegram.webhook: it has no url, so updates are fetched as without it. Give it the public https address "
     "that leads here, or take it out."
 )
+_NOBODY: Mapping[str, str] = {
+    "shared": N_(
+        "channels.telegram.allowFrom: {entry} is an id that all share who write anonymously, as a channel or for "
+        "Telegram; it lets nobody in. Write the number that /whoami shows."
+    ),
+    "group": N_(
+        "channels.telegram.allowFrom: {entry} is the id of a group, and groups are let in by their owner with "
+        "/group on; it lets nobody in. Write the number that /whoami shows."
+    ),
+    "name": N_(
+        "channels.telegram.allowFrom: {entry} is a user name, and names change hands; it lets nobody in. Write the "
+        "number that /whoami shows."
+    ),
+    "other": N_(
+        "channels.telegram.allowFrom: {entry} is no id of a person; it lets nobody in. Write the number that /whoami "
+        "shows."
+    ),
+}
 
 
 class TelegramSettings(Struct, frozen=True):
@@ -58,13 +77,17 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
     token = config.token.strip()
     if not token:
         raise UsageError(
-            "Telegram needs the token of a bot. Ask @BotFather for one with /newbot, and put it in "
-            "channels.telegram.token."
+            _(
+                "Telegram needs the token of a bot. Ask @BotFather for one with /newbot, and put it in "
+                "channels.telegram.token."
+            )
         )
     if not _TOKEN.fullmatch(token):
         raise UsageError(
-            "channels.telegram.token is not a bot token. It looks like 123456789:AAE…, as @BotFather shows it. "
-            "Copy it again, in one piece."
+            _(
+                "channels.telegram.token is not a bot token. It looks like 123456789:AAE…, as @BotFather shows it. "
+                "Copy it again, in one piece."
+            )
         )
     base = config.api_base.rstrip("/") or _TELEGRAM
     files = config.api_file_base.rstrip("/") or f"{base}/file"
@@ -85,7 +108,7 @@ def doubts(config: TelegramConfig) -> tuple[str, ...]:
     """What is set and does nothing, a sentence each."""
     hook = config.webhook
     unused = hook.enabled is not False and hook != TelegramWebhookConfig() and not hook.url
-    return (*judged_ids(config.allow_from)[1], *([_NO_URL] if unused else []))
+    return (*judged_ids(config.allow_from)[1], *([_(_NO_URL)] if unused else []))
 
 
 def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -97,14 +120,14 @@ def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, 
 
 def _nobody(entry: str) -> str:
     if entry in _SHARED:
-        why = "an id that all share who write anonymously, as a channel or for Telegram"
+        why = "shared"
     elif _GROUP.fullmatch(entry):
-        why = "the id of a group, and groups are let in by their owner with /group on"
+        why = "group"
     elif any(letter.isalpha() for letter in entry):
-        why = "a user name, and names change hands"
+        why = "name"
     else:
-        why = "no id of a person"
-    return f"channels.telegram.allowFrom: {entry} is {why}; it lets nobody in. Write the number that /whoami shows."
+        why = "other"
+    return _(_NOBODY[why], entry=entry)
 
 
 def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
@@ -112,7 +135,9 @@ def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
     if not hook.url or hook.enabled is False:
         return None
     if not hook.url.startswith("https://"):
-        raise UsageError("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
+        raise UsageError(
+            _("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
+        )
     return hook
 
 
@@ -126,7 +151,7 @@ def proxy_from(env: Mapping[str, str], base: str) -> str | None:
     try:
         return Proxies(env=env).of(base)
     except UnusableProxy as error:
-        raise UsageError(f"{error}, or set channels.telegram.proxy.") from None
+        raise UsageError(_("{error}, or set channels.telegram.proxy.", error=error)) from None
 
 
 def _is_local(host: str) -> bool:

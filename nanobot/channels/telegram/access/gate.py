@@ -17,26 +17,29 @@ from nanobot.channels.telegram.render.screen_messages import screen_messages_of
 from nanobot.channels.telegram.send.calls import Place, Sending
 from nanobot.channels.telegram.settings import GroupPolicy
 from nanobot.command.router import Command, CommandContext, CommandRouter, parse_command
+from nanobot.command.words import ROLES
 from nanobot.errors import UsageError
-from nanobot.utils.translation import N_
+from nanobot.utils.translation import N_, _, speaking, spoken_at
 
-STRANGER = "This is a private assistant; it answers the people whom its owner has let in. /pair asks for that."
-NOT_YOURS = "The owner has to enter the code, in their own chat with me. /pair alone gets you a new one."
-UNCLAIMED = (
+STRANGER = N_("This is a private assistant; it answers the people whom its owner has let in. /pair asks for that.")
+NOT_YOURS = N_("The owner has to enter the code, in their own chat with me. /pair alone gets you a new one.")
+UNCLAIMED = N_(
     "This assistant has no owner yet, so it answers nobody. Its owner claims it with the link of `nanobot gateway`."
 )
-CLAIMED = (
+CLAIMED = N_(
     "You are the owner of this bot now. Just write what you want to know; /help lists the commands. "
     "In a group, /group on lets me answer there."
 )
-LET_IN = "You have been let in. Just write what you want to know; /help lists the commands."
-_NOT_INVITED = "That link is not good any more: it works once, within a day. Ask the owner for a new one."
+LET_IN = N_("You have been let in. Just write what you want to know; /help lists the commands.")
+_NOT_INVITED = N_("That link is not good any more: it works once, within a day. Ask the owner for a new one.")
 _NOT_CLAIMED = {
-    "wrong": "That link is not the right one. Use the newest one that `nanobot gateway` shows.",
-    "expired": "That link has expired. Restart `nanobot gateway` for a new one.",
-    "used": "That link was used already: this assistant has its owner.",
+    "wrong": N_("That link is not the right one. Use the newest one that `nanobot gateway` shows."),
+    "expired": N_("That link has expired. Restart `nanobot gateway` for a new one."),
+    "used": N_("That link was used already: this assistant has its owner."),
     "locked": "",
 }
+_GROUP_ON = N_("I am on in this group. `/group on` and `/group off` change it.")
+_GROUP_OFF = N_("I am off in this group. `/group on` and `/group off` change it.")
 #: Lines that a chat gets within so many seconds; what is refused beyond that is refused in silence.
 MOST, WITHIN = 3, 60.0
 #: Lines that wait for Telegram at once, and how often one is tried.
@@ -103,7 +106,8 @@ class Gate:
         match = self._router.match(text)
         if match is None or match.command is None or match.command in self._router.commands(role, "telegram"):
             return Admission(role)  # an unknown command is answered with the nearest known one
-        return Admission(None, f"/{match.command.name} is not available to you here. /help lists what is.")
+        refused = _("/{name} is not available to you here. /help lists what is.", name=match.command.name)
+        return Admission(None, refused)
 
     async def _in_group(self, incoming: IncomingMessage, role: Role | None) -> Admission:
         chat = incoming.address.chat
@@ -112,7 +116,8 @@ class Gate:
         if role == "owner" and mine and parsed is not None and parsed[0] == "group":
             return Admission("owner")  # the way to switch a group on
         if self.policy == "off" or not await self.access.group_allowed(chat):
-            told = "I am off in this group. /group on lets me answer here." if role == "owner" and mine else ""
+            off = role == "owner" and mine
+            told = _("I am off in this group. /group on lets me answer here.") if off else ""
             return Admission(None, told)
         if not mine and self.policy != "open":
             return Admission(None, overhear=True)
@@ -125,35 +130,41 @@ class Gate:
         if name == "start" and words and not await self.access.owner():
             outcome = await self.access.claim(person, words.split()[0])
             claimed = outcome == "claimed"
-            return Admission(None, CLAIMED if claimed else _NOT_CLAIMED[outcome], welcome=claimed)
+            return Admission(None, _(CLAIMED if claimed else _NOT_CLAIMED[outcome]), welcome=claimed)
         if name == "start" and words and role in (None, "guest"):
             if await self.access.accept(person, words.split()[0]) is not None:
-                return Admission(None, LET_IN, welcome=True)
-            return Admission(None, _NOT_INVITED if role or await self.access.may_notice(person.id) else "")
+                return Admission(None, _(LET_IN), welcome=True)
+            return Admission(None, _(_NOT_INVITED) if role or await self.access.may_notice(person.id) else "")
         if role is not None:
             return Admission(role)
         if name == "pair":
-            return Admission(None, NOT_YOURS if words else await self._ask(person))
+            return Admission(None, _(NOT_YOURS) if words else await self._ask(person))
         return Admission(None, await self.notice(person.id))
 
     async def refusal(self, place: Address, person_id: str, why: str) -> str:
         """What the sender of a message hears that was set aside; strangers hear what they always hear."""
         if await self.access.role(person_id) or await self.access.group_allowed(place.chat):
-            return f"Your message is set aside, because {why}. Send it again in another form; the log has the rest."
+            return _(
+                "Your message is set aside, because {why}. Send it again in another form; the log has the rest.",
+                why=why,
+            )
         return await self.notice(person_id) if place.chat == person_id else ""
 
     async def notice(self, person_id: str) -> str:
         """The line that a stranger gets, once a day; else empty."""
         if not await self.access.may_notice(person_id):
             return ""
-        return STRANGER if await self.access.owner() else UNCLAIMED
+        return _(STRANGER if await self.access.owner() else UNCLAIMED)
 
     async def _ask(self, person: Person) -> str:
         try:
             code = await self.access.request(person)
         except UsageError as error:
             return str(error)
-        return f"Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`."
+        return _(
+            "Your code is `{code}`, good for an hour. Give it to the owner, who enters it here as `/pair {code}`.",
+            code=code,
+        )
 
 
 class Refusals:
@@ -207,35 +218,29 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
     async def pair(ctx: CommandContext) -> None:
         if ctx.args:
             person = await access.approve(ctx.args.split()[0])
-            await say(Address(ctx.message.address.channel, person.id), LET_IN, f"let-in-{ctx.message.id}")
+            theirs = Address(ctx.message.address.channel, person.id)
+            with speaking(spoken_at(theirs.key)):
+                welcome = _(LET_IN)
+            await say(theirs, welcome, f"let-in-{ctx.message.id}")
             who = f"{person.name} ({person.id})" if person.name else person.id
-            await ctx.reply(f"{who} may talk to me now. `/unpair {person.id}` takes that back.")
+            await ctx.reply(_("{who} may talk to me now. `/unpair {id}` takes that back.", who=who, id=person.id))
             return
-        lines = [f"- `{one.id}` {one.name} ({one.role})" for one in await access.people()]
-        more = "Who wants in sends me /pair and gives you the code; then write `/pair <code>`."
-        await ctx.reply("\n".join(["**Who may talk to me**", "", *lines, "", more]))
+        lines = [f"- `{one.id}` {one.name} ({_(ROLES[one.role])})" for one in await access.people()]
+        more = _("Who wants in sends me /pair and gives you the code; then write `/pair <code>`.")
+        await ctx.reply("\n".join([_("**Who may talk to me**"), "", *lines, "", more]))
 
     async def unpair(ctx: CommandContext) -> None:
         if not ctx.args:
-            raise UsageError("Name whom: `/unpair <id>`. /pair lists the ids.")
+            raise UsageError(_("Name whom: `/unpair <id>`. /pair lists the ids."))
         person_id = ctx.args.split()[0]
         await access.remove(person_id)
-        await ctx.reply(f"{person_id} may not talk to me any more.")
+        await ctx.reply(_("{name} may not talk to me any more.", name=person_id))
 
     async def group(ctx: CommandContext) -> None:
         chat = ctx.message.address.chat
         if not chat.startswith("-"):
-            raise UsageError("This is for groups. Write it in the group, with my name: `/group@… on`.")
-        wish = ctx.args.strip().casefold()
-        if wish == "on":
-            await access.allow_group(chat, "")
-            await ctx.reply("I answer in this group now, when I am mentioned or replied to. `/group off` ends it.")
-        elif wish == "off":
-            await access.forbid_group(chat)
-            await ctx.reply("I am silent in this group now.")
-        else:
-            state = "on" if await access.group_allowed(chat) else "off"
-            await ctx.reply(f"I am {state} in this group. `/group on` and `/group off` change it.")
+            raise UsageError(_("This is for groups. Write it in the group, with my name: `/group@… on`."))
+        await ctx.reply(await _changed(access, chat, ctx.args.strip().casefold()))
 
     return (
         Command(
@@ -249,3 +254,14 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
         Command("unpair", N_("Let somebody in no longer"), unpair, "<id>", roles=_OWNER, surfaces="chat"),
         Command("group", N_("Answer in this group, or not"), group, "on|off", roles=_OWNER, surfaces="chat"),
     )
+
+
+async def _changed(access: Access, group: str, wish: str) -> str:
+    """Switch a group on or off, or say which it is."""
+    if wish == "on":
+        await access.allow_group(group, "")
+        return _("I answer in this group now, when I am mentioned or replied to. `/group off` ends it.")
+    if wish == "off":
+        await access.forbid_group(group)
+        return _("I am silent in this group now.")
+    return _(_GROUP_ON if await access.group_allowed(group) else _GROUP_OFF)

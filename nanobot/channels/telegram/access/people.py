@@ -24,6 +24,7 @@ from nanobot.security.policy import GRANTS
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import ENGLISH, _, listed, sentences, speaking
 
 #: How long a link to claim the bot, and a code to be let in, are good.
 CLAIM_VALID = timedelta(minutes=10)
@@ -74,7 +75,8 @@ class Access:
 
     def allow(self, allow_from: tuple[str, ...]) -> None:
         """Let these people in from now on, besides those whom the owner lets in."""
-        self._allowed, problems = judged_ids(allow_from)
+        with speaking(ENGLISH):
+            self._allowed, problems = judged_ids(allow_from)
         self._everybody = EVERYBODY in allow_from
         for problem in problems:
             logger.warning("{}", problem)
@@ -169,14 +171,17 @@ class Access:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise UsageError(f"There is nobody called {words.strip()!r} here. /people lists everybody with their ids.")
-        ids = ", ".join(f"{one.name} is `{one.id}`" for one in found)
-        raise UsageError(f"That may be several people ({ids}). Name the id.")
+            raise UsageError(
+                _("There is nobody called {name!r} here. /people lists everybody with their ids.", name=words.strip())
+            )
+        ids = listed(_("{name} is `{id}`", name=one.name, id=one.id) for one in found)
+        raise UsageError(_("That may be several people ({ids}). Name the id.", ids=ids))
 
     async def grant(self, person: Person, granted: Iterable[str]) -> Person:
         """Let a user do exactly this besides. Raises `UsageError` for a guest."""
         if person.role != "user":
-            raise UsageError(f"{person.name or person.id} is a guest. `/invite user` makes a link for users.")
+            name = person.name or person.id
+            raise UsageError(_("{name} is a guest. `/invite user` makes a link for users.", name=name))
         wanted = set(granted)
         changed = replace(person, granted=tuple(one for one in GRANTS if one in wanted))
         await self._ledger.set_notes({self._key("user", person.id): _kept(changed)})
@@ -185,12 +190,12 @@ class Access:
     async def invite(self, role: Role) -> str:
         """A code that lets in who first uses it, as a user or a guest. Raises `UsageError` where too many are open."""
         if not await self.owner():
-            raise UsageError("This bot has no owner yet. Its owner claims it with the link of `nanobot gateway`.")
+            raise UsageError(_("This bot has no owner yet. Its owner claims it with the link of `nanobot gateway`."))
         now_ = self._clock()
         old = await self._ledger.notes(self._key("invite", ""))
         gone = [key for key, value in old.items() if datetime.fromisoformat(_field(value, "until")) < now_]
         if len(old) - len(gone) >= MOST_INVITED:
-            raise UsageError(f"{MOST_INVITED} links are open. They end by themselves after a day.")
+            raise UsageError(_("{most} links are open. They end by themselves after a day.", most=MOST_INVITED))
         code = secrets.token_urlsafe(16)
         value = {"role": role, "until": (now_ + INVITE_VALID).isoformat()}
         changes: dict[str, str | None] = dict.fromkeys(gone)
@@ -218,12 +223,12 @@ class Access:
         Raises `UsageError`, one line.
         """
         if self._wrong.get(person.id, 0) >= MOST_WRONG or not await self.owner():
-            raise UsageError("Nobody can be let in at the moment.")
+            raise UsageError(_("Nobody can be let in at the moment."))
         pending = sorted((await self._pending()).items(), key=lambda one: one[1][1])
-        void = [digest for digest, (asked, _) in pending if asked.id == person.id]
-        others = [digest for digest, _ in pending if digest not in void]
+        void = [digest for digest, (asked, _until) in pending if asked.id == person.id]
+        others = [digest for digest, _who in pending if digest not in void]
         void += others[: max(0, len(others) + 1 - MOST_PENDING)]
-        code = "".join(secrets.choice(_LETTERS) for _ in range(8))
+        code = "".join(secrets.choice(_LETTERS) for _letter in range(8))
         value = {"id": person.id, "name": _name(person.name), "until": (self._clock() + CODE_VALID).isoformat()}
         changes: dict[str, str | None] = {self._key("code", digest): None for digest in void}
         await self._ledger.set_notes({**changes, self._key("code", _digest(code)): json.dumps(value)})
@@ -234,7 +239,9 @@ class Access:
         digest = _digest(code.strip().upper().replace("-", ""))
         asked = (await self._pending()).get(digest)
         if asked is None:
-            raise UsageError("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
+            raise UsageError(
+                _("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
+            )
         person = asked[0]
         await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): _kept(person)})
         return person
@@ -257,8 +264,8 @@ class Access:
         """Let somebody in no longer. Raises `UsageError` for those who were not let in by a code."""
         key = self._key("user", person_id)
         if person_id in self._allowed or await self._ledger.note(key) is None:
-            where = " That id stands in channels.telegram.allowFrom." if person_id in self._allowed else ""
-            raise UsageError(f"{person_id} was not let in with /pair or a link.{where}")
+            where = _("That id stands in channels.telegram.allowFrom.") if person_id in self._allowed else ""
+            raise UsageError(sentences(_("{id} was not let in with /pair or a link.", id=person_id), where))
         await self._ledger.set_notes({key: None})
 
     async def may_notice(self, person_id: str) -> bool:

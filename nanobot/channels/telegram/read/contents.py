@@ -90,7 +90,7 @@ def remarks(message: Message) -> str:
         return f"[{message.dice.emoji} shows {message.dice.value}]"
     unread = message.story or message.game or message.checklist or message.paid_media or message.giveaway
     if unread is not None or "rich_message" in message.api_kwargs:
-        return "[A message of a kind that nanobot cannot read]"
+        return "[A message of a kind that nanobot cannot read]"  # English: a model reads it
     return ""
 
 
@@ -148,7 +148,7 @@ def quoted_files(message: Message, me: Me) -> tuple[Attachment, ...]:
     return attachments(target, outside=True)
 
 
-def _quoted(message: Message, me: Me) -> str:
+def _quoted(message: Message, me: Me) -> str:  # English: a model reads it
     part = shorten(strip_unsafe(message.quote.text), QUOTE_CHARS) if message.quote is not None else ""
     target = replied(message)
     if target is not None:
@@ -160,7 +160,7 @@ def _quoted(message: Message, me: Me) -> str:
     return ""
 
 
-def _author(target: Message, message: Message, me: Me) -> str:
+def _author(target: Message, message: Message, me: Me) -> str:  # English: a model reads it
     user = target.from_user
     if user is not None and user.id == me.id:
         return "an earlier message of yours"
@@ -186,6 +186,7 @@ def _origin(origin: MessageOrigin) -> str:
 
 def _files_line(message: Message) -> str:
     kinds = ", ".join(_noun(file) for file in attachments(message))
+    # English: a model reads it
     return f"[{kinds}]" if kinds else "[nothing that can be read]"
 
 

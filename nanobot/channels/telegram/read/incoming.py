@@ -20,6 +20,7 @@ from nanobot.command.router import parse_command
 from nanobot.errors import ChannelError
 from nanobot.session.rows import Arrival, InboxRow
 from nanobot.utils.text import shorten, squeeze
+from nanobot.utils.translation import N_, Later
 
 AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]
 Addressed = Literal["private", "mention", "reply", "command", "none"]
@@ -36,7 +37,7 @@ _TO_SOMEBODY, _COMMAND_TO = (
     re.compile(r"(?P<kept>\s*/\w+)@(?P<name>\w+)"),
 )
 #: The payload of an update that JSON cannot hold again; nobody can read it, so it is set aside.
-_NOT_KEPT = '"an update that is nested too deeply to be kept"'
+_NOT_KEPT = '"an update that is nested too deeply to be kept"'  # English: for whoever looks into the ledger
 
 
 # Where it belongs
@@ -77,7 +78,7 @@ def update_of(row: InboxRow, bot: Bot) -> Update:
     """Raises `ChannelError` for what is no update, and whatever the library raises for one that it cannot read."""
     raw: object = json.loads(row.payload)
     if not isinstance(raw, dict):
-        raise ChannelError("it is no update of Telegram's")
+        raise ChannelError(Later(N_("it is no update of Telegram's")))
     return Update.de_json(raw, bot)
 
 

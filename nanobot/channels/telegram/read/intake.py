@@ -38,6 +38,7 @@ from nanobot.command.settings import ChatSettings
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.messages import Media
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, Later, _
 
 #: Characters of all documents of one message that go into the turn.
 CONTEXT_CHARS = 60_000
@@ -159,7 +160,7 @@ class TelegramIntake:
         who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
         number, person = number_of(message.message_id), number_of(who.id)
         if not (place and number and person and isinstance(message.date, datetime)):
-            raise ChannelError("it has no chat, number, sender or date")
+            raise ChannelError(Later(N_("it has no chat, number, sender or date")))
         forwarded = message.forward_origin is not None
         remark = contents.remarks(message)
         files = contents.attachments(message, outside=forwarded)
@@ -204,6 +205,7 @@ class TelegramIntake:
         if incoming.text:
             parts.words.append(incoming.text)
         if overheard := self._overheard.pop(incoming.address, None):
+            # English: a model reads it
             parts.outside.insert(0, "\n".join(["Said in the group before:", *overheard]))
         private = await self._chats.get(incoming.address.key, "privacy") == "on"
         async with asyncio.TaskGroup() as group:
@@ -237,12 +239,12 @@ class TelegramIntake:
         place = await self._keep(message, file, media, parts)
         if file.kind == "document" and not media.mime.startswith(("image/", "video/")):
             found = await self._documents.read(media)
-            if found.text:
+            if found.text:  # English: a model reads it
                 parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.shown(place)}")
                 return parts
             if found.scan:
                 parts.media[-1] = replace(media, mime="application/pdf", inline=True)
-            parts.problems.append((file, f"is here, but {found.problem}."))
+            parts.problems.append((file, _("is here, but {why}.", why=found.problem)))
         parts.outside += [] if place else _called(file)
         return parts
 
@@ -252,19 +254,20 @@ class TelegramIntake:
             place = await self._receive(message, Path(media.path), file.name or media.name)
         except (NanobotError, OSError) as error:
             reason = str(error) if isinstance(error, NanobotError) else error.strerror or type(error).__name__
-            parts.problems.append((file, f"is here, but out of reach of the tools for files: {reason.rstrip('.')}."))
+            why = reason.rstrip(".")
+            parts.problems.append((file, _("is here, but out of reach of the tools for files: {why}.", why=why)))
             return ""
         if place and file.name:
-            parts.places.append(f"{label(file)} is in your files as {place}")
+            parts.places.append(_("{file} is in your files as {place}", file=label(file), place=place))
         elif place:
-            parts.notes.append(f"[{label(file)} is in your files as {place}]")
+            parts.notes.append(_("[{file} is in your files as {place}]", file=label(file), place=place))
         return place
 
     async def _listen(self, media: Media, *, private: bool) -> Transcription:
         if self._transcriber is None:
-            return Transcription(problem=HOW_TO_ENABLE)
+            return Transcription(problem=_(HOW_TO_ENABLE))
         if private and not self._transcriber.local:
-            return Transcription(problem=KEPT_PRIVATE)
+            return Transcription(problem=_(KEPT_PRIVATE))
         return await self._transcriber.transcribe(Path(media.path), media.mime)
 
     @staticmethod
@@ -272,10 +275,10 @@ class TelegramIntake:
         """A recording becomes its words; one that cannot be written down stays a file."""
         if not heard.text:
             parts.media.append(media)
-            parts.problems.append((file, f"was not written down. {heard.problem}"))
+            parts.problems.append((file, _("was not written down. {why}", why=heard.problem)))
             return
         await asyncio.to_thread(Path(media.path).unlink, missing_ok=True)  # its words are kept instead
-        if file.outside:
+        if file.outside:  # English: a model reads it
             parts.outside.append(f"Spoken in a recording that was passed on:\n{heard.text}")
         else:
             parts.words.append(heard.text)
@@ -283,7 +286,7 @@ class TelegramIntake:
     async def _tell(self, incoming: IncomingMessage, parts: _Parts) -> None:
         spoken = [text for text in parts.words if text != incoming.text]
         quoted = ["\n".join(f"> {line}" for line in f"🎤 {text}".splitlines()) for text in spoken]
-        lines = [*quoted, *(f"⚠️ {label(file)} {problem}" for file, problem in parts.problems)]
+        lines = [*quoted, *(f"⚠️ {_told(file, problem)}" for file, problem in parts.problems)]
         if lines:
             await self._say(incoming.address, "\n\n".join(lines), f"say-{incoming.update_ids[-1]}")
 
@@ -298,18 +301,24 @@ def _add(parts: _Parts, more: _Parts) -> None:
 
 
 def _called(file: Attachment) -> list[str]:
-    return [f"{label(file, named=False)} is called {file.name}"] if file.name else []
+    return [_("{file} is called {name}", file=label(file, named=False), name=file.name)] if file.name else []
+
+
+def _told(file: Attachment, problem: str, *, named: bool = True) -> str:
+    return _("{file} {problem}", file=label(file, named=named), problem=problem)
 
 
 def _content(incoming: IncomingMessage, parts: _Parts) -> str:
     """The person's words, and what went wrong."""
     said = "\n\n".join(parts.words)
     if not said and incoming.quotes and not parts.media:
+        # English: a model reads it
         said = "[Forwarded without a word of their own.]" if incoming.forwarded else "[A reply without words.]"
-    wrong = [f"[{label(file, named=False)} {problem}]" for file, problem in parts.problems]
+    wrong = [f"[{_told(file, problem, named=False)}]" for file, problem in parts.problems]
     return "\n\n".join([*filter(None, [said]), *wrong, *parts.notes])
 
 
 def _clipped(outside: list[str]) -> str:
     text = "\n\n".join(outside)
+    # English: a model reads it
     return text if len(text) <= CONTEXT_CHARS else f"{text[:CONTEXT_CHARS]}\n[Cut: there was more.]"

@@ -19,11 +19,12 @@ from msgspec import Struct
 from telegram import Bot
 from telegram.error import BadRequest, TelegramError
 
-from nanobot.channels.telegram.read.incoming import Attachment
+from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
 from nanobot.messages import Media
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
 from nanobot.session.store import Record
+from nanobot.utils.translation import N_, _
 from nanobot.web.fetch.content import image_info
 
 #: What Telegram's own servers hand to a bot, in bytes.
@@ -42,6 +43,15 @@ _ALL = 1_000_000_000
 _PAGE = 500
 #: Names of nanobot's own making, here and under `web`; what else lies in the folder is not its business.
 _OURS = re.compile(r"(?:[a-z_]+-)?(?P<mark>[0-9a-f]{16})(?:\.[a-z0-9]{1,8})?")
+_LABELS: Mapping[AttachmentKind, str] = {
+    "photo": N_("The photo {name}"),
+    "document": N_("The document {name}"),
+    "audio": N_("The audio file {name}"),
+    "voice": N_("The voice message {name}"),
+    "video": N_("The video {name}"),
+    "video_note": N_("The video message {name}"),
+    "animation": N_("The animation {name}"),
+}
 _MARK = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 
 
@@ -73,17 +83,17 @@ class MediaFolder:
             async with self._slots, asyncio.timeout(_SECONDS):
                 return await self._fetch(bot, file)
         except TimeoutError:
-            return Fetched(problem="was not read: Telegram sent it too slowly. Send it again.")
+            return Fetched(problem=_("was not read: Telegram sent it too slowly. Send it again."))
         except BadRequest as error:
             if "too big" in error.message.casefold():
                 return Fetched(problem=self._too_big(0))
-            return Fetched(problem="was not read: Telegram no longer has it. Send it again.")
+            return Fetched(problem=_("was not read: Telegram no longer has it. Send it again."))
         except (TelegramError, httpx.HTTPError) as error:
             reason = type(error).__name__  # its text may hold the token
-            return Fetched(problem=f"was not read: fetching it failed ({reason}). Send it again.")
+            return Fetched(problem=_("was not read: fetching it failed ({error}). Send it again.", error=reason))
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            return Fetched(problem=f"was not read: it could not be saved here ({reason}).")
+            return Fetched(problem=_("was not read: it could not be saved here ({error}).", error=reason))
 
     async def _fetch(self, bot: Bot, file: Attachment) -> Fetched:
         found = await bot.get_file(file.file_id, read_timeout=_STALL_SECONDS)
@@ -128,20 +138,21 @@ class MediaFolder:
         return path
 
     def _too_big(self, size: int) -> str:
-        much = f"({size / 1e6:.0f} MB) " if size else ""
         most = f"{self._limit / 1e6:.0f} MB"
         if self._own_server:
-            return f"{much}was not read: files up to {most} are taken."
-        return (
-            f"{much}was not read: Telegram gives files up to {most} to bots. "
-            "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
-        )
+            why = _("was not read: files up to {most} are taken.", most=most)
+        else:
+            why = _(
+                "was not read: Telegram gives files up to {most} to bots. A Bot API server of your own "
+                "(channels.telegram.apiBase) has no such limit.",
+                most=most,
+            )
+        return _("({size:.0f} MB) {why}", size=size / 1e6, why=why) if size else why
 
 
 def label(file: Attachment, *, named: bool = True) -> str:
     """A file at the beginning of a sentence, such as `The document report.pdf`; for a model it is not `named`."""
-    noun = {"voice": "voice message", "video_note": "video message", "audio": "audio file"}.get(file.kind, file.kind)
-    return f"The {noun} {file.name if named else ''}".rstrip()
+    return _(_LABELS[file.kind], name=file.name if named else "").rstrip()
 
 
 def _mime(path: Path, file: Attachment) -> str:

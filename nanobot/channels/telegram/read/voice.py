@@ -16,12 +16,13 @@ from nanobot.config.schema import TranscriptionConfig
 from nanobot.security.network import certificates, no_cookies
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
-HOW_TO_ENABLE = (
+HOW_TO_ENABLE = N_(
     "To have voice messages written down, set channels.telegram.transcription.command (a program on this machine, such "
     "as whisper) or transcription.apiKey with apiBase (an endpoint of OpenAI's form)."
 )
-KEPT_PRIVATE = "This chat has /privacy on, so it was not sent to a transcription service."
+KEPT_PRIVATE = N_("This chat has /privacy on, so it was not sent to a transcription service.")
 #: Seconds for one transcription.
 SECONDS = 180.0
 #: What the endpoints take at most, in bytes.
@@ -46,7 +47,7 @@ class SpeechService(Struct, frozen=True):
     base: str
     key: str = ""
     model: str = ""
-    name: str = "the transcription service"
+    vendor: str = ""
 
 
 class EndpointTranscriber:
@@ -74,21 +75,27 @@ class EndpointTranscriber:
             size = (await asyncio.to_thread(path.stat)).st_size
             if size > UPLOAD_LIMIT:
                 return Transcription(
-                    problem=f"It is too long to be written down ({size / 1e6:.0f} MB, 25 MB is the limit)."
+                    problem=_("It is too long to be written down ({size:.0f} MB, 25 MB is the limit).", size=size / 1e6)
                 )
             body = await asyncio.to_thread(path.read_bytes)
             async with asyncio.timeout(SECONDS):
                 return await self._ask(path, mime, body)
         except TimeoutError:
-            return Transcription(problem=f"{self._capital} did not answer within {SECONDS:.0f} s.")
+            return Transcription(
+                problem=_("{service} did not answer within {seconds:.0f} s.", service=self._name, seconds=SECONDS)
+            )
         except httpx.HTTPError as error:
-            return Transcription(problem=f"{self._capital} could not be reached ({type(error).__name__}).")
+            why = type(error).__name__
+            return Transcription(problem=_("{service} could not be reached ({error}).", service=self._name, error=why))
         except OSError as error:
-            return Transcription(problem=f"The sound file cannot be read ({error.strerror}).")
+            return Transcription(problem=_("The sound file cannot be read ({error}).", error=error.strerror))
 
     async def _ask(self, path: Path, mime: str, body: bytes) -> Transcription:
         if not sendable(self._endpoint.key):
-            return Transcription(problem=f"No request can carry the key of {self._endpoint.name}. Copy it again.")
+            vendor = self._endpoint.vendor
+            theirs = _("No request can carry the key of {vendor}'s transcription. Copy it again.", vendor=vendor)
+            ours = _("No request can carry the key of the transcription service. Copy it again.")
+            return Transcription(problem=theirs if vendor else ours)
         suffix = {".oga": ".ogg", "": ".ogg"}.get(path.suffix, path.suffix)
         form = {"model": self._endpoint.model or "whisper-1", "response_format": "json"}
         if self._language:
@@ -109,23 +116,28 @@ class EndpointTranscriber:
             told = None
         text = told.get("text") if isinstance(told, dict) else None
         if not isinstance(text, str):
-            return Transcription(problem=f"{self._capital} answered with something that is no transcript.")
+            return Transcription(
+                problem=_("{service} answered with something that is no transcript.", service=self._name)
+            )
         return _spoken(text)
 
     def _refusal(self, response: httpx.Response) -> str:
-        if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
-            return f"{self._capital} refused the key. Check channels.telegram.transcription.apiKey."
-        said = ""
+        status = response.status_code
+        if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            return _("{service} refused the key. Check channels.telegram.transcription.apiKey.", service=self._name)
         with contextlib.suppress(ValueError):
             told: object = response.json()
             error = told.get("error") if isinstance(told, dict) else None
             message = error.get("message") if isinstance(error, dict) else error
-            said = f": {shorten(squeeze(strip_unsafe(message)), 160)}" if isinstance(message, str) else ""
-        return f"{self._capital} answered with status {response.status_code}{said}."
+            if isinstance(message, str):
+                why = shorten(squeeze(strip_unsafe(message)), 160)
+                return _("{service} answered with status {status}: {why}.", service=self._name, status=status, why=why)
+        return _("{service} answered with status {status}.", service=self._name, status=status)
 
     @property
-    def _capital(self) -> str:
-        return self._endpoint.name[:1].upper() + self._endpoint.name[1:]
+    def _name(self) -> str:
+        vendor = self._endpoint.vendor.capitalize()
+        return _("{vendor}'s transcription", vendor=vendor) if vendor else _("The transcription service")
 
 
 class CommandTranscriber:
@@ -149,12 +161,19 @@ class CommandTranscriber:
             async with self._one:
                 ended = await run_program(words, self._seconds)
         except TimeoutError:
-            return Transcription(problem=f"{words[0]} took longer than {self._seconds:.0f} s.")
+            return Transcription(
+                problem=_("{program} took longer than {seconds:.0f} s.", program=words[0], seconds=self._seconds)
+            )
         except OSError as error:
-            return Transcription(problem=f"{words[0]} cannot be started ({error.strerror}).")
+            return Transcription(
+                problem=_("{program} cannot be started ({error}).", program=words[0], error=error.strerror)
+            )
         if ended.code:
             last = squeeze(strip_unsafe(ended.error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
-            return Transcription(problem=f"{words[0]} failed with code {ended.code}: {shorten(last, 160)}")
+            why = _(
+                "{program} failed with code {code}: {last}", program=words[0], code=ended.code, last=shorten(last, 160)
+            )
+            return Transcription(problem=why)
         return _spoken(_without_times(ended.out[:_OUTPUT_LIMIT].decode("utf-8", "replace")))
 
 
@@ -166,7 +185,7 @@ def _without_times(text: str) -> str:
 
 def _spoken(text: str) -> Transcription:
     text = strip_unsafe(text).strip()[:_TEXT_LIMIT]
-    return Transcription(text) if text else Transcription(problem="No words were heard in it.")
+    return Transcription(text) if text else Transcription(problem=_("No words were heard in it."))
 
 
 #: Vendors of models that write speech down as well: their address and model, and the variable with their key.
@@ -208,5 +227,5 @@ def _endpoint(wanted: TranscriptionConfig, keys: Mapping[str, str], env: Mapping
     for name, (base, model, variable) in VENDORS.items():
         key = keys.get(name) or env.get(variable, "")
         if key and wanted.provider in {"", name}:
-            return SpeechService(base, key, wanted.model or model, f"{name}'s transcription")
+            return SpeechService(base, key, wanted.model or model, name)
     return None

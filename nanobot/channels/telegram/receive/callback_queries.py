@@ -10,11 +10,13 @@ from nanobot.bus.events import Address, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate
 from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.read.contents import text_of
 from nanobot.channels.telegram.read.incoming import is_private
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
 from nanobot.errors import QuestionOver, UsageError
 from nanobot.utils.marks import passages
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _, speak
 
 #: The beginnings of the data of buttons.
 STOP, APPROVE, PASSAGES, CHOOSE = "stop:", "/approve ", "/sources @", "choose:"
@@ -40,6 +42,7 @@ class CallbackQueries:
     async def handle(self, update: Update, place: Address | None) -> str:
         """Act on an update of a place that is no message; what is to be said there for it."""
         if update.callback_query is not None:
+            speak(text_of(update.callback_query.from_user.language_code), place.key if place is not None else "")
             return await self._pressed(update.callback_query, place)
         if place is not None and "stopped_message_generation" in update.api_kwargs:
             await self._stopped(place)
@@ -50,12 +53,12 @@ class CallbackQueries:
         data = query.data or ""
         command = next((name for begin, name in _COMMANDS.items() if data.startswith(begin)), "")
         if message is None or place is None or not command:
-            await self._answer(query, "This button does nothing any more.")
+            await self._answer(query, _("This button does nothing any more."))
             return ""
         person = str(query.from_user.id)
         role = await self._gate.judge_press(person, place.chat, private=is_private(message), command=command)
         if role is None:
-            await self._answer(query, "This button is not for you.")
+            await self._answer(query, _("This button is not for you."))
         elif command == "approve":
             await self._approve(query, message, place)
         elif command == "choose":
@@ -69,9 +72,11 @@ class CallbackQueries:
     async def _passages(self, query: CallbackQuery, address: Address) -> str:
         """What the answer above the button cites, as a message of its own."""
         text = passages(await self._agent.loop.citations(address.key, (query.data or "").removeprefix(PASSAGES)))
-        await self._answer(query, None if text else "What this answer cites is not kept any more.")
-        more = "\n\n… `/sources 2` shows all of one source." if len(text) > _MOST_PASSAGES else ""
-        return text[:_MOST_PASSAGES] + more
+        await self._answer(query, None if text else _("What this answer cites is not kept any more."))
+        if len(text) <= _MOST_PASSAGES:
+            return text
+        more = _("… `/sources 2` shows all of one source.")
+        return f"{text[:_MOST_PASSAGES]}\n\n{more}"
 
     async def _stop(self, query: CallbackQuery, message: Message, address: Address, by: Sender) -> None:
         turn = (query.data or "").removeprefix(STOP)
@@ -93,7 +98,7 @@ class CallbackQueries:
         try:
             said = await self._agent.loop.approve(address.key, key, choice)
         except UsageError:
-            await self._answer(query, "This question is over: it was answered, or nanobot has started anew since.")
+            await self._answer(query, _("This question is over: it was answered, or nanobot has started anew since."))
             await self._take_away(message)
             return
         await self._answer(query, said)

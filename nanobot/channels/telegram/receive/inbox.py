@@ -39,7 +39,19 @@ from nanobot.session.database import DISK_PAUSE, until_stored
 from nanobot.session.ledger import SUSPECT_AFTER
 from nanobot.session.rows import Closing, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import duration
-from nanobot.utils.translation import heard, speak
+from nanobot.utils.translation import (
+    ENGLISH,
+    N_,
+    Later,
+    _,
+    _n,
+    heard,
+    listed,
+    speak,
+    speaking,
+    spoken_at,
+    told,
+)
 
 #: A message that is older than this when it is read is answered with a word about the delay.
 AWAY_AFTER = timedelta(minutes=10)
@@ -48,7 +60,17 @@ AWAY_AFTER = timedelta(minutes=10)
 PROBATION_SECONDS = 8.0
 #: Messages that are named where several of one chat are given up.
 _MOST_NAMED = 40
-_PARKED = "I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them."
+_PARKED = N_("I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them.")
+_GIVEN_UP = N_(
+    "I set {what} aside without an answer. The reason is that {why}. What was begun may have taken effect. I do not "
+    "try it again; you may send it again in other words."
+)
+_GIVEN_UP_OF = N_(
+    "I set {what} aside without an answer: {said}. The reason is that {why}. What was begun may have taken effect. I "
+    "do not try it again; you may send it again in other words."
+)
+_ASIDE = N_("I set a message aside, because {why}. It is not tried again; the log has the rest. I say this once a day.")
+_UNREADABLE, _BROKE = N_("it cannot be read ({error})"), N_("working on it broke: {error}")
 #: Begins the note of the language in which somebody is spoken to at an address.
 _LANGUAGE = "language:"
 #: Has the menu of commands of a private chat set: its id, the role of its person, their language.
@@ -142,10 +164,13 @@ class Inbox:
             self.take(row)
             await asyncio.sleep(0)  # many at once hold up nobody
 
-    async def resume(self) -> None:
-        """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
+    async def recall(self) -> None:
+        """Remember who speaks which language. Raises `StoreError`."""
         for key, tag in (await self._ledger.notes(_LANGUAGE)).items():
             heard(tag, key.removeprefix(_LANGUAGE))
+
+    async def resume(self) -> None:
+        """Take up what an earlier process left; say which messages are given up. Raises `StoreError`."""
         found = await self._ledger.recover(self._channel)
         await self.set_aside(found.parked)
         if found.waiting:
@@ -163,26 +188,30 @@ class Inbox:
             return
         chats: dict[str, list[InboxRow]] = {}
         for row in parked:
-            logger.error("update {} of {} is set aside: {}", row.id, row.key, crash_reason(row.attempts))
+            with speaking(ENGLISH):
+                logger.error("update {} of {} is set aside: {}", row.id, row.key, crash_reason(row.attempts))
             chats.setdefault(row.key, []).append(row)
-        why = crash_reason(parked[0].attempts)
-        self.outbox.alarms.failed(crashed(why))
+        crashes = parked[0].attempts
         owner = await self._gate.access.owner()
-        items = [self._given_up(rows, why) for key, rows in chats.items() if key]
-        if owner and set(chats) != {Address(CHANNEL, owner).key}:
-            text = _PARKED.format(number=_count(len(parked), "message"), chats=_count(len(chats), "chat"), why=why)
-            items.append(self.outbox.compose_text(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+        items = [self._given_up(rows, crashes) for key, rows in chats.items() if key]
+        with speaking(spoken_at(Address(CHANNEL, owner).key)):
+            self.outbox.alarms.failed(crashed(crash_reason(crashes)))
+            if owner and set(chats) != {Address(CHANNEL, owner).key}:
+                number = _n("{number} message", "{number} messages", len(parked))
+                count = _n("{number} chat", "{number} chats", len(chats))
+                text = _(_PARKED, number=number, chats=count, why=crash_reason(crashes))
+                items.append(self.outbox.compose_text(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+        with speaking(ENGLISH):
+            why = crash_reason(crashes)
         await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
         self.outbox.wake()
 
-    def _given_up(self, rows: list[InboxRow], why: str) -> OutboxItem:
+    def _given_up(self, rows: list[InboxRow], crashes: int) -> OutboxItem:
         """What a chat is told of its rows."""
-        said = ", ".join(filter(None, map(said_of, rows[:_MOST_NAMED])))
-        what = "a message" if len(rows) == 1 else f"{len(rows)} messages"
-        text = (
-            f"I set {what} aside without an answer{': ' if said else ''}{said}. The reason is that {why}. "
-            "What was begun may have taken effect. I do not try it again; you may send it again in other words."
-        )
+        with speaking(spoken_at(rows[0].key)):
+            said = listed(filter(None, map(said_of, rows[:_MOST_NAMED])))
+            what = _("a message") if len(rows) == 1 else _n("{number} message", "{number} messages", len(rows))
+            text = _(_GIVEN_UP_OF if said else _GIVEN_UP, what=what, said=said, why=crash_reason(crashes))
         return self.outbox.compose_text(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
 
     async def aclose(self, grace: float) -> None:
@@ -213,7 +242,7 @@ class Inbox:
             incoming = self._intake.describe(update, place_in(row))
             control = incoming is not None and self._gate.is_control(incoming)
         except Exception as error:  # noqa: BLE001 - nobody was judged yet: a stranger's update must not end the process
-            problem = ChannelError(f"it cannot be read ({type(error).__name__})")
+            problem = ChannelError(Later(_UNREADABLE, error=type(error).__name__))
             problem.__cause__ = error
             self._start(self._serve(_Batch((row,), problem=problem)))
             return
@@ -312,9 +341,10 @@ class Inbox:
                 await until_stored(lambda: self._ledger.release(batch.numbers))
                 await asyncio.sleep(DISK_PAUSE)
             except Exception as error:  # noqa: BLE001 - one update must not take the others with it
-                why = str(error) if isinstance(error, ChannelError) else f"working on it broke: {type(error).__name__}"
+                broke = Later(_BROKE, error=type(error).__name__)
+                why = error.args[0] if isinstance(error, ChannelError) else broke
                 logger.opt(exception=error).error("updates {} are set aside: {}", names, why)
-                await until_stored(partial(self._ledger.bury, batch.numbers, why))
+                await until_stored(partial(self._ledger.bury, batch.numbers, str(why)))
                 await until_stored(partial(self._say_broken, batch, why))
                 return
             else:
@@ -376,6 +406,7 @@ class Inbox:
 
         True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
         """
+        speak(edit.language, edit.address.key)
         for one in self._open.values():
             known = one.incoming
             if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
@@ -443,7 +474,8 @@ class Inbox:
         if late < AWAY_AFTER or incoming.address in self._told_away:
             return
         self._told_away.add(incoming.address)
-        text = f"I was away. Your message of {duration(late.total_seconds())} ago has reached me only now."
+        ago = duration(late.total_seconds())
+        text = _("I was away. Your message of {time} ago has reached me only now.", time=ago)
         await self.outbox.say(incoming.address, text, f"away-{row.seq}")
 
     async def _say_broken(self, batch: _Batch, why: str) -> None:
@@ -453,13 +485,15 @@ class Inbox:
         if batch.messages and batch.messages[0].addressed != "none":
             place, person = batch.messages[0].address, batch.messages[0].sender.id
         owner = await self._gate.access.owner()
-        text = await self._gate.refusal(place, person, why) if place is not None else ""
+        speak(batch.messages[0].language if batch.messages else "", place.key if place is not None else "")
+        text = await self._gate.refusal(place, person, told(why)) if place is not None else ""
         if place is not None and text:
             await self.outbox.say(place, text, f"broken-{row.seq}")
         if owner and owner != person:
-            text = f"I set a message aside, because {why}. It is not tried again; the log has the rest. "
-            text += "I say this once a day."
-            await self.outbox.say(Address(CHANNEL, owner), text, f"aside-{row.at:%Y-%m-%d}")
+            theirs = Address(CHANNEL, owner)
+            with speaking(spoken_at(theirs.key)):
+                text = _(_ASIDE, why=told(why))
+            await self.outbox.say(theirs, text, f"aside-{row.at:%Y-%m-%d}")
 
     # What is not a message of a person
 
@@ -491,7 +525,3 @@ async def _run(work: Awaitable[object]) -> None:
         await work
     except StoreError as error:
         logger.error("an update could not be worked on and waits for the next start: {}", error)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)

@@ -24,6 +24,7 @@ from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.host import process_identity
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import duration
+from nanobot.utils.translation import N_, Later, _, _n, apart, told
 
 Update = dict[str, object]
 Accept = Callable[[list[Update]], Awaitable[None]]
@@ -34,15 +35,20 @@ ILL_SECONDS = 90.0
 #: Of failures in a row with one cause every so many is written into the log again.
 _LOGGED_AGAIN = 10
 _FIGURES = re.compile(r"\d+")
-_STALLED = "nanobot itself was blocked for {:.0f} s when this was written; the log shows where"
+_STALLED = N_("nanobot itself was blocked for {seconds:.0f} s when this was written; the log shows where")
 
-REFUSED = (
+REFUSED = N_(
     "Telegram refuses the bot's token: it was revoked or mistyped. Get the current one from @BotFather (/mybots, your "
     "bot, API Token), put it in channels.telegram.token, and start nanobot again."
 )
-IN_USE = (
+IN_USE = N_(
     "another program uses this token. Stop the other one, or give one of them a bot of its own (@BotFather, /newbot)"
 )
+UNREACHED = N_("Telegram cannot be reached ({why})")
+_NEXT_TRY = N_("{address}: {reason}. Next try in {seconds:.0f} s.")
+_ASKED = N_("Telegram asks us to wait {seconds:.0f} s")
+_NOT_KEPT = N_("Updates cannot be kept and wait at Telegram ({why})")
+_LATE = N_("it did not answer in time")
 
 
 def _to_nobody(_line: str) -> None:
@@ -59,6 +65,7 @@ class Health(Struct):
     address: str = ""
     say: Callable[[str], None] = _to_nobody
     username: str = ""
+    workers: int = 0
     state: State = "starting"
     reason: str = ""
     polls: int = 0
@@ -80,22 +87,22 @@ class Health(Struct):
         """This process answers what others take in; so many do."""
         self._well_again()
         self.last_poll = self.clock()
-        self.state, self.reason = "working", f"{workers} worker{'s' * (workers != 1)} answer"
+        self.state, self.reason, self.workers = "working", "", workers
 
     def failed(self, state: State, reason: str, wait: float = 0.0) -> None:
-        """A poll was not completed; `reason` is a sentence without secrets, the next try is in `wait` seconds."""
+        """A poll was not completed; `reason` is without secrets, the next try is in `wait` seconds."""
         self.failures += 1
         self.state, self.reason = state, reason
         if not wait:
             return
-        told = f"{self.address}: {reason}. Next try in {wait:.0f} s."
+        said = Later(_NEXT_TRY, address=self.address, reason=reason, seconds=wait)
         what, new = _FIGURES.sub("", reason), False
         if what not in self.said:
             self.said.add(what)
-            self.say(told)
+            self.say(told(said))
             new = True
         if new or self.failures % _LOGGED_AGAIN == 0:
-            logger.warning("{} ({} failures in a row)", told, self.failures)
+            logger.warning("{} ({} failures in a row)", said, self.failures)
 
     def delivered_to(self) -> None:
         """Telegram brings the updates from now on."""
@@ -105,7 +112,7 @@ class Health(Struct):
     def _well_again(self) -> None:
         if self.failures and self.state in {"retrying", "conflict"}:
             logger.info("Telegram answers again after {} failures", self.failures)
-            self.say(f"{self.address}: messages arrive again.")
+            self.say(_("{address}: messages arrive again.", address=self.address))
         self.failures = 0
         self.said.clear()
 
@@ -126,11 +133,23 @@ class Health(Struct):
         """One line for /status."""
         name = f"Telegram @{self.username}" if self.username else "Telegram"
         if self.state == "webhook":
-            return f"{name}: Telegram delivers to our address" + (f"; {self.reason}" if self.reason else "")
+            what = _("{name}: Telegram delivers to our address", name=name)
+        elif self.state == "working":
+            answer = _n("{number} worker answers", "{number} workers answer", self.workers)
+            what = _("{name}: {workers}; another process polls", name=name, workers=answer)
+        elif self.age is None:
+            what = _("{name}: no poll completed yet", name=name)
+        else:
+            what = _("{name}: last poll {time} ago", name=name, time=duration(self.age))
+        return apart(filter(None, (what, told(self.reason))))
+
+    @property
+    def _why(self) -> str:
+        if self.stalled:
+            return _(_STALLED, seconds=self.stalled)
         if self.state == "working":
-            return f"{name}: {self.reason}; another process polls"
-        since = "no poll completed yet" if self.age is None else f"last poll {duration(self.age)} ago"
-        return f"{name}: {since}" + (f"; {self.reason}" if self.reason else "")
+            return _n("{number} worker answers", "{number} workers answer", self.workers)
+        return told(self.reason)
 
     def write(self, path: Path, extra: Mapping[str, object]) -> None:
         """Replace the health file at once, so that a reader never sees half of it."""
@@ -145,7 +164,7 @@ class Health(Struct):
             "channel": "telegram",
             "bot": self.username,
             "state": "stalled" if self.stalled else self.state,
-            "reason": _STALLED.format(self.stalled) if self.stalled else self.reason,
+            "reason": self._why,
             "lastPoll": None if self.age is None else now - self.age,
             **extra,
         }
@@ -211,19 +230,19 @@ class Poller:
                 if rows is not None:
                     await self._commit(rows)
             except (InvalidToken, EndPointNotFound) as error:
-                self._health.failed("stopped", REFUSED)
-                raise ChannelError(REFUSED) from error
+                self._health.failed("stopped", Later(REFUSED))
+                raise ChannelError(_(REFUSED)) from error
             except Conflict as error:
                 await self._conflict(error)
             except RetryAfter as error:
                 wait = _seconds(error)
-                self._health.failed("retrying", f"Telegram asks us to wait {wait:.0f} s", wait)
+                self._health.failed("retrying", Later(_ASKED, seconds=wait), wait)
                 await self._sleep(wait)
             except (TelegramError, TimeoutError) as error:
                 await self._failed(_told(error))
             except StoreError as error:
                 logger.error("updates could not be kept and were not confirmed: {}", error)
-                await self._failed(str(error), "Updates cannot be kept and wait at Telegram")
+                await self._failed(str(error), _NOT_KEPT)
 
     async def _ask(self) -> list[Update] | None:
         if not self._known:
@@ -240,7 +259,7 @@ class Poller:
             await self._accept([*numbered.values()])
             self._offset = max(numbered) + 1
         elif rows:  # they cannot be confirmed, and would come again at once
-            await self._failed("its updates have no numbers")
+            await self._failed(Later(N_("its updates have no numbers")))
             return
         self._conflicts = 0
         self._health.poll_ok()
@@ -255,13 +274,13 @@ class Poller:
             except (TelegramError, TimeoutError) as problem:
                 logger.warning("the webhook could not be removed: {}", _told(problem))
         wait = min(self._pace.conflict_most, self._pace.conflict_first * 2 ** (self._conflicts - 1))
-        self._health.failed("conflict", IN_USE, wait)
+        self._health.failed("conflict", Later(IN_USE), wait)
         await self._sleep(wait)
 
-    async def _failed(self, reason: str, what: str = "Telegram cannot be reached") -> None:
+    async def _failed(self, reason: str, what: str = UNREACHED) -> None:
         count = self._health.failures + 1
         wait = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10)) * random.uniform(0.5, 1.0)
-        self._health.failed("retrying", f"{what} ({reason})", wait)
+        self._health.failed("retrying", Later(what, why=reason), wait)
         if count % self._pace.rebuild == 0:
             await self._client.renew()
         await self._sleep(wait)
@@ -275,5 +294,5 @@ def _seconds(error: RetryAfter) -> float:
 def _told(error: Exception) -> str:
     """What went wrong, without secrets: the text of some errors holds the URL and with it the token."""
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return Later(_LATE)
     return scrub(str(error)).rstrip(".") or type(error).__name__

@@ -18,11 +18,13 @@ from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Health, Sl
 from nanobot.config.schema import TelegramWebhookConfig
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.logs import add_secrets, scrub
+from nanobot.utils.translation import N_, Later, _
 
 _HEAD_BYTES = 16_384
 _BODY_BYTES = 4_000_000
 #: Seconds for one request, from its first byte to our answer.
 _DEADLINE = 30.0
+_NOT_SET = N_("the webhook is not set yet ({why})")
 _HEADER = "x-telegram-bot-api-secret-token"
 _WORDS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Too Large", 503: "Unavailable"}
 
@@ -78,13 +80,13 @@ class Webhook:
                         drop_pending_updates=False,
                     )
             except InvalidToken as error:
-                self._health.failed("stopped", REFUSED)
-                raise ChannelError(REFUSED) from error
+                self._health.failed("stopped", Later(REFUSED))
+                raise ChannelError(_(REFUSED)) from error
             except RetryAfter as error:
                 wait = float(error._retry_after.total_seconds())  # noqa: SLF001 - the public property warns of itself
             except (TelegramError, TimeoutError) as error:
                 wait = min(60.0, wait * 2)
-                self._health.failed("retrying", f"the webhook is not set yet ({scrub(str(error))})", wait)
+                self._health.failed("retrying", Later(_NOT_SET, why=scrub(str(error))), wait)
             else:
                 self._health.delivered_to()
                 return
@@ -146,4 +148,10 @@ async def judge_listening(settings: TelegramWebhookConfig) -> None:
 def _not_listening(settings: TelegramWebhookConfig, error: OSError) -> ChannelError:
     why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
     place = f"{settings.host}:{settings.port}"
-    return ChannelError(f"The webhook cannot listen on {place}: {why}. Change channels.telegram.webhook.host or port.")
+    return ChannelError(
+        _(
+            "The webhook cannot listen on {place}: {why}. Change channels.telegram.webhook.host or port.",
+            place=place,
+            why=why,
+        )
+    )

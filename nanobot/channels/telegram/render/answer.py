@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.bus.events import TurnFinished
-from nanobot.channels.citations import sources_list
+from nanobot.channels.citations import UNTITLED, sources_list
 from nanobot.channels.telegram.receive.callback_queries import PASSAGES
 from nanobot.channels.telegram.render.markdown import Rendered, render
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, screen_messages_of, split
@@ -20,6 +20,7 @@ from nanobot.messages import Media
 from nanobot.results import Source
 from nanobot.utils.marks import passages
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: An answer of more parts goes on in a file; so does a block of code of more characters.
 MOST_PARTS = 4
@@ -67,9 +68,9 @@ def answer_text(finished: TurnFinished) -> str:
     text = finished.text.strip()
     said = "\n\n".join(filter(None, [*(f"⚠️ {note}" for note in finished.notes), text, done]))
     if finished.outcome == "cancelled":
-        return f"{said}\n\n{STOPPED}" if said else STOPPED
+        return f"{said}\n\n{_(STOPPED)}" if said else _(STOPPED)
     if finished.outcome == "failed":
-        return "\n\n".join(filter(None, (said, f"⚠️ {finished.error or 'The turn failed. Ask again.'}")))
+        return "\n\n".join(filter(None, (said, f"⚠️ {finished.error or _('The turn failed. Ask again.')}")))
     return said + _sources(replace(finished, text=said)) if said else ""
 
 
@@ -80,12 +81,12 @@ def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
     screens = split(rendered)
     messages = [OutgoingMessage("text", screen) for screen in screens[:MOST_PARTS]]
     if len(screens) > MOST_PARTS:
-        note = ScreenMessage("The answer goes on in this file, which holds all of it.", silent=True)
+        note = ScreenMessage(_("The answer goes on in this file, which holds all of it."), silent=True)
         messages.append(
             OutgoingMessage("note", note, "answer.md", f"{text}\n\n{passages(finished.citations)}".rstrip() + "\n")
         )
     elif messages and finished.citations and finished.answered:
-        button = ("What the pages say", f"{PASSAGES}{finished.answered[0]}"[:64])
+        button = (_("What the pages say"), f"{PASSAGES}{finished.answered[0]}"[:64])
         messages[-1] = replace(messages[-1], screen=replace(messages[-1].screen, buttons=(button,)))
     messages += _long_code(rendered)
     return (*messages, *map(file_message, finished.media))
@@ -101,7 +102,7 @@ def _long_code(rendered: Rendered) -> list[OutgoingMessage]:
     return [
         OutgoingMessage(
             "note",
-            ScreenMessage("The long block of code as a file.", silent=True),
+            ScreenMessage(_("The long block of code as a file."), silent=True),
             f"code-{number}.{_SUFFIXES.get(block.language, block.language or 'txt')}",
             rendered.text[block.offset : block.end] + "\n",
         )
@@ -114,9 +115,8 @@ def file_message(media: Media) -> OutgoingMessage:
     name = media.name or Path(media.path).name
     if media.size > _FILE_BYTES:
         size = media.size / 1_000_000
-        return OutgoingMessage(
-            "text", ScreenMessage(f"{name} has {size:.0f} MB; Telegram takes at most 50 MB from bots.", silent=True)
-        )
+        said = _("{name} has {size:.0f} MB; Telegram takes at most 50 MB from bots.", name=name, size=size)
+        return OutgoingMessage("text", ScreenMessage(said, silent=True))
     photo = media.mime in {"image/png", "image/jpeg", "image/webp"} and media.size <= _PHOTO_BYTES
     return OutgoingMessage("file", ScreenMessage("", silent=True), name, path=media.path, photo=photo)
 
@@ -132,7 +132,7 @@ def _plain(text: str) -> str:
 
 
 def _source(source: Source) -> str:
-    title = _plain(source.title) or "Untitled"
+    title = _plain(source.title) or _(UNTITLED)
     if source.url.startswith("file:"):  # a document on the machine of nanobot, to which no link leads
         return f"- \\[{source.number}\\] {title}: {_plain(source.url.removeprefix('file:'))}"
     url = squeeze(strip_unsafe(source.url)).replace("<", "%3C").replace(">", "%3E")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 
 from nanobot.channels.telegram.render.markdown import Entity, Rendered, render
+from nanobot.utils.translation import _
 
 LIMIT = 4096  # UTF-16 units of one message
 ENTITIES = 100  # entities of one message; Telegram drops what is more
@@ -42,7 +43,7 @@ class ScreenMessage(Struct, frozen=True):
     def keyboard(self) -> InlineKeyboardMarkup | None:
         made = [InlineKeyboardButton(label, callback_data=data) for label, data in self.buttons]
         if self.stop:
-            made.append(InlineKeyboardButton("Stop", callback_data=self.stop, style="danger"))
+            made.append(InlineKeyboardButton(_("Stop"), callback_data=self.stop, style="danger"))
         return InlineKeyboardMarkup([made[place : place + 2] for place in range(0, len(made), 2)]) if made else None
 
     @property

@@ -232,7 +232,7 @@ async def send_part(
             slot.row = row.seq
         if not status and (row is None or row.state != "draft"):  # an earlier one is owed, or its final text is there
             refused = "later" if row is None else "never"
-            raise StoreError("it is not to be shown now")
+            raise StoreError("it is not to be shown now")  # English: the code alone sees it
 
     place, known = Place(address.chat, address.thread), slot.message_id
     try:

@@ -39,7 +39,7 @@ Trouble = Literal[
 `format`: entities or links are refused; `lost_…`: what it points to is gone; `refused`: anything else that is final."""
 
 #: Beginnings of what the server says (lower case, without "bad request: "), by what they mean; the first match counts.
-_TEXTS: tuple[tuple[str, Trouble], ...] = (
+_TEXTS: tuple[tuple[str, Trouble], ...] = (  # English: words of the server
     ("message is not modified", "same"),
     ("message thread not found", "lost_thread"),
     ("topic_closed", "lost_thread"),
@@ -57,6 +57,7 @@ _TEXTS: tuple[tuple[str, Trouble], ...] = (
     ("wrong http url", "format"),
     ("unsupported url", "format"),
 )
+_TOO_LARGE = "request entity too large"  # English: words of the server
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
@@ -79,7 +80,7 @@ def classify(error: TelegramError | TimeoutError) -> Trouble:
             return "not_sent"
         case NetworkError() if _cause(error, (UnicodeError,)):
             return "refused"
-        case NetworkError() if error.message.casefold().startswith("request entity too large"):
+        case NetworkError() if error.message.casefold().startswith(_TOO_LARGE):
             return "refused"
         case Conflict():
             return "refused"

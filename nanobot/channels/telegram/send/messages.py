@@ -16,13 +16,14 @@ from nanobot.messages import Media
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
 from nanobot.session.rows import OutboxItem
+from nanobot.utils.translation import N_, _, speaking, spoken_at
 
 if TYPE_CHECKING:
     from nanobot.channels.telegram.send.outbox import TelegramOutbox
 
 #: Puts messages into the outbox, from where a gateway sends them. Raises `StoreError`.
 Put = Callable[[tuple[OutboxItem, ...]], Awaitable[object]]
-_WAITS = "it goes out when a gateway runs next; none runs now"
+_WAITS = N_("it goes out when a gateway runs next; none runs now")
 
 
 class TelegramMessages:
@@ -45,7 +46,8 @@ class TelegramMessages:
     async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> str:
         from nanobot.channels.telegram.render.answer import file_message, text_messages
 
-        made = [*text_messages(text), *map(file_message, files)]
+        with speaking(spoken_at(address.key)):
+            made = [*text_messages(text), *map(file_message, files)]
         made[-1] = replace(made[-1], last=True)
         place = (self._channel, address.chat)
         await self._put(
@@ -82,7 +84,8 @@ class TelegramReports:
         place = await self._place(message.address)
         if place is None:
             return terminal_lines(message.address, message.id, answer_text(finished))
-        return self._outbox.compose(replace(message, address=place), finished)
+        with speaking(spoken_at(place.key)):
+            return self._outbox.compose(replace(message, address=place), finished)
 
     async def place(self, address: Address) -> Address:
         return await self._place(address) or address
@@ -102,4 +105,4 @@ def beside_the_gateway(config: Config, env: Mapping[str, str], ledger: Ledger, h
     """What a process that is no gateway hands to that of its home. Raises `UsageError` where the bot is not set up."""
     settings = settings_of(config.channels.telegram, env)
     access = Access(ledger, settings.channel, settings.allow_from)
-    return TelegramMessages(access, settings.channel, ledger.put, lambda: "" if home_lock(home).held else _WAITS)
+    return TelegramMessages(access, settings.channel, ledger.put, lambda: "" if home_lock(home).held else _(_WAITS))

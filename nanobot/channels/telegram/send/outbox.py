@@ -39,12 +39,13 @@ from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
 from nanobot.session.rows import OutboxItem, OutboxRow
+from nanobot.utils.translation import N_, Later, _, day_of, speak, told
 
 #: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
 MOST_TRIES = 10
 _KIND = "telegram"
-_ADVICE = "The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached."
+_ADVICE = N_("The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached.")
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
 #: out.
 _LOOK, _LONGEST_PAUSE = 1.0, 60.0
@@ -52,8 +53,10 @@ _LOOK, _LONGEST_PAUSE = 1.0, 60.0
 _REPEATS_SPREAD = 2.5
 #: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
-_BLOCKED = "the chat cannot be written to: the bot was blocked or removed"
-_LATE = "Telegram did not take it for 24 hours"
+_BLOCKED = Later(N_("the chat cannot be written to: the bot was blocked or removed"))
+_LATE = Later(N_("Telegram did not take it for 24 hours"))
+_BROKE, _UNREADABLE = N_("sending it broke ({error})"), N_("it cannot be read: {error}")
+_REFUSED = N_("Telegram refused it ({outcome})")
 #: Begins the id of the word about a message that was given up.
 _LOST = "lost-"
 
@@ -94,7 +97,7 @@ class TelegramOutbox:
         if command and not finished.text and not finished.error:
             return ()
         messages = answer_messages(finished) or (
-            OutgoingMessage("text", ScreenMessage("The model gave no answer. Ask again.")),
+            OutgoingMessage("text", ScreenMessage(_("The model gave no answer. Ask again."))),
         )
         messages = (*messages[:-1], replace(messages[-1], last=True))
         return tuple(
@@ -186,6 +189,7 @@ class TelegramOutbox:
 
     async def _serve(self, row: OutboxRow) -> None:
         """Deliver one row, and look for the next one."""
+        speak("", Address(CHANNEL, row.item.chat, row.item.thread).key)
         try:
             await self._deliver(row)
             self.wake()
@@ -193,7 +197,7 @@ class TelegramOutbox:
             logger.error("message {} is looked at again: {}", row.seq, error)
         except Exception as error:  # noqa: BLE001 - one message must not take the others with it
             logger.opt(exception=error).error("message {} cannot be sent", row.seq)
-            await self._give_up(row, f"sending it broke ({type(error).__name__})")
+            await self._give_up(row, Later(_BROKE, error=type(error).__name__))
         finally:
             self._serving.discard(row.item.chat)
 
@@ -201,7 +205,7 @@ class TelegramOutbox:
         try:
             outgoing = outgoing_of(row.item.payload)
         except DecodeError as error:
-            await self._give_up(row, f"it cannot be read: {error}")
+            await self._give_up(row, Later(_UNREADABLE, error=error))
             return
         slot = self._slots.slot(row.item.turn, row.item.part)
         queue = self.sending.queues.queue(row.item.chat)
@@ -226,7 +230,7 @@ class TelegramOutbox:
             nonlocal begun
             begun = begun or await self._ledger.begin(row.seq)
             if not begun:
-                raise StoreError("another worker sends it")
+                raise StoreError("another worker sends it")  # English: the code alone sees it
 
         place = Place(row.item.chat, row.item.thread, reply_to)
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
@@ -247,7 +251,7 @@ class TelegramOutbox:
     ) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._ledger
-        end = outcome if isinstance(outcome, str) else f"it is message {outcome}"
+        end = outcome if isinstance(outcome, str) else f"it is message {outcome}"  # English: for the log
         logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
         match outcome:
             case int():
@@ -273,25 +277,30 @@ class TelegramOutbox:
             case "dead_chat":
                 await self._give_up(row, _BLOCKED, aloud=False)
             case _:
-                await self._give_up(row, f"Telegram refused it ({outcome})")
+                await self._give_up(row, Later(_REFUSED, outcome=outcome))
 
     def _late(self, row: OutboxRow) -> bool:
         return row.attempts >= MOST_TRIES and self._clock() - row.at >= LONGEST
 
-    async def _give_up(self, row: OutboxRow, reason: str, *, aloud: bool = True) -> None:
+    async def _give_up(self, row: OutboxRow, why: str, *, aloud: bool = True) -> None:
+        reason = str(why)  # in English
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
         self._repeats.pop(row.seq, None)
         if aloud:
-            self.alarms.failed(Failure(_KIND, "Delivering a message on Telegram", reason, _ADVICE))
-            await until_stored(lambda: self._say_lost(row, reason))
+            what = Later(N_("Delivering a message on Telegram"))
+            self.alarms.failed(Failure(_KIND, what, why, Later(_ADVICE)))
+            await until_stored(lambda: self._say_lost(row, why))
         await until_stored(lambda: self._ledger.fail(row.seq, reason))
 
-    async def _say_lost(self, row: OutboxRow, reason: str) -> None:
+    async def _say_lost(self, row: OutboxRow, why: str) -> None:
         """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
         if row.item.turn.startswith(_LOST):
             return
-        when = f"{row.at.astimezone():%d %B, %H:%M}"
-        text = f"A message of {when} could not be delivered and is dropped: {reason}. Ask again."
+        at = row.at.astimezone()
+        when = _("{day}, {time}", day=day_of(at), time=f"{at:%H:%M}")
+        text = _(
+            "A message of {when} could not be delivered and is dropped: {why}. Ask again.", when=when, why=told(why)
+        )
         await self.say(Address(CHANNEL, row.item.chat, row.item.thread), text, f"{_LOST}{row.item.turn}")
 
     async def _hold(self, row: OutboxRow, slot: MessageSlot, seconds: float) -> None:
@@ -312,6 +321,7 @@ class TelegramOutbox:
             await self._calls.delete(row.item.chat, message_id)
         for one in drafts:
             settled = one.item.part == STATUS_PART
+            # English: for whoever looks into the ledger
             await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
         self._slots.forget(turn)
 
@@ -341,7 +351,8 @@ async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage 
         try:
             file = await asyncio.to_thread(outgoing.upload)
         except OSError as error:
-            screen = ScreenMessage(f"The file {outgoing.name} cannot be sent: {error.strerror or 'it cannot be read'}.")
+            why = error.strerror or _("it cannot be read")
+            screen = ScreenMessage(_("The file {name} cannot be sent: {why}.", name=outgoing.name, why=why))
         else:
             return replace(file, text=REPEAT + file.text) if repeat else file
     return screen.as_repeat() if repeat else screen

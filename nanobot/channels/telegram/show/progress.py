@@ -24,10 +24,11 @@ from nanobot.bus.events import (
 )
 from nanobot.channels.telegram.render.screen_messages import screen_messages_of
 from nanobot.channels.telegram.send.calls import Place, Sending, send_part
-from nanobot.channels.telegram.show.questions import TURN_ENDED, OpenQuestion
+from nanobot.channels.telegram.show.questions import IN_WORDS, TURN_ENDED, OpenQuestion
 from nanobot.channels.telegram.show.turn import TurnProgress
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
+from nanobot.utils.translation import speak
 
 #: Seconds that the last reply of a command gets to come through the outbox before an earlier one is shown.
 REPLY_PATIENCE = 0.4
@@ -46,7 +47,8 @@ class TelegramProgress:
         self._turns: dict[str, TurnProgress] = {}
         self._replies: dict[str, CommandReply] = {}
         self._questions: dict[str, list[OpenQuestion]] = {}  # by turn
-        self._begun: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        #: What is to be shown, and the key of the chat.
+        self._begun: asyncio.Queue[tuple[str, Callable[[], Awaitable[None]]]] = asyncio.Queue()
 
     async def follow(self, events: AsyncIterator[OutboundMessage]) -> None:
         """Take events until cancelled."""
@@ -55,21 +57,22 @@ class TelegramProgress:
 
     async def show(self, message: OutboundMessage) -> None:
         """Take one event; returns at once. A turn's final text is the outbox's; its end closes its questions."""
-        event = message.event
+        event, place = message.event, message.address.key
+        speak("", place)
         match event:
             case TurnStarted():
                 turn_progress = self._turns[message.turn] = TurnProgress(self._sending, self._chats, message, event)
-                self._begun.put_nowait(partial(self._show_turn, message.turn, turn_progress))
+                self._begun.put_nowait((place, partial(self._show_turn, message.turn, turn_progress)))
                 return
             case CommandReply():
                 if event.message not in self._replies:
-                    self._begun.put_nowait(partial(self._reply, message.address, event.message))
+                    self._begun.put_nowait((place, partial(self._reply, message.address, event.message)))
                 self._replies[event.message] = event
                 return
             case ApprovalAsked() | QuestionAsked():
                 self._ask(message, event)
             case ApprovalClosed() | QuestionClosed():
-                said = "Answered in words." if isinstance(event, QuestionClosed) and event.how == "words" else ""
+                said = IN_WORDS if isinstance(event, QuestionClosed) and event.how == "words" else ""
                 why = event.reason if isinstance(event, ApprovalClosed) else ""
                 open_ones = self._questions.pop(message.turn, [])
                 for question in open_ones:
@@ -94,15 +97,16 @@ class TelegramProgress:
             return
         question = OpenQuestion(event, message.address)
         open_ones.append(question)
-        self._begun.put_nowait(partial(question.show, self._sending, self._owner))
+        self._begun.put_nowait((message.address.key, partial(question.show, self._sending, self._owner)))
 
     async def run(self) -> None:
         """Show turns until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                group.create_task(self._safely(await self._begun.get()))
+                group.create_task(self._safely(*await self._begun.get()))
 
-    async def _safely(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _safely(self, place: str, work: Callable[[], Awaitable[None]]) -> None:
+        speak("", place)
         try:
             await work()
         except StoreError as error:

@@ -13,6 +13,7 @@ from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
 from nanobot.channels.telegram.send.calls import Place, Sending, Upload
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import N_, _, _n, speak
 
 #: Units of the facts and of the text below them that a message holds; what is longer goes with it as a file.
 _DETAIL, _SHOWN = 2_200, 1_300
@@ -24,19 +25,20 @@ _LONGEST, _BUTTON = 3_000, 40
 _PAGE = 8
 #: Seconds between tries to show or to edit the question, and how often an edit is tried.
 _PAUSE, _TRIES = 3.0, 3
-_LABELS = {"once": "Once", "always": "Always", "no": "No"}
-NO_ANSWER = "No answer within 10 minutes, so it was not done."
-NOTHING_CHOSEN = "Nothing was chosen."
-TURN_ENDED = "The turn ended before there was an answer, so it was not done."
-WAITS = "Something waits for the owner, who is asked in private; if nothing came there, open a chat with me."
-WAITED = "The question to the owner is over."
-_FILE = "\n\nThe whole of it is in the file above."
-_REASON = "If you write why, the model reads it."
+_LABELS = {"once": N_("Once"), "always": N_("Always"), "no": N_("No")}
+NO_ANSWER = N_("No answer within 10 minutes, so it was not done.")
+NOTHING_CHOSEN = N_("Nothing was chosen.")
+TURN_ENDED = N_("The turn ended before there was an answer, so it was not done.")
+WAITS = N_("Something waits for the owner, who is asked in private; if nothing came there, open a chat with me.")
+WAITED = N_("The question to the owner is over.")
+_FILE = N_("The whole of it is in the file above.")
+#: How a question was answered that was answered by a message.
+IN_WORDS = N_("Answered in words.")
 
 
 def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -> ScreenMessage:
     """The question with its buttons, or folded up above its outcome. `group` is the chat that it came from."""
-    title = shorten(clean(asked.title).strip(), 200) or "Open question"
+    title = shorten(clean(asked.title).strip(), 200) or _("Open question")
     detail, shown = _head(clean(asked.detail).strip(), _DETAIL), _head(_lines(asked), _SHOWN)
     parts = [title, "\n\n".join(filter(None, (detail, shown)))] if outcome else [title, detail, shown]
     text = "\n\n".join(filter(None, parts))
@@ -46,13 +48,13 @@ def question_message(asked: ApprovalAsked, outcome: str = "", group: str = "") -
         change = Entity("pre", place, length, language="diff")
         block = asked.diff and not outcome
         entities.append(change if block else Entity("expandable_blockquote", place, length))
-    text += _FILE if is_cut(asked) else ""
+    text += f"\n\n{_(_FILE)}" if is_cut(asked) else ""
     text += f"\n\n{outcome}" if outcome else ""
     to = f" @{group}" if group else ""
     choices = [] if outcome else [one for one in asked.choices if one in _LABELS]
     if utf16_length(clean(asked.detail).strip()) > _DETAIL:  # what it would allow is not all on the screen
         choices = [one for one in choices if one != "always"]
-    buttons = tuple((_LABELS[one], f"/approve {asked.id} {one}{to}") for one in choices)
+    buttons = tuple((_(_LABELS[one]), f"/approve {asked.id} {one}{to}") for one in choices)
     return ScreenMessage(text, tuple(entities), buttons=buttons)
 
 
@@ -66,14 +68,14 @@ def choice_message(asked: QuestionAsked, outcome: str = "") -> ScreenMessage:
     shown = [*enumerate(asked.choices, 1)]
     shown = shown[page * _PAGE : (page + 1) * _PAGE] if asked.picker else shown
     answers = "\n".join(f"{number}. {clean(choice)}" for number, choice in shown)
-    below = outcome or "Tap an answer, or write one."
+    below = outcome or _("Tap an answer, or write one.")
     labels = [(f"{number}. " if asked.picker else "", number, choice) for number, choice in shown]
     buttons = [(shorten(f"{head}{clean(choice)}", _BUTTON), f"{CHOOSE}{asked.id} {n}") for head, n, choice in labels]
     if asked.picker:
-        below = f"Page {page + 1} of {pages}. Tap one." if pages > 1 else "Tap one."
+        below = _("Page {page} of {pages}. Tap one.", page=page + 1, pages=pages) if pages > 1 else _("Tap one.")
         turns = (("◀", page - 1), ("▶", page + 1))
         buttons += [(sign, f"{CHOOSE}{asked.id} p{to}") for sign, to in turns if 0 <= to < pages]
-        buttons.append(("Leave", f"{CHOOSE}{asked.id} 0"))
+        buttons.append((_("Leave"), f"{CHOOSE}{asked.id} 0"))
     return ScreenMessage(f"{question}\n\n{answers}\n\n{below}", buttons=() if outcome else tuple(buttons))
 
 
@@ -94,7 +96,8 @@ def _shown(asked: ApprovalAsked) -> str:
 def _lines(asked: ApprovalAsked) -> str:
     """As much of that text as a message shows; a change, which is not folded, is cut after some lines."""
     lines = _shown(asked).split("\n")
-    more = [f"… {len(lines) - _LINES:,} more lines"] if asked.diff and len(lines) > _LINES else []
+    left = len(lines) - _LINES
+    more = [_n("… {number:,} more lines", "… {number:,} more lines", left)] if asked.diff and left > 0 else []
     return "\n".join([*lines[:_LINES], *more] if more else lines)
 
 
@@ -108,25 +111,37 @@ def _head(text: str, units: int) -> str:
 
 
 class OpenQuestion:
-    """A question of a turn in the chat `origin`; `outcome` is what stands below it afterwards."""
+    """A question of a turn in the chat `origin`."""
 
     def __init__(self, asked: ApprovalAsked | QuestionAsked, origin: Address) -> None:
         self.asked = asked
         self.origin = origin
-        self.outcome = ""
+        self._how = ("", "", "")
         self.over = asyncio.Event()
         self._changed = asyncio.Event()
 
     def close(self, choice: str = "", reason: str = "", ended: str = "") -> None:
         """It was answered, or without a choice it is over. Only the first call counts."""
         if not self.over.is_set():
-            said = f"→ {_LABELS.get(choice, clean(choice))}"
-            refused = choice == "no" and isinstance(self.asked, ApprovalAsked)
-            why = f": {shorten(clean(reason), 200)}" if reason else f". {_REASON}" if refused else ""
-            left = NOTHING_CHOSEN if isinstance(self.asked, QuestionAsked) and self.asked.picker else NO_ANSWER
-            self.outcome = f"{said}{why}" if choice else ended or left
+            self._how = (choice, reason, ended)
             self.over.set()
             self._changed.set()
+
+    @property
+    def outcome(self) -> str:
+        """What stands below it afterwards, for whoever reads it; empty while it is open."""
+        if not self.over.is_set():
+            return ""
+        choice, reason, ended = self._how
+        if not choice:
+            nothing = isinstance(self.asked, QuestionAsked) and self.asked.picker
+            return _(ended or (NOTHING_CHOSEN if nothing else NO_ANSWER))
+        said = _(_LABELS.get(choice, "")) or _(IN_WORDS if choice == IN_WORDS else "") or clean(choice)
+        if reason:
+            return _("→ {answer}: {reason}", answer=said, reason=shorten(clean(reason), 200))
+        if choice == "no" and isinstance(self.asked, ApprovalAsked):
+            return _("→ {answer}. If you write why, the model reads it.", answer=said)
+        return f"→ {said}"
 
     def turn_to(self, asked: QuestionAsked) -> None:
         """Show another page of it."""
@@ -149,6 +164,7 @@ class OpenQuestion:
         return ":".join(filter(None, (self.origin.chat, self.origin.thread)))
 
     async def _hold(self, sending: Sending, address: Address, group: str) -> None:
+        speak("", address.key)
         message_id, whole = 0, not is_cut(self.asked)
         while not self.over.is_set() and not message_id:
             whole = whole or bool(await _put(sending, address, Upload("question.txt", self._whole.encode()), 0))
@@ -180,13 +196,13 @@ class OpenQuestion:
         return question_message(self.asked, self.outcome, group)
 
     async def _tell_group(self, sending: Sending) -> None:
-        message_id = await _put(sending, self.origin, ScreenMessage(WAITS, silent=True), 0)
+        message_id = await _put(sending, self.origin, ScreenMessage(_(WAITS), silent=True), 0)
         await self.over.wait()
-        await _close(sending, self.origin, ScreenMessage(WAITED, silent=True), message_id)
+        await _close(sending, self.origin, ScreenMessage(_(WAITED), silent=True), message_id)
 
 
 async def _close(sending: Sending, address: Address, screen: ScreenMessage, message_id: int) -> None:
-    for _ in range(_TRIES if message_id else 0):
+    for _again in range(_TRIES if message_id else 0):
         if await _put(sending, address, screen, message_id):
             return
         await sending.queues.clock.wait(asyncio.Event(), _PAUSE)

@@ -7,11 +7,12 @@ from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf1
 from nanobot.channels.view import HintLine, TurnView, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import duration, shorten, squeeze
+from nanobot.utils.translation import N_, _, _n
 
 #: How many lines a status message shows, and how wide they are.
 LINES = 8
 WIDTH = 60
-STOPPED = "⏹ stopped"
+STOPPED = N_("⏹ stopped")
 _MARKS = {"running": "▸", "done": "✓", "failed": "✗"}
 _ANNOUNCEMENT = 300
 _REASON = 150
@@ -33,16 +34,14 @@ def live(view: TurnView, stop: str, announced: str = "") -> ScreenMessage:
         lines.append(f"↻ {shorten(squeeze(clean(scrub(retry_text(view.retry)))), _REASON)}")
     if announced:
         lines = [shorten(squeeze(clean(announced)), _ANNOUNCEMENT), *lines]
-    return ScreenMessage(
-        "\n".join(lines) or ("thinking …" if view.phase == "thinking" else "working …"), stop=stop, silent=True
-    )
+    busy = _("thinking …") if view.phase == "thinking" else _("working …")
+    return ScreenMessage("\n".join(lines) or busy, stop=stop, silent=True)
 
 
 def folded(view: TurnView, seconds: float, *, keep: bool) -> ScreenMessage:
     """Its last form: `7 steps · 14 s` with the hints folded under it, or below it where they are to stay."""
-    stopped = [STOPPED] if view.outcome == "cancelled" else []
-    count = len(view.hints)
-    head = " · ".join([*stopped, f"{count} step{'s' * (count != 1)}", duration(seconds)])
+    stopped = [_(STOPPED)] if view.outcome == "cancelled" else []
+    head = " · ".join([*stopped, _n("{number} step", "{number} steps", len(view.hints)), duration(seconds)])
     text = "\n".join([head, *_todo(view), *_lines(view, LINES if keep else _FOLDED_LINES)])
     entities = () if keep else (Entity("expandable_blockquote", 0, utf16_length(text)),)
     return ScreenMessage(text, entities, silent=True)
@@ -54,7 +53,7 @@ def _todo(view: TurnView) -> list[str]:
 
 def _lines(view: TurnView, limit: int) -> list[str]:
     lines = fold_hints(view.hints)
-    earlier = [f"+{len(lines) - limit} earlier"] if len(lines) > limit else []
+    earlier = [_("+{number} earlier", number=len(lines) - limit)] if len(lines) > limit else []
     return [*earlier, *(_line(one, over=not view.running) for one in lines[-limit:])]
 
 
