@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from nanobot.agent.explanations import explain, remedy
+from nanobot.agent.tools.talk import AskTool, TodoTool
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import ApprovalAsked, Notice, TurnFinished
+from nanobot.bus.events import ApprovalAsked, Notice, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
@@ -89,6 +90,17 @@ async def test_a_model_is_asked_for_its_summary_in_english() -> None:
     async with agent(provider, FakeTool(), limits=TurnLimits(max_steps=1)) as box:
         await box.ask("go")
     assert "Stop working: the step limit of 1 for one turn is reached." in str(provider.requests[-1].messages)
+
+
+async def test_what_a_call_has_brought_is_shown_in_chinese_and_told_the_model_in_english() -> None:
+    items = ["[x] one", "[ ] two"]
+    asks = Call("ask", {"question": "Which?", "choices": ["one", "two"]})
+    provider = ScriptedProvider([(Call("todo", {"items": items}), asks, Call("nope", {})), "done"])
+    async with agent(provider, TodoTool(), AskTool()) as box:
+        await box.ask("go")
+        told = [event.result.message for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+    assert {"已完成 1 / 2", "这里没有人可以询问"} <= {*told}
+    assert "The list is shown: 1 of 2 done." in str(provider.requests[1].messages)
 
 
 def test_what_was_spent_is_told_in_chinese() -> None:

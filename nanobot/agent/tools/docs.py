@@ -18,6 +18,7 @@ from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.host import shipped
 from nanobot.utils.ranking import terms
+from nanobot.utils.translation import _, _n
 
 _MOST, _CANDIDATES = 4, 24
 #: Pages for those who change nanobot weigh less than pages for those who use it; the changelog least.
@@ -72,17 +73,16 @@ class NanobotDocsTool(Tool[DocsArguments]):
         found = await asyncio.to_thread(search_docs, args.query, self._folder, self._index)
         if not found:
             text = f"The documentation has nothing on: {args.query}"
-            return ToolResult(text, "nothing found in the documentation")
+            return ToolResult(text, _("nothing found in the documentation"))
         blocks: list[str] = [f"Documentation for: {args.query}"]
         sources: list[Source] = []
         for section in found:
             source = context.sources.add(section.url, section.title, read=True, text=section.text)
             sources.append(source)
             blocks.append(f"[{source.number}] {section.title}\nurl: {section.url}\n\n{section.text}")
-        count = len(found)
         return ToolResult(
             "\n\n".join(blocks),
-            f"{count} section{'s' * (count != 1)} of the documentation",
+            _n("{number} section of the documentation", "{number} sections of the documentation", len(found)),
             sources=tuple(sources),
         )
 

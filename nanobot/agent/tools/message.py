@@ -21,6 +21,7 @@ from nanobot.security.paths import ResolvedPath
 from nanobot.security.policy import Access, Effect
 from nanobot.utils.logs import holds_secret
 from nanobot.utils.text import shorten, strip_unsafe
+from nanobot.utils.translation import _
 
 #: Characters of a message, files that go with one, and bytes of a file, which is what Telegram takes from bots.
 _TEXT, _FILES, _BYTES = 16_000, 10, 50_000_000
@@ -131,16 +132,18 @@ class MessageTool(Tool[MessageArguments]):
             await context.show(MessageSent(text, paths))
         else:
             return error_result("failed", f"{chat.channel} cannot be reached from here; the gateway must run.")
-        what = ", ".join(file.name for file in files) or "a message"
-        where = "" if goes.own else f" to {goes.chat.name or chat.key}"
+        named = ", ".join(file.name for file in files)
+        what, shown, whom = named or "a message", named or _("a message"), goes.chat.name or chat.key
         told = "" if goes.own else f" to {chat.key}"
         if waits:
             return ToolResult(
                 f"Not sent yet: {what} for {chat.key} is kept, and {waits}.",
-                f"kept {what}; {waits}",
-                receipt=f"kept {what} for {goes.chat.name or chat.key}; {waits}",
+                _("kept {what}; {waits}", what=shown, waits=waits),
+                receipt=_("kept {what} for {whom}; {waits}", what=shown, whom=whom, waits=waits),
             )
-        return ToolResult(f"Sent {what}{told}.", f"sent {what}", receipt=f"sent {what}{where}")
+        sent = _("sent {what}", what=shown)
+        receipt = sent if goes.own else _("sent {what} to {whom}", what=shown, whom=whom)
+        return ToolResult(f"Sent {what}{told}.", sent, receipt=receipt)
 
     def _goes(self, args: MessageArguments, context: ToolContext) -> _Outgoing:
         """What goes where. Raises `PathError` for a file that may not be read, ValueError for what is no message."""

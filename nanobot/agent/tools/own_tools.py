@@ -21,7 +21,7 @@ from nanobot.agent.tools.offers import (
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.errors import SkipTool
-from nanobot.utils.translation import N_, Later
+from nanobot.utils.translation import N_, Later, _, told
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
@@ -95,7 +95,7 @@ class CommandTools:
 
     def sandbox_line(self) -> str:
         """For /status: which sandbox it is, and why not another; empty where there are no commands."""
-        return f"Sandbox for commands: {self._sandbox.note}" if self._sandbox else ""
+        return _("Sandbox for commands: {note}", note=told(self._sandbox.note)) if self._sandbox else ""
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where there are no commands."""

@@ -16,7 +16,7 @@ from nanobot.security.policy import OWN, PERSONAL, Verdict
 from nanobot.session.pins import ToolWords
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _
+from nanobot.utils.translation import Later, _, told
 
 ToolFactory = Callable[[], ToolLike]
 RunTool = Callable[[ToolLike, dict[str, object], ToolContext | None], Awaitable[ToolResult]]
@@ -82,7 +82,7 @@ class ToolRegistry:
     @property
     def skipped(self) -> dict[str, str]:
         """Tools that cannot be offered, and why."""
-        return {name: _(why) for name, why in self._skipped.items()}
+        return {name: told(why) if isinstance(why, Later) else _(why) for name, why in self._skipped.items()}
 
     def get(self, name: str) -> ToolLike | None:
         """The tool of that name or alias."""
@@ -133,7 +133,9 @@ class ToolRegistry:
         if not verdict.covers(tool.name, arguments):
             why = ("; ".join(verdict.reasons) or "it was not judged").removesuffix(".")
             advice = "Find another way, or say what you could not do."
-            return error_result("denied", f"The call was not run: {why}. {advice}", message=f"not run: {why}")
+            return error_result(
+                "denied", f"The call was not run: {why}. {advice}", message=_("not run: {reason}", reason=why)
+            )
         if not tool.exclusive:
             return _cleaned(await self.run(tool, arguments, context))
         async with self._locks[tool.lock]:

@@ -16,6 +16,7 @@ from nanobot.bus.events import TodoChanged
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Effect
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: Characters of a question and of one of its choices.
 _QUESTION, _CHOICE = 1_000, 80
@@ -45,17 +46,17 @@ class AskTool(Tool[AskArguments]):
     async def run(self, args: AskArguments, context: ToolContext) -> ToolResult:
         if context.choose is None:
             advice = "Decide yourself, and say in your answer what you took."
-            return error_result("denied", f"Nobody can be asked here. {advice}", message="nobody can be asked here")
+            return error_result("denied", f"Nobody can be asked here. {advice}", message=_("nobody can be asked here"))
         choices = tuple(dict.fromkeys(shorten(squeeze(strip_unsafe(one)), _CHOICE) for one in args.choices))
         question = shorten(strip_unsafe(args.question).strip(), _QUESTION)
         if len(choices) < 2 or not all(choices) or not question:
             return error_result("invalid_input", "A question needs at least two choices that differ, each in words.")
         answer = await context.choose(question, choices)
         if answer.kind == "choice":
-            return ToolResult(f"The person chose: {answer.choice}", f"answered: {answer.choice}")
+            return ToolResult(f"The person chose: {answer.choice}", _("answered: {choice}", choice=answer.choice))
         if answer.kind == "words":
-            return ToolResult("The person writes instead: their next message is the answer.", "answered in words")
-        return ToolResult("No answer came in 10 minutes. Go on without it, or say what you need.", "no answer")
+            return ToolResult("The person writes instead: their next message is the answer.", _("answered in words"))
+        return ToolResult("No answer came in 10 minutes. Go on without it, or say what you need.", _("no answer"))
 
 
 class TodoTool(Tool[TodoArguments]):
@@ -79,4 +80,6 @@ class TodoTool(Tool[TodoArguments]):
         items = todo_items(args.items)
         await context.show(TodoChanged(items))
         done = sum(one.state == "done" for one in items)
-        return ToolResult(f"The list is shown: {done} of {len(items)} done.", f"{done} of {len(items)} done")
+        return ToolResult(
+            f"The list is shown: {done} of {len(items)} done.", _("{done} of {all} done", done=done, all=len(items))
+        )

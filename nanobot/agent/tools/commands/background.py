@@ -19,6 +19,7 @@ from nanobot.bus.events import Address
 from nanobot.errors import UsageError
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant
+from nanobot.utils.translation import _
 
 #: (chat, text, what makes it this message and no other): say something in a chat, safely kept when it returns.
 Say = Callable[[Address, str, str], Awaitable[None]]
@@ -217,7 +218,9 @@ class TaskTool(Tool[TaskArguments]):
         key = context.address.key
         if not args.id:
             lines = [one.told() for one in self._tasks.of(key)]
-            return ToolResult("\n".join(lines) or "Nothing runs in the background of this chat.", f"{len(lines)} tasks")
+            return ToolResult(
+                "\n".join(lines) or "Nothing runs in the background of this chat.", _("{count} tasks", count=len(lines))
+            )
         try:
             task = self._tasks.get(key, args.id)
         except UsageError as error:
@@ -225,7 +228,8 @@ class TaskTool(Tool[TaskArguments]):
         receipt = ""
         if args.stop and task.command.running:
             await task.stop()
-            receipt = f"stopped {brief(task.line)} (task {task.number})"
+            number = task.number
+            receipt = _("stopped {command} (task {number})", command=brief(task.line), number=number)
         elif args.wait:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(args.wait):

@@ -34,6 +34,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.network import Exceptions
 from nanobot.security.policy import Access, Effect, EffectKind, Grant
 from nanobot.security.sandbox import Confinement, Lifeline, Sandbox
+from nanobot.utils.translation import _
 
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
@@ -292,7 +293,8 @@ class ExecTool(Tool[ExecArguments]):
 
     async def _in_background(self, work: "_Work", line: str, context: ToolContext) -> ToolResult:
         task = await self._tasks.add(context.address, line, work.command, work.finish)
-        receipt = f"started {brief(line)} in the background (task {task.number})"
+        number = task.number
+        receipt = _("started {command} in the background (task {number})", command=brief(line), number=number)
         text = (
             f"Task {task.number} runs in the background, also after this turn; it ends with nanobot. "
             f"The tool task reads and stops it (id {task.number})."

@@ -21,6 +21,7 @@ from nanobot.skills.shelf import FoundSkill, SkillShelf, similar
 from nanobot.skills.skill import FILE, NAME, front_matter, skill_text
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _
 
 #: Bytes of a conversation in which the work is looked for; characters of a result, and of all of them, in a replay.
 _LOOK_BACK, _RESULT, _RESULTS = 2_000_000, 4_000, 60_000
@@ -90,7 +91,7 @@ class LearnTool(Tool[LearnArguments]):
         try:
             known = await self._shelf.all()
             if not await self._agreed(args, known, context):
-                return error_result("denied", _NO_YES, message="not kept")
+                return error_result("denied", _NO_YES, message=_("not kept"))
             result = await self._write.call(_file(args), context)
             if result.error:
                 return result
@@ -122,14 +123,15 @@ class LearnTool(Tool[LearnArguments]):
         if any(one.kind == "control" and one.shown for one in context.asked):
             return True
         near = [f"{one.skill.name}: {one.skill.description}" for one in similar(args.name, args.description, known)]
-        facts = [f"It would be written to skills/{args.name}/{FILE} and count at once.", *_likes(args.name, near)]
+        path = f"skills/{args.name}/{FILE}"
+        facts = [_("It would be written to {path} and count at once.", path=path), *_likes(args.name, near)]
         shown = next((one.shown for one in context.allowed if one.kind == "control"), "")
         asked = Question(
-            f"Keep the skill {args.name}?",
+            _("Keep the skill {name}?", name=args.name),
             "\n".join(facts),
             shown or str(_file(args)["content"]),
-            act=f"keep the skill {args.name}",
-            done=f"kept the skill {args.name}",
+            act=_("keep the skill {name}", name=args.name),
+            done=_("kept the skill {name}", name=args.name),
             diff=bool(shown),
         )
         return (await context.approve(asked)).yes
@@ -137,8 +139,10 @@ class LearnTool(Tool[LearnArguments]):
 
 def _likes(name: str, near: Sequence[str]) -> list[str]:
     """Similar skills, of which one with the same name is changed or hidden."""
-    told = [f"Similar: {shorten(one, 200)}" for one in near]
-    return [*told, f"There is a skill {name} already; this takes its place."] if _has(name, near) else told
+    told = [_("Similar: {skill}", skill=shorten(one, 200)) for one in near]
+    if _has(name, near):
+        told.append(_("There is a skill {name} already; this takes its place.", name=name))
+    return told
 
 
 def _has(name: str, near: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Access, Effect
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, _n
 
 #: Passages that are shown, and characters of each.
 _MOST, _QUOTE, _SECTION = 8, 600, 2_600
@@ -70,7 +71,7 @@ class RecallTool(Tool[FindArguments]):
     async def run(self, args: FindArguments, context: ToolContext) -> ToolResult:
         try:
             whole = await self._talk.catch_up(_CATCH_UP_SECONDS)
-            _, records = await self._store.begun(context.turn_id)
+            records = (await self._store.begun(context.turn_id))[1]
         except StoreError as error:
             return error_result("failed", str(error))
         scopes = scopes_of(context)
@@ -85,10 +86,11 @@ class RecallTool(Tool[FindArguments]):
         notes = [] if whole else [_STILL]
         if not told:
             text = "\n".join([f"Nothing was said or noted about: {args.query}", *notes])
-            return ToolResult(text, "nothing found in earlier conversations")
+            return ToolResult(text, _("nothing found in earlier conversations"))
         blocks = [f"Said and noted about: {args.query}", *(self._shown(one) for one in told), *notes]
         outside = any(one.part.outside for one in told)
-        return ToolResult("\n\n".join(blocks), f"{len(told)} found in conversations and memory", untrusted=outside)
+        count = _("{count} found in conversations and memory", count=len(told))
+        return ToolResult("\n\n".join(blocks), count, untrusted=outside)
 
     def _shown(self, found: FoundPart) -> str:
         part, document = found.part, found.document
@@ -138,7 +140,7 @@ class LibraryTool(Tool[FindArguments]):
         if not found:
             unread = not await asyncio.to_thread(self._index.count, "document")
             text = _UNREAD if unread else f"No document of the library speaks of: {args.query}"
-            return ToolResult(text, "nothing found in the library")
+            return ToolResult(text, _("nothing found in the library"))
         blocks, sources = [f"Documents for: {args.query}"], list[Source]()
         for one in found:
             url, title = place_of(one)
@@ -147,7 +149,12 @@ class LibraryTool(Tool[FindArguments]):
             sources.append(source)
             blocks.append(f"[{source.number}] {title}\nurl: {url}\n\n{text}")
         names = dict.fromkeys(PurePath(one.document.name).name for one in found)
-        count = f"{len(found)} passage{'s' * (len(found) != 1)} of {shorten(', '.join(names), 120)}"
+        count = _n(
+            "{number} passage of {files}",
+            "{number} passages of {files}",
+            len(found),
+            files=shorten(", ".join(names), 120),
+        )
         outside = any(one.part.outside for one in found)
         return ToolResult("\n\n".join(blocks), count, sources=tuple(sources), untrusted=outside)
 

@@ -30,6 +30,7 @@ from nanobot.security.policy import OWN, Access, Effect, Grant, texts_of
 from nanobot.security.trust import unwrap
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _
 from nanobot.web.urls import extract_urls
 
 #: Characters of a fact in a receipt.
@@ -81,10 +82,10 @@ class RememberTool(FileTool[RememberArguments]):
     async def work(self, args: RememberArguments, store: FileStore, context: ToolContext) -> ToolResult:
         fact = fact_of(args.fact)
         if why := unsafe_to_note(fact, context.so_far()):
-            return error_result("denied", why, message="a failure is no fact")
+            return error_result("denied", why, message=_("a failure is no fact"))
         known = await asyncio.to_thread(self._known, fact, store) if not args.replaces else ""
         if known:
-            said = f"in memory already: {shorten(fact, _RECEIPT)}"
+            said = _("in memory already: {fact}", fact=shorten(fact, _RECEIPT))
             return ToolResult(f"{known} says that already.", said, receipt=said)
 
         def change() -> Change:
@@ -94,7 +95,7 @@ class RememberTool(FileTool[RememberArguments]):
             return store.change(place, made, session=context.chat, taint=context.taint)
 
         done = await to_its_end(change)
-        said = f"remembered: {shorten(fact, _RECEIPT)}"
+        said = _("remembered: {fact}", fact=shorten(fact, _RECEIPT))
         text = f"Noted in {done.shown}; it counts from the next message on. /undo takes it back."
         if near := await asyncio.to_thread(self._near, fact, store) if not args.replaces else "":
             text += f" {MEMORY} also says: {near}. Where only one of them is true, call again with replaces."

@@ -14,6 +14,7 @@ from nanobot.security.policy import Access, Effect, Grant
 from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
 from nanobot.skills.skill import read_beside
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, sentences
 
 
 class SkillTool(Tool[SkillArguments]):
@@ -51,7 +52,7 @@ class SkillTool(Tool[SkillArguments]):
     async def run(self, args: SkillArguments, context: ToolContext) -> ToolResult:
         try:
             if not args.name:
-                return ToolResult(await self._shelf.listing() or "There are none.", "the skills")
+                return ToolResult(await self._shelf.listing() or "There are none.", _("the skills"))
             found = await self._shelf.one(args.name)
         except (UsageError, StoreError) as error:
             return error_result("not_found", str(error))
@@ -63,7 +64,8 @@ class SkillTool(Tool[SkillArguments]):
         if not args.file:
             await self._shelf.count(found.skill.name)
         text = strip_unsafe(beside) if args.file else _told(found)
-        result = ToolResult(text, f"read the skill {found.skill.name}{f', {args.file}' * bool(args.file)}")
+        name = f"{found.skill.name}{f', {args.file}' * bool(args.file)}"
+        result = ToolResult(text, _("read the skill {name}", name=name))
         if counts:
             return result
         return replace(result, untrusted=True, sources=(Source(0, f"file:skill {found.skill.name}", read=True),))
@@ -73,26 +75,29 @@ class SkillTool(Tool[SkillArguments]):
         skill = found.skill
         if context.approve is None or not skill.mark or not context.direct:
             return False
-        beside = f"Files beside it: {skill.beside}" if skill.files else "No files beside it."
+        beside = _("Files beside it: {files}", files=skill.beside) if skill.files else _("No files beside it.")
         facts = [
-            f"It lies in {skill.folder} and would tell nanobot how to do things. You have not read it as it is now.",
-            "Without a yes it is read as content from outside.",
+            _(
+                "It lies in {folder} and would tell nanobot how to do things. You have not read it as it is now.",
+                folder=skill.folder,
+            ),
+            _("Without a yes it is read as content from outside."),
             beside,
         ]
         if found.changed:
-            facts = [f"It was changed in {skill.folder} since you let it count. {beside}"]
+            facts = [sentences(_("It was changed in {folder} since you let it count.", folder=skill.folder), beside)]
         if compiled := [one for one in skill.files if one.endswith((".pyc", ".pyo"))]:
-            facts.append(
-                f"Nobody can read what is compiled: {shorten(squeeze(strip_unsafe(', '.join(compiled))), 200)}"
-            )
+            named = shorten(squeeze(strip_unsafe(", ".join(compiled))), 200)
+            facts.append(_("Nobody can read what is compiled: {files}", files=named))
+        title = N_("Let the skill {name} count as it is now?") if found.changed else N_("Let the skill {name} count?")
         decided = await context.approve(
             Question(
-                f"Let the skill {skill.name} count{' as it is now' * found.changed}?",
+                _(title, name=skill.name),
                 "\n".join(facts),
                 strip_unsafe(skill.text),
                 (agreement(skill),),
-                act=f"let the skill {skill.name} count",
-                done=f"the skill {skill.name} counts",
+                act=_("let the skill {name} count", name=skill.name),
+                done=_("the skill {name} counts", name=skill.name),
             )
         )
         return decided.yes

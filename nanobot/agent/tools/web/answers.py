@@ -12,6 +12,7 @@ from nanobot.security.trust import wrap
 from nanobot.utils.marks import find_marks
 from nanobot.utils.ranking import best_passages
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _n
 from nanobot.web.urls import extract_urls
 
 #: Bytes of pages that one request may hold, whatever the model's window.
@@ -66,7 +67,8 @@ async def answer_natively(
     for other in sorted(set(extract_urls(task).urls) - set(urls), key=len, reverse=True):
         task = task.replace(other, "(another page)")  # nobody else is told of what stays here
     pages = tuple((context.sources.add(url).number, url) for url in urls.values())
-    await context.progress(f"The model's service reads {len(pages)} page{'s' * (len(pages) != 1)}")
+    reads = _n("The model's service reads {number} page", "The model's service reads {number} pages", len(pages))
+    await context.progress(reads)
     wanted = "\n".join(["The addresses:", *urls.values(), "", "The task:", task.strip()])
     try:
         text, read = await context.read_pages(NATIVE_SYSTEM, wanted, pages)

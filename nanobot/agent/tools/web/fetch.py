@@ -38,6 +38,7 @@ from nanobot.results import ToolResult
 from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shares, squeeze
+from nanobot.utils.translation import _, _n
 from nanobot.web.client import Network
 from nanobot.web.fetch.page import Page, PageImage, PageRequest, PluginReader
 from nanobot.web.fetch.parts import PagePart, places_of, section_of, window_of
@@ -297,8 +298,8 @@ class WebFetchTool(Tool[WebFetchArguments]):
         if not prompt or context.ask is None or not any(one.page.content.text.strip() for one in shown):
             return joined(shown, unread, self._style, notice=_NO_MODEL if prompt else "")
         cost = await context.estimate(len(shown), 1) if len(shown) >= _MANY else ""
-        reads = f"The model reads {len(shown)} page{'s' * (len(shown) != 1)}"
-        await context.progress(f"{reads}: {cost}" if cost else reads)
+        reads = _n("The model reads {number} page", "The model reads {number} pages", len(shown))
+        await context.progress(_("{what}: {cost}", what=reads, cost=cost) if cost else reads)
         pages = [(one.source, one.page.content.text) for one in shown if one.page.content.text.strip()]
         try:
             text, notes = await answer_from(pages, prompt, context.ask, context.ask_room)

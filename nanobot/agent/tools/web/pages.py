@@ -13,7 +13,7 @@ from nanobot.agent.tools.base import Decided, Question, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP
 from nanobot.session.permissions import Permission
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
@@ -27,7 +27,7 @@ _FORMATS: tuple[Format, ...] = get_args(Format)
 _INVENTED = "invented address"
 #: Kinds of which each format has its own text.
 _RENDERED = frozenset({"html", "xml", "csv"})
-TITLE = "Confirm Web Fetch"
+TITLE = N_("Confirm Web Fetch")
 _LOCAL = "Only public addresses are read here"
 
 
@@ -211,33 +211,43 @@ def _made_up(host: PrivateHost) -> AddressBlocked:
 def _question(shown: dict[str, PrivateHost], closed: dict[str, str]) -> Question:
     lasting = tuple(_lasting(host) for host in dict.fromkeys(shown.values()))
     allowed = "; ".join(one.words for one in lasting)
-    always = f"Always: {allowed}, until you take it back with /permissions."
+    always = _("Always: {what}, until you take it back with /permissions.", what=allowed)
     names = ", ".join(in_question(host.name) for host in dict.fromkeys(shown.values()))
-    detail = f"{_detail(shown, closed)}\n{always}"
-    return Question(TITLE, detail, lasting=lasting, act=f"read {names}", done=f"read {names}")
+    detail, act = f"{_detail(shown, closed)}\n{always}", _("read {target}", target=names)
+    return Question(_(TITLE), detail, lasting=lasting, act=act, done=act)
 
 
 def _lasting(host: PrivateHost) -> Permission:
     at = ", ".join(sorted(map(str, host.addresses)))
     place = host.name if host.name == at else f"{host.name} ({at})"
-    return Permission("private", f"{host.name} {at}", f"read pages of {place} in your own network")
+    return Permission("private", f"{host.name} {at}", _("read pages of {place} in your own network", place=place))
 
 
 def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:
     """The question: which host at which address, what is read of it, what is refused anyway, and what leaves."""
     hosts = {host.name: ", ".join(map(str, host.addresses)) for host in shown.values()}
     places = [name if name == at else f"{name} ({at})" for name, at in hosts.items()]
-    one = len(places) == 1
-    what = "is an address" if one else "are addresses"
-    to = places[0] if one else "these hosts"
+    reason = _("Reason: {place} is an address of your own network.", place=places[0])
+    leaves = N_(
+        "What leaves: a request for this address, from this machine straight to {to}. What it answers goes to the "
+        "model."
+    )
+    if len(places) > 1:
+        named = places[0]
+        for place in places[1:]:
+            named = _("{first} and {second}", first=named, second=place)
+        reason = _("Reason: {places} are addresses of your own network.", places=named)
+    if len(shown) > 1:
+        leaves = N_(
+            "What leaves: a request for each address, from this machine straight to {to}. What it answers goes to the "
+            "model."
+        )
+    refused = N_("Refused whatever you answer: {target} ({reason})")
     lines = [
-        f"Reason: {' and '.join(places)} {what} of your own network.",
-        f"Host: {', '.join(hosts)}",
-        *(f"Address: {in_question(url)}" for url in shown),
-        *(f"Refused whatever you answer: {in_question(url)} ({why})" for url, why in closed.items()),
-        (
-            f"What leaves: a request for {'this address' if len(shown) == 1 else 'each address'}, from this machine "
-            f"straight to {to}. What it answers goes to the model."
-        ),
+        reason,
+        _("Host: {host}", host=", ".join(hosts)),
+        *(_("Address: {target}", target=in_question(url)) for url in shown),
+        *(_(refused, target=in_question(url), reason=why) for url, why in closed.items()),
+        _(leaves, to=places[0] if len(places) == 1 else _("these hosts")),
     ]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from nanobot.errors import FetchError
 from nanobot.messages import Media
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import _, _n
 from nanobot.web.fetch.page import Page
 from nanobot.web.fetch.parts import PagePart, rest_of
 
@@ -78,7 +79,12 @@ class ShownPage(Struct, frozen=True):
         """The result of a call for this page alone."""
         page, length = self.page, len(self.part.text)
         way = "".join(f"; {one}" for one in _way(page))
-        line = f"Read {self.source.title or page.final_url} ({length} characters{way})"
+        line = _(
+            "Read {page} ({length} characters{way})",
+            page=self.source.title or page.final_url,
+            length=length,
+            way=way,
+        )
         extras = {
             **self.facts,
             "kind": page.kind,
@@ -93,7 +99,7 @@ class ShownPage(Struct, frozen=True):
             **_said_of_itself(page),
         }
         text = _dumped({**self.facts, "text": self.part.text}) if style.as_json else self.text(style)
-        line = "empty body" if page.kind == "empty" else line
+        line = _("empty body") if page.kind == "empty" else line
         return ToolResult(text, line, media=self.media, sources=(self.source,), extras=extras, untrusted=True)
 
 
@@ -104,7 +110,7 @@ def joined(
 
     `notice` tells why texts come and no answer; empty where none was asked for.
     """
-    line = f"Read {len(shown)} of {len(shown) + len(unread)} pages"
+    line = _("Read {read} of {all} pages", read=len(shown), all=len(shown) + len(unread))
     extras: dict[str, object] = {
         "read": [one.page.url for one in shown],
         "failed": {url: error.kind for url, error in unread.items()},
@@ -148,7 +154,7 @@ def answered(
 
 def answered_elsewhere(answer: str, sources: tuple[Source, ...], style: Style) -> ToolResult:
     """The answer of the model's own service about pages that it has read itself."""
-    line = f"The model's service read {len(sources)} page{'s' * (len(sources) != 1)}"
+    line = _n("The model's service read {number} page", "The model's service read {number} pages", len(sources))
     by = "read: by the model's service, not here"
     notes = uncited(answer, [source.number for source in sources])
     heads = [f"[{one.number}] {one.title or '(no title)'}\nurl: {one.url}\n{by}" for one in sources]

@@ -21,6 +21,7 @@ from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold, strip_unsafe
+from nanobot.utils.translation import _, _n, sentences
 from nanobot.web.cache import KeyLocks, PageStore
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import (
@@ -243,7 +244,9 @@ class WebSearchTool(Tool[WebSearchArguments]):
         now = datetime.now(UTC)
         sources = [context.sources.add(hit.url, hit.title, retrieved_at=now, text=_said(hit)) for hit in hits]
         numbered = [NumberedHit(source.number, hit) for source, hit in zip(sources, hits, strict=True)]
-        words = f"{len(hits)} result{'' if len(hits) == 1 else 's'} from {reply.provider}"
+        words = _n(
+            "{number} result from {service}", "{number} results from {service}", len(hits), service=reply.provider
+        )
         return ToolResult(
             hits_text(
                 query.query,
@@ -348,17 +351,20 @@ def _on(host: str, domains: Sequence[str]) -> bool:
 
 
 def _failed(error: ChainFailed, *, fetch: bool) -> ToolResult:
-    wait = error.retry_after
-    when = f" Search can be tried again in {wait:.0f} s." if wait and wait >= 1 else ""
+    wait, when = error.retry_after, ""
     if {attempt.error for attempt in error.attempts if attempt.error} == {"auth"}:
-        when = " It cannot work before its key or its settings are changed."
+        when = _("It cannot work before its key or its settings are changed.")
+    elif wait and wait >= 1:
+        when = _("Search can be tried again in {seconds:.0f} s.", seconds=wait)
+    failed = sentences(_("Web search failed: {reason}.", reason=error), when)
+    # English: a model reads it
     other = "Read pages that you know with web_fetch, or say" if fetch else "Say"
-    reason = f"Web search failed: {error}.{when} {other} what you could not find."
+    reason = f"{failed} {other} what you could not find."
     return error_result(
         _KINDS[error.kind],
         reason,
-        message=f"Web search failed: {error}.{when}",
-        cause=f"{error}.{when}",
+        message=failed,
+        cause=sentences(_("{sentence}.", sentence=error), when),
         attempts=[_attempt(attempt) for attempt in error.attempts],
         hits=0,
         retry_after=wait,

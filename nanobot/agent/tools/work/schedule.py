@@ -11,6 +11,7 @@ from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import JobKind, Once
 from nanobot.security.policy import OWN, Access, Effect, Grant
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import N_, _
 
 #: Else one task could set others, and they more, while nobody looks.
 _ALONE = "What runs by itself sets no tasks and nothing that repeats; it may set a reminder for one time."
@@ -21,7 +22,7 @@ _WORDS = {
     "ask": "task",
     "news": "briefing",
 }
-_PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
+_PAST = {"remove": N_("removed job {number}"), "pause": N_("paused job {number}"), "resume": N_("resumed job {number}")}
 
 
 class ScheduleTool(Tool[ScheduleArguments]):
@@ -72,10 +73,11 @@ class ScheduleTool(Tool[ScheduleArguments]):
         who = Who(context.person, context.address.key, context.role, context.direct)
         try:
             if args.do == "list":
-                return ToolResult(await self._appointments.listed(who), "listed the schedule")
+                return ToolResult(await self._appointments.listed(who), _("listed the schedule"))
             if args.do == "remove" or args.do == "pause" or args.do == "resume":
                 said = await self._appointments.change(args.do, str(args.id or ""), who)
-                return ToolResult(said, f"{_PAST[args.do]} job {args.id}", receipt=f"{_PAST[args.do]} job {args.id}")
+                receipt = _(_PAST[args.do], number=args.id)
+                return ToolResult(said, receipt, receipt=receipt)
             if context.scheduled and (args.do != "remind" or not isinstance(self._appointments.read(args.when), Once)):
                 return error_result("denied", _ALONE)
             made = await self._appointments.add(_KINDS[args.do], args.text, args.when, who)

@@ -11,9 +11,14 @@ from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Who
 from nanobot.security.policy import OWN, Access, Effect, Grant
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import N_, _
 from nanobot.watch.target import read_target
 
-_PAST = {"remove": "removed", "pause": "paused", "resume": "resumed"}
+_PAST = {
+    "remove": N_("removed watch {number}"),
+    "pause": N_("paused watch {number}"),
+    "resume": N_("resumed watch {number}"),
+}
 
 
 class WatchControl(Protocol):
@@ -77,11 +82,11 @@ class WatchTool(Tool[WatchArguments]):
             if args.do == "news":
                 return await self._watches.news(args.what, context)
             if args.do == "list":
-                return ToolResult(await self._watches.listed(who), "listed the watches")
+                return ToolResult(await self._watches.listed(who), _("listed the watches"))
             if args.do in _PAST:
                 said = await self._watches.change(args.do, args.what, who)
-                return ToolResult(said, said, receipt=f"{_PAST[args.do]} watch {args.what}")
+                return ToolResult(said, said, receipt=_(_PAST[args.do], number=args.what))
             said = await self._watches.add(args.what, args.part, args.every, who, sender)
         except NanobotError as error:
             return error_result("invalid_input", str(error))
-        return ToolResult(said, said, receipt=f"watching {read_target(args.what, args.part)}")
+        return ToolResult(said, said, receipt=_("watching {what}", what=read_target(args.what, args.part)))
