@@ -22,12 +22,9 @@ ENGLISH = {
 }
 #: Rooms that nobody has gone through yet.
 NOT_YET = (
-    "archive",
     "channels",
     "cli",
     "demo",
-    "migrate",
-    "upkeep",
 )
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.

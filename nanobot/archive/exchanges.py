@@ -16,6 +16,7 @@ from nanobot.session.listing import name_in, own_words
 from nanobot.session.store import Record
 from nanobot.utils.text import printable, strip_unsafe
 from nanobot.utils.tool_hints import tool_hint
+from nanobot.utils.translation import _
 
 
 class SourceLine(Struct, frozen=True):
@@ -82,10 +83,17 @@ def marks_of(exchange: TalkExchange) -> Mapping[int, SourceLine]:
     return {one.number: one for one in exchange.sources}
 
 
+def speaker_of(exchange: TalkExchange) -> str:
+    """Who said it as a person reads it; empty where it was the owner, or nanobot itself."""
+    if exchange.speaker in ("owner", "nanobot"):
+        return ""
+    return _(exchange.speaker) if exchange.speaker in ROLES else exchange.speaker
+
+
 def _said(at: datetime, message: UserMessage) -> list[TalkExchange]:
     if message.kind == "notice":
         return []
-    files = tuple(part.name or "a file" for part in message.content if isinstance(part, Media))
+    files = tuple(part.name or _("a file") for part in message.content if isinstance(part, Media))
     name = name_in(message)
     return [TalkExchange(at, name or message.speaker, _clean(own_words(message)), tuple(map(_clean, files)))]
 

@@ -27,6 +27,7 @@ from nanobot.session.listing import SessionEntry
 from nanobot.session.removal import RemovedSession, remove_session, unmentioned
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import N_, _, _n, sentences
 
 ExportForm = Literal["md", "jsonl", "html"]
 _FORMS: dict[str, ExportForm] = {
@@ -37,8 +38,10 @@ _FORMS: dict[str, ExportForm] = {
     "html": "html",
     "htm": "html",
 }
-
-
+_STAYS = N_(
+    "What was noted in memory, files that were written, exports and backups stay, and so do the sums of what it has "
+    "cost."
+)
 _TYPES: Mapping[ExportForm, str] = {"md": "text/markdown", "jsonl": "application/jsonl", "html": "text/html"}
 
 
@@ -93,12 +96,14 @@ class KeptSessions:
         if messenger is None:
             place = self._paths.workspace / "exports" / exported.name
             await asyncio.to_thread(write_private, place, exported.text)
-            return f"Written to `{place}`."
+            return _("Written to `{path}`.", path=place)
         place = await asyncio.to_thread(write_private, self._paths.media / exported.name, exported.text)
         mime, size = _TYPES[form_of(form)], len(exported.text.encode())
         file, key = Media(str(place), mime, exported.name, size), f"{message.id} export"
         waits = await messenger.deliver(chat, "", (file,), key)
-        return f"`{exported.name}` is kept, and {waits}." if waits else f"`{exported.name}` is on its way."
+        if waits:
+            return _("`{name}` is kept, and {waits}.", name=exported.name, waits=waits)
+        return _("`{name}` is on its way.", name=exported.name)
 
     async def delete(self, entry: SessionEntry) -> str:
         """Delete a conversation: its records and those of its helpers, what the index has of it, and the files and long
@@ -110,13 +115,14 @@ class KeptSessions:
         named = await asyncio.to_thread(self._named, removed, entry.owner)
         alone = await unmentioned(self._store, named)
         files = await asyncio.to_thread(self._clear, removed, [named[one] for one in alone])
+        told = _n("{number} message", "{number} messages", removed.messages)
         helpers = len(removed.sessions) - 1
-        with_it = [f"{helpers} of its helpers" * bool(helpers), f"{files} file{'s' * (files != 1)}" * bool(files)]
-        more = f", with {' and '.join(filter(None, with_it))}" if any(with_it) else ""
-        return (
-            f"Deleted: {removed.messages} message{'s' * (removed.messages != 1)}{more}. What was noted in memory, "
-            "files that were written, exports and backups stay, and so do the sums of what it has cost."
-        )
+        things = [_n("{number} of its helpers", "{number} of its helpers", helpers)] if helpers else []
+        things += [_n("{number} file", "{number} files", files)] if files else []
+        if len(things) > 1:
+            things = [_("{first} and {second}", first=things[0], second=things[1])]
+        gone = _("Deleted: {messages}, with {things}.", messages=told, things=things[0]) if things else ""
+        return sentences(gone or _("Deleted: {messages}.", messages=told), _(_STAYS))
 
     def _named(self, removed: RemovedSession, owner: str) -> dict[str, Path]:
         """The files of ours that a conversation names, by how it names them: those that came with it, in the media
@@ -146,8 +152,8 @@ def form_of(word: str) -> ExportForm:
     found = _FORMS.get(word.casefold().lstrip("."))
     if found is None:
         near = nearest(word, _FORMS)
-        hint = f" Did you mean {near!r}?" if near else ""
-        raise UsageError(f"There is no form {word!r}: name md, jsonl or html.{hint}")
+        hint = _("Did you mean {near!r}?", near=near) if near else ""
+        raise UsageError(sentences(_("There is no form {word!r}: name md, jsonl or html.", word=word), hint))
     return found
 
 
@@ -157,7 +163,9 @@ def write_private(path: Path, text: str) -> Path:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(path, text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}. Nothing was exported.") from error
+        raise UsageError(
+            _("{path} cannot be written: {why}. Nothing was exported.", path=path, why=error.strerror)
+        ) from error
     return path
 
 

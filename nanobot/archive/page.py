@@ -15,16 +15,19 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from nanobot.archive.exchanges import SourceLine, TalkExchange, exchanges_of, marks_of
+from nanobot.archive.exchanges import SourceLine, TalkExchange, exchanges_of, marks_of, speaker_of
 from nanobot.archive.text import about
 from nanobot.session.listing import SessionEntry
 from nanobot.session.store import Record
 from nanobot.utils.marks import find_marks
+from nanobot.utils.translation import _, listed
 
 #: What stands around the numbers of a mark while its answer is rendered; taken out of everything that people wrote.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _HELD = re.compile(f"{_OPEN}([0-9,]+){_CLOSE}")
+# English: a browser reads it
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+# English: a browser reads it
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
   background: #fff; overflow-wrap: break-word; }
@@ -37,6 +40,7 @@ a.mark { text-decoration: none; font-size: .8em; vertical-align: super; } .wrong
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #161616; } .question { background: #22303f; }
   pre { background: #222; } a { color: #8ab4f8; } .about, time, .steps, .sources, .done { color: #999; } }
 """
+# English: a browser reads it
 _PAGE = """<!DOCTYPE html>
 <html>
 <head>
@@ -68,27 +72,29 @@ def _section(number: int, one: TalkExchange, zone: tzinfo | None) -> str:
     at = one.at.astimezone(zone)
     parts = [f'<time datetime="{at.isoformat(timespec="seconds")}">{at:%Y-%m-%d %H:%M}</time>']
     if one.summary:
-        parts += ['<div class="summary"><p class="about">What was said before, summed up:</p>']
+        title = html.escape(_("What was said before, summed up:"))
+        # English: it has tags alone
+        parts += [f'<div class="summary"><p class="about">{title}</p>']
         parts += [_rendered(one.question, number, {}), "</div>"]
     elif one.question or one.files:
-        named = one.speaker not in ("owner", "nanobot")
-        speaker = f"<strong>{html.escape(one.speaker)}:</strong> " if named else ""
-        files = f"\nFiles: {html.escape(', '.join(one.files))}" if one.files else ""
+        name = speaker_of(one)
+        speaker = f"<strong>{html.escape(name)}:</strong> " if name else ""
+        files = html.escape(_("\nFiles: {files}", files=listed(one.files))) if one.files else ""
         parts.append(f'<div class="question">{speaker}{html.escape(one.question)}{files}</div>')
     parts += _list("steps", "", one.steps)
     if one.answer:
         parts.append(f'<div class="answer">{_rendered(one.answer, number, marks_of(one))}</div>')
     if one.sources:
         lines = "\n".join(_source(number, mark) for mark in one.sources)
-        parts.append(f'<div class="sources">Sources<ol>{lines}</ol></div>')
-    parts += _list("done", "Done", one.receipts)
-    parts += _list("done wrong", "Claimed, and not done by any call", one.unbacked)
+        parts.append(f'<div class="sources">{html.escape(_("Sources"))}<ol>{lines}</ol></div>')
+    parts += _list("done", _("Done"), one.receipts)
+    parts += _list("done wrong", _("Claimed, and not done by any call"), one.unbacked)
     return f'<section id="e{number}">\n' + "\n".join(parts) + "\n</section>"
 
 
 def _list(kind: str, title: str, lines: Sequence[str]) -> list[str]:
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return [f'<div class="{kind}">{title}<ul>{items}</ul></div>'] if lines else []
+    return [f'<div class="{kind}">{html.escape(title)}<ul>{items}</ul></div>'] if lines else []
 
 
 def _source(exchange: int, mark: SourceLine) -> str:
@@ -96,6 +102,7 @@ def _source(exchange: int, mark: SourceLine) -> str:
     link = f'<a href="{html.escape(mark.url)}" rel="noreferrer noopener">{name}</a>' if _is_web(mark.url) else name
     wrong = "".join(f'<div class="wrong">{html.escape(text)}</div>' for text in mark.wrong)
     where = f" <span>{html.escape(mark.url)}</span>" if mark.title else ""
+    # English: it has tags alone
     return f'<li id="e{exchange}-s{mark.number}" value="{mark.number}">{link}{where}{wrong}</li>'
 
 
@@ -125,9 +132,9 @@ def _text_rule(exchange: int) -> Callable[..., str]:
         return "".join(f'<a class="mark" href="#e{exchange}-s{number}">[{number}]</a>' for number in numbers)
 
     def rule(
-        _: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, str]
+        renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, str]
     ) -> str:
-        del options, env
+        del renderer, options, env
         return _HELD.sub(link, escapeHtml(tokens[index].content))
 
     return rule

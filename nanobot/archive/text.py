@@ -5,10 +5,11 @@ from datetime import tzinfo
 
 import msgspec
 
-from nanobot.archive.exchanges import TalkExchange, exchanges_of
+from nanobot.archive.exchanges import TalkExchange, exchanges_of, speaker_of
 from nanobot.session.listing import SessionEntry
 from nanobot.session.store import Record
 from nanobot.utils.text import squeeze
+from nanobot.utils.translation import _, listed
 
 
 def markdown_of(entry: SessionEntry, records: Sequence[Record], zone: tzinfo | None) -> str:
@@ -23,10 +24,16 @@ def about(entry: SessionEntry, zone: tzinfo | None) -> str:
     """Where and when it was, in a line."""
     info = entry.info
     begun, last = (f"{at.astimezone(zone):%Y-%m-%d %H:%M}" for at in (info.created_at, info.updated_at))
-    cost = f", {entry.cost:.4f} USD" if entry.cost else ""
-    return (
-        f"{entry.place}, {begun} to {last} ({zone or 'local time'}), session {info.id}, {info.messages} messages{cost}"
+    told = _(
+        "{place}, {begun} to {last} ({zone}), session {id}, {messages} messages",
+        place=entry.place,
+        begun=begun,
+        last=last,
+        zone=zone or _("local time"),
+        id=info.id,
+        messages=info.messages,
     )
+    return _("{session}, {cost:.4f} USD", session=told, cost=entry.cost) if entry.cost else told
 
 
 def lines_of(entry: SessionEntry, records: Sequence[Record]) -> str:
@@ -58,25 +65,28 @@ def _line(record: Record) -> dict[str, object]:
 
 def _exchange(one: TalkExchange) -> Iterator[str]:
     if one.summary:
-        yield "*What was said before, summed up:*"
+        yield _("*What was said before, summed up:*")
     if one.question:
-        speaker = "" if one.speaker in ("owner", "nanobot") else f"**{_heading(one.speaker)}:** "
+        name = speaker_of(one)
+        speaker = f"**{_heading(name)}:** " if name else ""
         yield "\n".join(f"> {line}".rstrip() for line in f"{speaker}{one.question}".splitlines())
     if one.files:
-        yield f"Files: {', '.join(map(_heading, one.files))}"
+        yield _("Files: {files}", files=listed(map(_heading, one.files)))
     if one.steps:
         yield "\n".join(f"- {_heading(step)}" for step in one.steps)
     if one.answer:
         yield one.answer
     if one.sources:
-        yield "\n".join(["Sources:", "", *(_source(mark.number, mark.title, mark.url) for mark in one.sources)])
+        yield "\n".join([_("Sources:"), "", *(_source(mark.number, mark.title, mark.url) for mark in one.sources)])
     wrong = [f"- [{mark.number}] {text}" for mark in one.sources for text in mark.wrong]
     if wrong:
-        yield "\n".join(["Marks whose source does not carry the words:", "", *wrong])
+        yield "\n".join([_("Marks whose source does not carry the words:"), "", *wrong])
     if one.receipts:
-        yield "\n".join(["Done:", "", *(f"- {_heading(line)}" for line in one.receipts)])
+        yield "\n".join([_("Done:"), "", *(f"- {_heading(line)}" for line in one.receipts)])
     if one.unbacked:
-        yield "\n".join(["Claimed, and not done by any call:", "", *(f"- {_heading(line)}" for line in one.unbacked)])
+        yield "\n".join(
+            [_("Claimed, and not done by any call:"), "", *(f"- {_heading(line)}" for line in one.unbacked)]
+        )
 
 
 def _source(number: int, title: str, url: str) -> str:

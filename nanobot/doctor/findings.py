@@ -29,7 +29,7 @@ NAMES = (
     N_("Library"), N_("Local context"), N_("Locale"), N_("MCP"), N_("Model"), N_("Network"), N_("Not tried"),
     N_("Permissions"), N_("Pictures"), N_("Proxy"), N_("Sandbox"), N_("Schedule"), N_("Search"), N_("Telegram message"),
     N_("Telegram token"), N_("Telegram updates"), N_("Terminal"), N_("Time zone"), N_("Updates"), N_("Versions"),
-    N_("Voice"), N_("Watchdog"), N_("DNS and IPv6"),
+    N_("Voice"), N_("Watchdog"), N_("DNS and IPv6"), N_("Question"),
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from nanobot.migrate.reading import (
     variables,
     words_of,
 )
+from nanobot.utils.translation import N_, _
 
 #: Names of the configuration file of openclaw, the newest first.
 CLAW_FILES = ("openclaw.json", "clawdbot.json", "moltbot.json")
@@ -53,7 +54,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     },
 }
 #: Providers that need no `apiBase` here and there.
-_UNKNOWN = "There is no place for it here."
+_UNKNOWN = N_("There is no place for it here.")
 
 
 def family_home(folder: Path) -> ForeignHome:
@@ -103,16 +104,16 @@ def config_of(path: Path) -> Json:
     try:
         return as_object(_plain(parse(read_text(path))))
     except JsoncError as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
+        raise UsageError(_("{path} cannot be read: {error}.", path=path, error=error)) from error
 
 
 def take_keys(home: ForeignHome, given: Mapping[str, str]) -> None:
     """Note the keys among variables of which we know the place."""
     for name, value in given.items():
         if value and name in _KEYS:
-            home.take(f"the variable {name}", _KEYS[name], value, secret=True)
+            home.take(_("the variable {name}", name=name), _KEYS[name], value, secret=True)
         elif value and NAMES.search(name):
-            home.leave(f"the variable {name}", _UNKNOWN)
+            home.leave(_("the variable {name}", name=name), _(_UNKNOWN))
 
 
 def take_servers(home: ForeignHome, servers: object) -> None:
@@ -122,11 +123,11 @@ def take_servers(home: ForeignHome, servers: object) -> None:
         plain = {key: given[key] for key in ("command", "args", "url", "cwd") if given.get(key)}
         place = ("tools", "mcpServers", name)
         if not (plain.get("command") or plain.get("url")):
-            home.leave(f"the MCP server {name}", "It names neither a program nor an address.")
+            home.leave(_("the MCP server {name}", name=name), _("It names neither a program nor an address."))
             continue
-        home.take(f"the MCP server {name}", place, plain)
+        home.take(_("the MCP server {name}", name=name), place, plain)
         for key in ("env", "headers"):
-            home.take(f"the {key} of {name}", (*place, key), given.get(key), secret=True)
+            home.take(_("the {key} of {name}", key=key, name=name), (*place, key), given.get(key), secret=True)
 
 
 def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
@@ -154,15 +155,15 @@ def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
             given = as_object(profile)
             name, key = text_of(given.get("provider")), text_of(given.get("key"))
             if name and key:
-                home.take(f"the key of {name}", ("providers", name, "apiKey"), key, secret=True)
+                home.take(_("the key of {name}", name=name), ("providers", name, "apiKey"), key, secret=True)
             elif name:
-                home.leave(f"the login at {name}", "Logins cannot be moved; nanobot takes keys.")
+                home.leave(_("the login at {name}", name=name), _("Logins cannot be moved; nanobot takes keys."))
 
 
 def _take_channels(home: ForeignHome, channels: Json, texts: Mapping[str, str]) -> None:
     for name, one in channels.items():
         if name != "telegram":
-            home.leave(f"the channel {name}", "nanobot talks on Telegram and in the terminal.")
+            home.leave(_("the channel {name}", name=name), _("nanobot talks on Telegram and in the terminal."))
             continue
         given = {**as_object(as_object(as_object(one).get("accounts")).get("default")), **as_object(one)}
         place = ("channels", "telegram")
@@ -185,17 +186,17 @@ def _take_secret(
     if found:
         home.take(source, place, found, secret=True)
     elif value:
-        home.leave(source, "Its value is kept elsewhere, and cannot be read from here.")
+        home.leave(source, _("Its value is kept elsewhere, and cannot be read from here."))
 
 
 def _take_family_session(home: ForeignHome, path: Path, owners: list[object]) -> None:
     lines = _lines(home, path)
     meta = next((one for one in lines if one.get("_type") == "metadata"), {})
     key = text_of(meta.get("key")) or path.stem.replace("_", ":", 1)
-    channel, _, chat = key.partition(":")
+    channel, chat = key.partition(":")[::2]
     alone = [str(one) for one in owners] == [chat]
     if channel not in _LOCAL and not (channel == "telegram" and alone):
-        home.leave(f"the session {key}", "Nobody can tell whether it is yours alone.")
+        home.leave(_("the session {name}", name=key), _("Nobody can tell whether it is yours alone."))
         return
     said = [message for one in lines if (message := _message(one, one.get("timestamp")))]
     title = text_of(as_object(meta.get("metadata")).get("title"))

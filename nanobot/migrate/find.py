@@ -8,6 +8,7 @@ from nanobot.migrate.claw import CLAW_FILES, claw_home, family_home
 from nanobot.migrate.hermes import hermes_home
 from nanobot.migrate.home import ForeignHome, Program
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _, listed, sentences
 
 #: Where homes are, below the person's own folder, the newest name first; and what stands in each.
 _PLACES: tuple[tuple[Program, str], ...] = (
@@ -51,15 +52,24 @@ def named_home(word: str, env: Mapping[str, str], own: Path) -> tuple[Program, P
     if "/" in word or folder.is_dir():
         program = next((one for one in _SIGNS if _is_home(folder, one)), None)
         if program is None:
-            raise UsageError(f"{word} is no home of nanobot's family, hermes or openclaw: none of their files are.")
+            raise UsageError(
+                _("{word} is no home of nanobot's family, hermes or openclaw: none of their files are.", word=word)
+            )
         return program, folder.resolve()
     there = homes_there(env, own)
     found = [one for one in there if one[0] == word or one[1].name == f".{word}"]
     if not found:
         near = nearest(word, [*_READERS])
-        hint = f" Did you mean {near!r}?" if near and near != word else ""
-        known = ", ".join(str(path) for _, path in there) or "none"
-        raise UsageError(f"There is no home of {word!r} here.{hint} Found: {known}. A folder can be named too.")
+        hint = _("Did you mean {near!r}?", near=near) if near and near != word else ""
+        known = listed(str(home) for program, home in there) or _("none")
+        raise UsageError(
+            sentences(
+                _("There is no home of {word!r} here.", word=word),
+                hint,
+                _("Found: {homes}.", homes=known),
+                _("A folder can be named too."),
+            )
+        )
     return found[0]
 
 

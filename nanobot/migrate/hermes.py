@@ -26,6 +26,7 @@ from nanobot.migrate.reading import (
     words_of,
 )
 from nanobot.schedule.job import Once
+from nanobot.utils.translation import _
 
 _FILES: Mapping[str, str] = {
     "SOUL.md": "SOUL.md",
@@ -49,7 +50,7 @@ def hermes_home(folder: Path) -> ForeignHome:
     _take_config(home, config)
     take_keys(home, variables(folder / ".env"))
     if is_file(folder / "auth.json"):
-        home.leave("auth.json", "Logins cannot be moved; nanobot takes keys.")
+        home.leave("auth.json", _("Logins cannot be moved; nanobot takes keys."))
     home.take_files(folder, _FILES)
     shipped = _bundled(folder / "skills" / ".bundled_manifest")
     home.take_skills(folder / "skills", deep=True)
@@ -76,14 +77,14 @@ def _take_config(home: ForeignHome, config: Json) -> None:
     home.take("timezone", (*ours, "timezone"), text_of(config.get("timezone")))
     take_servers(home, config.get("mcp_servers"))
     for key in sorted(config.keys() - {"model", "timezone", "mcp_servers"}):
-        home.leave(f"{key} in config.yaml", "There is no such setting here, or none of this form.")
+        home.leave(_("{key} in config.yaml", key=key), _("There is no such setting here, or none of this form."))
 
 
 def _take_sessions(home: ForeignHome, path: Path) -> None:
     try:
         sessions, rows = rows_of(path, _SESSIONS), rows_of(path, _MESSAGES)
     except UsageError as error:
-        home.leave("the sessions of state.db", str(error))
+        home.leave(_("the sessions of state.db"), str(error))
         return
     said: dict[str, list[ForeignMessage]] = {}
     for row in rows:
@@ -96,7 +97,10 @@ def _take_sessions(home: ForeignHome, path: Path) -> None:
         if name not in said:
             continue
         if source not in _LOCAL:
-            home.leave(f"the session {name} ({source})", "Nobody can tell whether it is yours alone.")
+            home.leave(
+                _("the session {name} ({place})", name=name, place=source),
+                _("Nobody can tell whether it is yours alone."),
+            )
         else:
             home.sessions.append(ForeignSession(name, text_of(session.get("title")), tuple(said[name])))
 
@@ -105,9 +109,9 @@ def _job(row: Json) -> ForeignJob | str:
     """A job as hermes writes it: `schedule` with `kind` once, interval or cron, and a `prompt`."""
     schedule, text = as_object(row.get("schedule")), text_of(row.get("prompt"))
     if row.get("enabled") is False or row.get("state") in ("paused", "completed"):
-        return "It is switched off or over there."
+        return _("It is switched off or over there.")
     if not text or row.get("no_agent") or row.get("script"):
-        return "It runs a program there; that is no task for an agent."
+        return _("It runs a program there; that is no task for an agent.")
     kind, name = text_of(schedule.get("kind")), text_of(row.get("id"))
     if kind == "once":
         return ForeignJob(name, text, Once(instant(text_of(schedule.get("run_at")))))
@@ -144,7 +148,7 @@ def _block(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[obj
     made: dict[str, object] = {}
     items: list[object] = []
     while at < len(lines) and lines[at][1] == indent:
-        number, _, text = lines[at]
+        number, text = lines[at][0], lines[at][2]
         if listed != (text.startswith("- ") or text == "-"):
             break
         if listed:
@@ -153,13 +157,13 @@ def _block(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[obj
             continue
         match = _KEY.match(text)
         if match is None:
-            raise UsageError(f"Line {number} of config.yaml is of a form that is not read here.")
+            raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
         made[match["key"].strip("'\"")], at = _value(lines, at, match["value"] or "", indent)
     return (items if listed else made), at
 
 
 def _item(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[object, int]:
-    number, _, text = lines[at]
+    number, text = lines[at][0], lines[at][2]
     rest = text[1:].strip()
     if not rest or _KEY.match(rest) is None:
         return _value(lines, at, rest, indent)
@@ -180,7 +184,7 @@ def _value(lines: list[tuple[int, int, str]], at: int, text: str, indent: int) -
 
 def _scalar(text: str, number: int) -> object:
     if text[:1] in "&*!|>" and text:
-        raise UsageError(f"Line {number} of config.yaml is of a form that is not read here.")
+        raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
     if text[:1] in '[{"':
         try:
             return json.loads(text)

@@ -13,6 +13,7 @@ from nanobot.errors import UsageError
 from nanobot.migrate.reading import Json, as_object, inside, instant, is_file, objects_in, read_text, text_of
 from nanobot.schedule.job import Cron, Every, Once, When
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 Program = Literal["nanobot", "hermes", "openclaw"]
 _CRON = re.compile(r"\S+( \S+){4}")
@@ -101,17 +102,17 @@ class ForeignHome(Struct):
         try:
             rows = objects_in(as_object(json.loads(read_text(path))).get("jobs"))
         except (UsageError, ValueError) as error:
-            self.leave(str(path), f"It cannot be read: {error}")
+            self.leave(str(path), _("It cannot be read: {error}", error=error))
             return
         for row in rows:
             name = text_of(row.get("name")) or text_of(row.get("id"))
             try:
                 job = of(row)
             except (UsageError, ValueError, OverflowError, KeyError) as error:
-                self.leave(f"schedule {name}", f"Its time cannot be read: {error}")
+                self.leave(_("schedule {name}", name=name), _("Its time cannot be read: {error}", error=error))
                 continue
             if isinstance(job, str):
-                self.leave(f"schedule {name}", job)
+                self.leave(_("schedule {name}", name=name), job)
             else:
                 self.jobs.append(job)
 
@@ -121,13 +122,13 @@ def claw_job(row: Json) -> ForeignJob | str:
     payload, schedule = as_object(row.get("payload")), as_object(row.get("schedule"))
     text = text_of(payload.get("message")) or text_of(payload.get("text"))
     if row.get("enabled") is False:
-        return "It is switched off there."
+        return _("It is switched off there.")
     if not text:
-        return "It has no text: what it does is no task for an agent."
+        return _("It has no text: what it does is no task for an agent.")
     says = text_of(payload.get("kind")).casefold() in {"systemevent", "system_event"}
     when = claw_time(schedule)
     if isinstance(when, Once) and when.at <= datetime.now(UTC):
-        return "Its time is over."
+        return _("Its time is over.")
     return ForeignJob(text_of(row.get("id")), text, when, text_of(schedule.get("tz")), says)
 
 
@@ -148,12 +149,12 @@ def claw_time(schedule: Json) -> When:
 def cron(expression: str) -> Cron:
     """Raises ValueError for what has not five fields."""
     if not _CRON.fullmatch(expression):
-        raise ValueError(f"{expression!r} has not the five fields of cron")
+        raise ValueError(_("{expression!r} has not the five fields of cron", expression=expression))
     return Cron(expression)
 
 
 def every(seconds: float) -> Every:
     """Raises ValueError for what is less than a minute."""
     if seconds < _MINUTE:
-        raise ValueError(f"{seconds:g} seconds are no interval")
+        raise ValueError(_("{seconds:g} seconds are no interval", seconds=seconds))
     return Every(int(seconds), datetime.now(UTC) + timedelta(seconds=seconds))

@@ -25,6 +25,7 @@ from nanobot.schedule.appointments import Appointments
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import shipped
 from nanobot.utils.text import printable, shorten
+from nanobot.utils.translation import _, _n
 
 ImportKind = Literal["config", "secrets", "files", "sessions", "schedules", "skills"]
 KINDS: tuple[ImportKind, ...] = ("config", "secrets", "files", "sessions", "schedules", "skills")
@@ -94,7 +95,7 @@ def _config_items(
         said = f"{home.sources.get(path, key)} = {shown}"
         if target.config.has(path):
             if target.config.value(path) != value:
-                left.append((said, f"{key} is set to something else here, which stays."))
+                left.append((said, _("{key} is set to something else here, which stays.", key=key)))
                 continue
             there = True
         else:
@@ -131,7 +132,7 @@ def _file_items(home: ForeignHome, target: ImportTarget, left: list[tuple[str, s
         what = str(source.relative_to(home.folder) if source.is_relative_to(home.folder) else source)
         becomes = str(place.relative_to(target.paths.workspace))
         if becomes != name:
-            becomes += f" (beside {name}, which is yours)"
+            becomes = _("{file} (beside {name}, which is yours)", file=becomes, name=name)
         act = partial(asyncio.to_thread, put_file, place, text, _template(name))
         found.append(ImportItem("files", printable(what), becomes, act, there))
     return found
@@ -171,8 +172,9 @@ async def _session_items(home: ForeignHome, target: ImportTarget) -> list[Import
         own, count = session_id(home.program, one.id), len(one.messages)
         have = known.get(own, 0)
         title = shorten(printable(one.title or one.messages[0].text.replace("\n", " ")), _VALUE)
-        what = f"“{title}” ({count} message{'s' * (count != 1)})"
-        becomes = f"session {own}" if not have else f"session {own}, {count - have} more"
+        what = _n("“{title}” ({number} message)", "“{title}” ({number} messages)", count, title=title)
+        more = _("session {id}, {number} more", id=own, number=count - have)
+        becomes = more if have else _("session {id}", id=own)
         act = partial(put_session, target.store, home.program, one)
         found.append(ImportItem("sessions", what, becomes, act, have >= count))
     return found
@@ -185,7 +187,7 @@ async def _job_items(home: ForeignHome, target: ImportTarget) -> list[ImportItem
         origin = f"import {home.program} {one.id or hashlib.sha256(one.text.encode()).hexdigest()[:12]}"
         what = shorten(printable(one.text.replace("\n", " ")), _VALUE)
         act = partial(put_job, target.appointments, one, origin)
-        becomes = "a reminder, paused" if one.says else "a task, paused"
+        becomes = _("a reminder, paused") if one.says else _("a task, paused")
         found.append(ImportItem("schedules", what, becomes, act, origin in known))
     return found
 
@@ -198,7 +200,7 @@ def _skill_items(home: ForeignHome, target: ImportTarget) -> list[ImportItem]:
         if place.exists() and not same_folder(source, place):
             place = place.with_name(f"{source.name}-{home.program}")
         there = place.exists()
-        becomes = f"skills/{place.name}, which counts once you say yes to it"
+        becomes = _("{folder}, which counts once you say yes to it", folder=f"skills/{place.name}")
         act = partial(asyncio.to_thread, copy_skill, source, place)
         found.append(ImportItem("skills", printable(source.name), becomes, act, there))
     return found

@@ -21,6 +21,7 @@ from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _
 
 #: The `turn` of records that were imported, and whose they are.
 IMPORTED, _OWNER = "(imported)", "terminal:local"
@@ -63,7 +64,9 @@ async def put_session(store: SessionStore, program: str, session: ForeignSession
         await db.change(_INSERT, session=own, key=_OWNER, title=title, at=stamp(begun))
         ((last, have),) = await db.fetch(tuple[int, int], _HAVE, session=own, turn=IMPORTED)
         if last > have:
-            raise UsageError(f"The session {own} has gone on here, so what was said there since is not added.")
+            raise UsageError(
+                _("The session {own} has gone on here, so what was said there since is not added.", own=own)
+            )
         at = begun
         for seq, one in enumerate(session.messages[have:], have + 1):
             at, message = one.at or at, _message(one.role, one.text, program)
@@ -116,7 +119,7 @@ def put_file(place: Path, text: str, template: str | None) -> None:
             with suppress(OSError):
                 Path(fresh).unlink()
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error.strerror}.") from error
+        raise UsageError(_("{place} cannot be written: {why}.", place=place, why=error.strerror)) from error
 
 
 def copy_skill(source: Path, place: Path) -> None:
@@ -132,7 +135,7 @@ def copy_skill(source: Path, place: Path) -> None:
                 target.chmod(0o700 if path.stat().st_mode & stat.S_IXUSR else 0o600)
             fresh.rename(place)
     except OSError as error:
-        raise UsageError(f"{source} cannot be copied: {error.strerror}.") from error
+        raise UsageError(_("{source} cannot be copied: {why}.", source=source, why=error.strerror)) from error
 
 
 def skill_files(folder: Path) -> list[Path]:
@@ -148,7 +151,14 @@ def skill_files(folder: Path) -> list[Path]:
                 found.append(path)
                 size += mode.st_size
         if len(found) > _FILES or size > _BYTES:
-            raise UsageError(f"{folder} holds more than a skill: over {_FILES} files, or {_BYTES // 1_000_000} MB.")
+            raise UsageError(
+                _(
+                    "{folder} holds more than a skill: over {files} files, or {size} MB.",
+                    folder=folder,
+                    files=_FILES,
+                    size=_BYTES // 1_000_000,
+                )
+            )
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 Json = dict[str, object]
 #: Bytes of one file that are read.
@@ -50,12 +51,12 @@ def read_text(path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f"{path} is no file.")
+                raise UsageError(_("{path} is no file.", path=path))
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(_("{path} cannot be read: {why}.", path=path, why=error.strerror)) from error
     if len(data) > _MOST_BYTES:
-        raise UsageError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.")
+        raise UsageError(_("{path} is larger than {size} MB.", path=path, size=_MOST_BYTES // 1_000_000))
     return data.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
@@ -80,7 +81,7 @@ def rows_of(path: Path, query: str) -> list[Json]:
                 db.row_factory = sqlite3.Row
                 return [dict(row) for row in db.execute(query)]
     except (sqlite3.Error, OSError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
+        raise UsageError(_("{path} cannot be read: {error}.", path=path, error=error)) from error
 
 
 def variables(path: Path) -> dict[str, str]:

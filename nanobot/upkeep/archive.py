@@ -19,6 +19,7 @@ from msgspec.json import encode
 from nanobot import __version__
 from nanobot.config.paths import Paths
 from nanobot.errors import StoreError
+from nanobot.utils.translation import _
 
 #: The first member, which says what the others are.
 MANIFEST = "nanobot-backup.json"
@@ -66,7 +67,7 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool
     copied is an error; all else that cannot be read is left out, and told. Raises `StoreError`.
     """
     if target.exists():
-        raise StoreError(f"{target} is there already. Name another file; a backup never replaces one.")
+        raise StoreError(_("{target} is there already. Name another file; a backup never replaces one.", target=target))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -83,7 +84,11 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool
             made.unlink(missing_ok=True)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
-            f"No backup could be written to {target}: {error}. Free some room or name another place."
+            _(
+                "No backup could be written to {target}: {error}. Free some room or name another place.",
+                target=target,
+                error=error,
+            )
         ) from error
     return Backup(target, writer.count, size, tuple(writer.unread))
 
@@ -170,7 +175,7 @@ class _Writer:
         reader = _Exactly(file, found.st_size)
         self._archive.addfile(member, reader)
         if reader.broken:
-            self.unread.append(f"{path}: only in part: {reader.broken}")
+            self.unread.append(_("{path}: only in part: {broken}", path=path, broken=reader.broken))
 
     def _bytes(self, name: str, data: bytes, mode: int) -> None:
         member = tarfile.TarInfo(name)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.lock import FileLock
 from nanobot.upkeep.releases import SOURCE_NOTE, noted
+from nanobot.utils.translation import N_, _
 
 #: What stands in an environment until it has taken its place, and the lock beside it of the update that makes it.
 MARK = "nanobot-unfinished"
@@ -25,9 +26,10 @@ _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}T\d{6}")
 _OLD = 7_200.0
 #: Where Linux tells of each process; where it is not there, nobody can say who uses an environment.
 _PROCESSES = Path("/proc")
-_NO_ENVIRONMENT = (
-    "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be installed beside it. Update "
-    "it with the program that installed it; `nanobot backup` first."
+_NO_ENVIRONMENT = N_(
+    "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be "
+    "installed beside it. Update it with the program that installed it; `nanobot backup` "
+    "first."
 )
 
 
@@ -48,7 +50,7 @@ def own_environment() -> Environment:
     if place.resolve() != Path(sys.prefix).resolve():  # it was moved, or copied
         place = Path(sys.prefix)
     if sys.prefix == sys.base_prefix or not os.access(place.parent, os.W_OK):
-        raise UsageError(_NO_ENVIRONMENT.format(prefix=sys.prefix))
+        raise UsageError(_(_NO_ENVIRONMENT, prefix=sys.prefix))
     return Environment(place, place.resolve())
 
 
@@ -69,7 +71,7 @@ def discard(environment: Environment, place: Path) -> None:
 
 def making(folder: Path) -> FileLock:
     """The lock of the update that makes an environment; it ends with that process."""
-    return FileLock(folder.with_name(f".{folder.name}.lock"), f"{folder} is being made by {{holder}}.")
+    return FileLock(folder.with_name(f".{folder.name}.lock"), _("{folder} is being made by {{holder}}.", folder=folder))
 
 
 def taken_place(own: Environment) -> None:
@@ -101,9 +103,15 @@ def sweep(own: Environment) -> list[str]:
                 continue
             shutil.rmtree(folder)
         except (OSError, StoreError) as error:
-            done.append(f"{folder}, left by an update that was broken off, could not be deleted: {error}.")
+            done.append(
+                _(
+                    "{folder}, left by an update that was broken off, could not be deleted: {error}.",
+                    folder=folder,
+                    error=error,
+                )
+            )
         else:
-            done.append(f"What an update that was broken off had left is gone: {folder}.")
+            done.append(_("What an update that was broken off had left is gone: {folder}.", folder=folder))
         finally:
             lock.release()
     return done

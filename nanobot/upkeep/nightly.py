@@ -19,6 +19,7 @@ from nanobot.session.database import now
 from nanobot.upkeep.archive import BY_HAND, NIGHTLY, SUFFIX, Backup, make_backup
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import file_size
+from nanobot.utils.translation import _, language
 
 _STAMP = "%Y-%m-%dT%H%M%S"
 #: Hours of the night in which a backup is made, and the age after which one is made at any time.
@@ -63,7 +64,13 @@ def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
     last = known[0].stat().st_size if known else 0
     free = shutil.disk_usage(folder).free
     if free < 2 * last + 200_000_000:
-        raise StoreError(f"Only {file_size(free)} are free in {folder}, so no backup was made. Free some room.")
+        raise StoreError(
+            _(
+                "Only {size} are free in {folder}, so no backup was made. Free some room.",
+                size=file_size(free),
+                folder=folder,
+            )
+        )
     made = make_backup(paths, folder / name_now(nightly=True), shared=shared, whole=True)
     for old in known[config.keep - 1 :]:
         with suppress(OSError):
@@ -108,14 +115,15 @@ class NightlyBackups:
     async def make(self) -> None:
         """Make one now; what fails is reported, and tried again at the next look."""
         try:
-            done = await run_program(self._command, _LONGEST_SECONDS, self._env)
+            env = {**self._env, "LANGUAGE": language()}
+            done = await run_program(self._command, _LONGEST_SECONDS, env)
             failed = done.code not in (0, PARTLY)
             said = done.error.decode(errors="replace").strip().rpartition("\n")[2] if failed else ""
-            why = (said or f"exit code {done.code}") if failed else ""
+            why = (said or _("exit code {code}", code=done.code)) if failed else ""
             if not failed:
                 await asyncio.to_thread(self._left_out, done.out)
         except (OSError, TimeoutError) as error:
-            why = str(error) or "it took more than two hours"
+            why = str(error) or _("it took more than two hours")
         if why:
             logger.warning("the nightly backup: {}", why)
         self._report(why)
@@ -136,6 +144,7 @@ class NightlyBackups:
             return
         note.write_bytes(encode(unread))
         if unread:
-            more = f", and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
-            logger.warning("the nightly backup lacks {}{}", ", ".join(unread[:_NAMED]), more)
-            self._news(f"{'; '.join(unread[:_NAMED])}{more}")
+            named, beyond = unread[:_NAMED], len(unread) - _NAMED
+            logger.warning("the nightly backup lacks {}{}", ", ".join(named), f", and {beyond} more" * (beyond > 0))
+            files = "; ".join(named)
+            self._news(_("{files}, and {number} more", files=files, number=beyond) if beyond > 0 else files)

@@ -12,18 +12,19 @@ from msgspec import Struct
 from nanobot import __version__
 from nanobot.errors import TemporaryError, UsageError
 from nanobot.utils.processes import run_program
+from nanobot.utils.translation import N_, _
 
 #: Seconds to ask a server, and to fetch or build a package.
 ASK_SECONDS, FETCH_SECONDS = 120.0, 900.0
 #: What an update leaves in an environment.
 SOURCE_NOTE = "nanobot-source.json"
-_EDITABLE = (
-    "This is a checkout that is installed for working on it ({place}), so it is its own newest version: `git pull` "
-    "there, then `pip install --editable .` again."
+_EDITABLE = N_(
+    "This is a checkout that is installed for working on it ({place}), so it is its own "
+    "newest version: `git pull` there, then `pip install --editable .` again."
 )
-_UNKNOWN = (
-    "This nanobot was installed from {place}, which knows of no newer one. Bring a newer checkout or package here and "
-    "say `nanobot update --from PLACE`."
+_UNKNOWN = N_(
+    "This nanobot was installed from {place}, which knows of no newer one. Bring a newer "
+    "checkout or package here and say `nanobot update --from PLACE`."
 )
 
 
@@ -45,12 +46,22 @@ async def run(*command: str, seconds: float = FETCH_SECONDS) -> str:
     try:
         done = await run_program(command, seconds)
     except TimeoutError as error:
-        raise TemporaryError(f"`{' '.join(command)}` takes more than {seconds:.0f} s. Nothing was changed.") from error
+        raise TemporaryError(
+            _(
+                "`{command}` takes more than {seconds:.0f} s. Nothing was changed.",
+                command=" ".join(command),
+                seconds=seconds,
+            )
+        ) from error
     except OSError as error:
-        raise UsageError(f"{command[0]} is needed and cannot be started: {error.strerror}.") from error
+        raise UsageError(
+            _("{command} is needed and cannot be started: {why}.", command=command[0], why=error.strerror)
+        ) from error
     if done.code:
         said = (done.error or done.out).decode(errors="replace").strip().splitlines()[-3:]
-        raise TemporaryError(f"`{' '.join(command[:4])} …` failed: {' '.join(said)}. Nothing was changed.")
+        raise TemporaryError(
+            _("`{command} …` failed: {why}. Nothing was changed.", command=" ".join(command[:4]), why=" ".join(said))
+        )
     return done.out.decode(errors="replace").strip()
 
 
@@ -74,7 +85,7 @@ async def newest(named: str, prefix: Path) -> Release:
     try:
         files = distribution("nanobot").files or ()
     except PackageNotFoundError as error:
-        raise UsageError("This nanobot was not installed, it runs from a folder: bring that up to date.") from error
+        raise UsageError(_("This nanobot was not installed, it runs from a folder: bring that up to date.")) from error
     told = next((Path(str(one.locate())) for one in files if one.name == "direct_url.json"), None)
     origin = json.loads(told.read_text(encoding="utf-8")) if told is not None else {}
     url = str(origin.get("url", ""))
@@ -84,10 +95,10 @@ async def newest(named: str, prefix: Path) -> Release:
         return await _repository(url, origin["vcs_info"])
     place = Path(unquote(urlsplit(url).path))
     if origin.get("dir_info", {}).get("editable"):
-        raise UsageError(_EDITABLE.format(place=place))
+        raise UsageError(_(_EDITABLE, place=place))
     if (place / ".git").exists():
         return await _checkout(place)
-    raise UsageError(_UNKNOWN.format(place=place))
+    raise UsageError(_(_UNKNOWN, place=place))
 
 
 def _named(place: str) -> Release:
@@ -96,12 +107,16 @@ def _named(place: str) -> Release:
         try:
             version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise UsageError(f"{folder / 'pyproject.toml'} does not say which version it is: {error}.") from error
-        return Release(str(folder.resolve()), f"nanobot {version} of {folder}", newer=True)
+            raise UsageError(
+                _("{file} does not say which version it is: {error}.", file=folder / "pyproject.toml", error=error)
+            ) from error
+        return Release(
+            str(folder.resolve()), _("nanobot {version} of {place}", version=version, place=folder), newer=True
+        )
     if folder.exists():
         return Release(str(folder.resolve()), str(folder), newer=True)
     if "://" not in place and ("/" in place or folder.suffix in {".whl", ".gz", ".zip"}):
-        raise UsageError(f"There is no {place}. Name a folder, a package, or an address that pip takes.")
+        raise UsageError(_("There is no {place}. Name a folder, a package, or an address that pip takes.", place=place))
     return Release(place, place, newer=True)
 
 
@@ -117,10 +132,10 @@ async def _checkout(place: Path) -> Release:
         await git("merge-base", "--is-ancestor", here, there)
     except TemporaryError as error:
         raise UsageError(
-            f"The checkout {place} has commits of its own: bring it up to date with git, then --from it."
+            _("The checkout {place} has commits of its own: bring it up to date with git, then --from it.", place=place)
         ) from error
     project = tomllib.loads(await git("show", f"{there}:pyproject.toml"))["project"]
-    words = f"nanobot {project['version']} ({there[:10]}) of {place}"
+    words = _("nanobot {version} ({commit}) of {place}", version=project["version"], commit=there[:10], place=place)
     return Release(
         "", words, newer=here != there or project["version"] != __version__, checkout=str(place), commit=there
     )
@@ -130,9 +145,11 @@ async def _repository(url: str, known: dict[str, str]) -> Release:
     ref = known.get("requested_revision") or "HEAD"
     told = await run("git", "ls-remote", url, ref, seconds=ASK_SECONDS)
     if not told:
-        raise UsageError(f"{url} has no {ref} any more. Say what to install: nanobot update --from PLACE")
+        raise UsageError(
+            _("{url} has no {ref} any more. Say what to install: nanobot update --from PLACE", url=url, ref=ref)
+        )
     commit = told.split()[0]
-    words = f"nanobot at {commit[:10]} of {url}"
+    words = _("nanobot at {commit} of {url}", commit=commit[:10], url=url)
     return Release(f"git+{url}@{commit}", words, newer=commit != known.get("commit_id"), commit=commit)
 
 
@@ -141,4 +158,8 @@ async def _index() -> Release:
     asked = ("install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-", "nanobot")
     report = json.loads(await run(sys.executable, "-m", "pip", *asked, seconds=ASK_SECONDS))
     version = str(report["install"][0]["metadata"]["version"])
-    return Release(f"nanobot=={version}", f"nanobot {version} of the package index", newer=version != __version__)
+    return Release(
+        f"nanobot=={version}",
+        _("nanobot {version} of the package index", version=version),
+        newer=version != __version__,
+    )

@@ -19,6 +19,7 @@ from msgspec.json import decode
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.layout import settle_copy
 from nanobot.upkeep.archive import FORMAT, MANIFEST, Manifest
+from nanobot.utils.translation import _
 
 #: Where a backup is unpacked in the home, and what notes how far a restore has come.
 STAGE = ".restore"
@@ -37,13 +38,19 @@ def read_manifest(file: Path) -> Manifest:
             held = archive.extractfile(member) if member is not None and member.name == MANIFEST else None
             manifest = decode(held.read(100_000), type=Manifest) if held is not None else None
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
+        raise UsageError(_("{path} cannot be read: {error}.", path=file, error=error.strerror or error)) from error
     except (tarfile.TarError, EOFError, zlib.error, DecodeError) as error:
-        raise UsageError(f"{file} is no whole backup of nanobot: {error}.") from error
+        raise UsageError(_("{file} is no whole backup of nanobot: {error}.", file=file, error=error)) from error
     if manifest is None:
-        raise UsageError(f"{file} is no backup of nanobot: `nanobot backup` writes them.")
+        raise UsageError(_("{file} is no backup of nanobot: `nanobot backup` writes them.", file=file))
     if manifest.format > FORMAT:
-        raise UsageError(f"{file} was written by nanobot {manifest.version}, which is newer. Update this one first.")
+        raise UsageError(
+            _(
+                "{file} was written by nanobot {version}, which is newer. Update this one first.",
+                file=file,
+                version=manifest.version,
+            )
+        )
     return manifest
 
 
@@ -71,7 +78,9 @@ def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
         _note(stage, "out")
     except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error, ValueError, OverflowError) as error:
         shutil.rmtree(stage, ignore_errors=True)
-        raise StoreError(f"{file} could not be unpacked: {error}. Nothing was changed.") from error
+        raise StoreError(
+            _("{file} could not be unpacked: {error}. Nothing was changed.", file=file, error=error)
+        ) from error
     return Restored(finish(home), settled)
 
 
@@ -90,7 +99,13 @@ def finish(home: Path) -> Path | None:
         aside = _set_aside(home) if (stage / _OLD).is_dir() else None
         shutil.rmtree(stage)
     except OSError as error:
-        raise StoreError(f"The restore in {stage} cannot go on: {error}. Mend that and start nanobot again.") from error
+        raise StoreError(
+            _(
+                "The restore in {stage} cannot go on: {error}. Mend that and start nanobot again.",
+                stage=stage,
+                error=error,
+            )
+        ) from error
     return aside
 
 
@@ -108,8 +123,13 @@ def _move_out(home: Path) -> None:
             one.rename(home / one.name)
         shutil.rmtree(stage)
         raise StoreError(
-            f"{error.filename} cannot be moved: {error.strerror}. Nothing was changed. Where a disk or volume is "
-            "mounted there, restore into another home (NANOBOT_HOME) and copy from it what belongs there."
+            _(
+                "{filename} cannot be moved: {why}. Nothing was changed. Where a disk or volume is "
+                "mounted there, restore into another home (NANOBOT_HOME) and copy from it what belongs "
+                "there.",
+                filename=error.filename,
+                why=error.strerror,
+            )
         ) from error
 
 
@@ -144,11 +164,11 @@ def _unpack(file: Path, new: Path) -> None:
         for member in archive:
             if member.name == MANIFEST:
                 continue
-            top, _, rest = member.name.partition("/")
+            top, rest = member.name.partition("/")[::2]
             parts = PurePosixPath(rest).parts
             staying = top == "home" and bool(parts) and _stays(parts[0])
             if top not in places or not parts or ".." in parts or rest.startswith("/") or staying:
-                raise tarfile.TarError(f"it holds {member.name!r}, which no backup does")
+                raise tarfile.TarError(_("it holds {name!r}, which no backup does", name=member.name))
             _put(archive, member, places[top].joinpath(*parts), new)
 
 
@@ -156,7 +176,7 @@ def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, new: P
     """Write one member; nothing goes through a link, nothing lands outside."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(new.resolve()):
-        raise tarfile.TarError(f"{member.name!r} lies behind a link")
+        raise tarfile.TarError(_("{name!r} lies behind a link", name=member.name))
     if member.isdir():
         target.mkdir(mode=0o700, exist_ok=True)
     elif member.issym():
@@ -169,4 +189,4 @@ def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, new: P
         target.chmod(stat.S_IMODE(member.mode) & 0o700)
         os.utime(target, (member.mtime, member.mtime))
     else:
-        raise tarfile.TarError(f"{member.name!r} is neither a file, a folder nor a link")
+        raise tarfile.TarError(_("{name!r} is neither a file, a folder nor a link", name=member.name))

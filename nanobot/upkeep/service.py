@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from nanobot.errors import UsageError
+from nanobot.utils.translation import _
 
 UNIT, LABEL = "nanobot.service", "nanobot.gateway"
 #: The file of variables in the home; like a key itself, it is its owner's alone.
@@ -27,6 +28,7 @@ _COMMON = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "LC_ALL", "TZ", "PATH"),
 )
+# English: systemd reads it
 _UNIT_TEXT = """\
 [Unit]
 Description=nanobot, a personal AI agent
@@ -97,8 +99,11 @@ class Service(Struct, frozen=True):
         for word in (*self.command, str(self.home), str(self.docs)):
             if not word.isprintable() or word != word.strip() or word.endswith("\\"):
                 raise UsageError(
-                    f"A service cannot name {word!a}: it holds a line break or another sign that is not printed, "
-                    "or ends in a blank or backslash. Give that folder another name."
+                    _(
+                        "A service cannot name {word!a}: it holds a line break or another sign that is not printed, "
+                        "or ends in a blank or backslash. Give that folder another name.",
+                        word=word,
+                    )
                 )
 
     def agent(self, variables: Mapping[str, str]) -> bytes:

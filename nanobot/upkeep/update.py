@@ -19,6 +19,7 @@ from nanobot.errors import NanobotError, UsageError
 from nanobot.upkeep.environments import MARK, Environment
 from nanobot.upkeep.releases import SOURCE_NOTE, Release, run
 from nanobot.utils.processes import run_program
+from nanobot.utils.translation import N_, _
 
 #: Seconds for one step of the self-test.
 _TEST_SECONDS = 180.0
@@ -26,7 +27,9 @@ _TEST_SECONDS = 180.0
 _EXTRAS = {"mcp": "mcp", "cluster": "procrastinate"}
 #: AT_FDCWD and RENAME_EXCHANGE of renameat2(2).
 _HERE, _EXCHANGE = -100, 2
+# English: the pages that answer it are
 _QUESTION = "When is the ferry?"
+_NOT_PASSED = N_("The new version does not pass `nanobot {step}`: {why}")
 
 
 def beside(own: Environment) -> Environment:
@@ -81,18 +84,18 @@ async def prove(fresh: Environment, backup: Path, arguments: Sequence[str], shar
         )
         version = ""
         for step in steps:
-            said_by = (
-                f"The new version does not pass `nanobot {' '.join(one for one in step if one not in arguments)}`: "
-            )
+            shown = " ".join(one for one in step if one not in arguments)
             try:
                 done = await run_program((fresh.python, "-P", "-m", "nanobot", *step), _TEST_SECONDS, env)
             except TimeoutError as error:
-                raise NanobotError(f"{said_by}it does not end within {_TEST_SECONDS:.0f} s.") from error
+                why = _("it does not end within {seconds:.0f} s.", seconds=_TEST_SECONDS)
+                raise NanobotError(_(_NOT_PASSED, step=shown, why=why)) from error
             except OSError as error:
-                raise NanobotError(f"{said_by}it cannot be started ({error.strerror}).") from error
+                why = _("it cannot be started ({why}).", why=error.strerror)
+                raise NanobotError(_(_NOT_PASSED, step=shown, why=why)) from error
             if done.code not in ((0, 1) if step[0] == "config" else (0,)):
                 said = (done.error or done.out).decode(errors="replace").strip().splitlines()[-1:]
-                raise NanobotError(f"{said_by}{' '.join(said)}")
+                raise NanobotError(_(_NOT_PASSED, step=shown, why=" ".join(said)))
             version = version or (done.out.decode(errors="replace").split() or ["unknown"])[-1]
     return version
 
@@ -110,7 +113,10 @@ def switch(own: Environment, fresh: Environment) -> Environment:
     place leads elsewhere by now."""
     if own.place.resolve() != own.folder:
         raise UsageError(
-            f"Another update has put a version into {own.place} meanwhile. Nothing was changed by this one."
+            _(
+                "Another update has put a version into {place} meanwhile. Nothing was changed by this one.",
+                place=own.place,
+            )
         )
     kept = own.folder
     if not own.place.is_symlink():

@@ -16,14 +16,15 @@ from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.text import file_size, printable
+from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
 
 #: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
 _NAMED, _NICE = 10, 15
-_NONE = "There is no backup in {folder}. `nanobot backup` makes one."
-_SHARED = (
+_NONE = N_("There is no backup in {folder}. `nanobot backup` makes one.")
+_SHARED = N_(
     "The conversations are not in it: they are in the database that gateway.ledger names. Back that up with pg_dump."
 )
-_WITHOUT = "nanobot: the backup was made without that. Give yourself the right to read it, or move it elsewhere.\n"
+_WITHOUT = N_("nanobot: the backup was made without that. Give yourself the right to read it, or move it elsewhere.\n")
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def run_backup(args: argparse.Namespace) -> int:
 
 def run_restore(args: argparse.Namespace) -> int:
     """Take a backup back; the exit code."""
-    paths, config, _ = _places(args)
+    paths, config = _places(args)[:2]
     if not args.file:
         _list(backup_folder(config, paths))
         return 0
@@ -55,19 +56,24 @@ def run_restore(args: argparse.Namespace) -> int:
     manifest = read_manifest(file)
     _print(_about(manifest, file))
     if not args.yes and not _agreed(paths.home):
-        _print("Nothing was changed.")
+        _print(_("Nothing was changed."))
         return 0
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with home_lock(paths.home), terminal_jobs_lock(paths.home), restore_lock(paths.home):
         done = restore(file, paths.home)
-    _print(f"Restored into {paths.home}.")
+    _print(_("Restored into {home}.", home=paths.home))
     if done.aside is not None:
-        _print(f"What was there is in {done.aside}; delete it when all is well.")
+        _print(_("What was there is in {aside}; delete it when all is well.", aside=done.aside))
     if done.settled:
-        _print(f"Messages that were on their way then, and are not sent or answered again: {done.settled}.")
+        _print(
+            _(
+                "Messages that were on their way then, and are not sent or answered again: {settled}.",
+                settled=done.settled,
+            )
+        )
     for line in (*_workspace(args, manifest), *_config(manifest, paths)):
         _print(line)
-    _print("`nanobot doctor` says whether all is well; `nanobot gateway` goes on where the backup was made.")
+    _print(_("`nanobot doctor` says whether all is well; `nanobot gateway` goes on where the backup was made."))
     return 0
 
 
@@ -78,7 +84,7 @@ def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
     try:
         config = load(first.config, env=os.environ).config
     except ConfigError as error:
-        sys.stderr.write(printable(f"nanobot: warning: {error}\n"))
+        sys.stderr.write(printable(_("nanobot: warning: {problem}", problem=error) + "\n"))
         return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False
     wanted = args.workspace or config.agents.defaults.workspace
     return Paths.resolve(os.environ, args.config, wanted), config.backup, bool(config.gateway.ledger)
@@ -97,11 +103,11 @@ def _found(text: str, folder: Path) -> Path:
     if text == "last" and there:
         return there[0]
     if text == "last":
-        raise UsageError(_NONE.format(folder=folder))
+        raise UsageError(_(_NONE, folder=folder))
     for place in (Path(text).expanduser(), folder / text, folder / f"{text}{SUFFIX}"):
         if place.is_file():
             return place
-    raise UsageError(f"There is no backup {text}. `nanobot backup --list` shows those that there are.")
+    raise UsageError(_("There is no backup {text}. `nanobot backup --list` shows those that there are.", text=text))
 
 
 def _list(folder: Path) -> None:
@@ -109,62 +115,87 @@ def _list(folder: Path) -> None:
     for one in found:
         _print(f"{one}  {file_size(one.stat().st_size)}")
     if found:
-        _print("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest.")
+        _print(_("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest."))
     else:
-        _print(_NONE.format(folder=folder))
+        _print(_(_NONE, folder=folder))
 
 
 def _tell(made: Backup, *, shared: bool) -> None:
-    _print(f"{made.file}  {file_size(made.size)}, {made.count} files")
-    _print("It holds your keys, conversations and files: keep it where nobody else can read it.")
+    number = _n("{number} file", "{number} files", made.count)
+    _print(f"{made.file}  {listed((file_size(made.size), number))}")
+    _print(_("It holds your keys, conversations and files: keep it where nobody else can read it."))
     if shared:
-        _print(_SHARED)
+        _print(_(_SHARED))
     for line in made.unread[:_NAMED]:
-        sys.stderr.write(printable(f"nanobot: not in it, for it cannot be read: {line}\n"))
+        sys.stderr.write(printable(_("nanobot: not in it, for it cannot be read: {line}\n", line=line)))
     if len(made.unread) > _NAMED:
-        sys.stderr.write(f"nanobot: and {len(made.unread) - _NAMED} more\n")
+        sys.stderr.write(_("nanobot: and {number} more\n", number=len(made.unread) - _NAMED))
     if made.unread:
-        sys.stderr.write(_WITHOUT)
+        sys.stderr.write(_(_WITHOUT))
 
 
 def _about(manifest: Manifest, file: Path) -> str:
     made = manifest.made.astimezone()
-    return f"{file}: made {made:%A %d %B %Y, %H:%M} by nanobot {manifest.version} on {manifest.host}."
+    return _(
+        "{file}: made {weekday} {day} {year}, {time} by nanobot {version} on {host}.",
+        file=file,
+        weekday=weekday_of(made),
+        day=day_of(made),
+        year=made.year,
+        time=f"{made:%H:%M}",
+        version=manifest.version,
+        host=manifest.host,
+    )
 
 
 def _agreed(home: Path) -> bool:
     """Whether the person agrees; where nobody can be asked, that is a mistake in the command."""
     if not sys.stdin.isatty():
-        raise UsageError("There is no terminal to ask in. Say --yes to put the backup in the place of what is here.")
-    sys.stdout.write(f"What {home} holds now is set aside, and the backup takes its place. Go on? y/N ")
+        raise UsageError(_("There is no terminal to ask in. Say --yes to put the backup in the place of what is here."))
+    sys.stdout.write(_("What {home} holds now is set aside, and the backup takes its place. Go on? y/N ", home=home))
     sys.stdout.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 
 def _workspace(args: argparse.Namespace, manifest: Manifest) -> list[str]:
     """Bring a workspace that lay outside the home to the place that the configuration names, where nothing is."""
-    paths, _, _ = _places(args)
+    paths = _places(args)[0]
     held = paths.home / WORKSPACE
     if not manifest.workspace or not held.is_dir():
         return []
     place = paths.workspace
     if place.is_dir() and any(place.iterdir()):
-        return [f"The workspace of the backup is in {held}, because {place} holds files already."]
+        return [
+            _("The workspace of the backup is in {held}, because {place} holds files already.", held=held, place=place)
+        ]
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
             place.rmdir()
         held.rename(place)
     except OSError as error:
-        return [f"The workspace of the backup is in {held}; it could not be moved to {place}: {error.strerror}."]
-    return [f"The workspace is in {place}."]
+        return [
+            _(
+                "The workspace of the backup is in {held}; it could not be moved to {place}: {strerror}.",
+                held=held,
+                place=place,
+                strerror=error.strerror,
+            )
+        ]
+    return [_("The workspace is in {place}.", place=place)]
 
 
 def _config(manifest: Manifest, paths: Paths) -> list[str]:
     held = paths.home / CONFIG
     if not manifest.config or not held.is_dir():
         return []
-    return [f"The configuration was in {manifest.config}, outside the home. It lies in {held}; put it in its place."]
+    return [
+        _(
+            "The configuration was in {config}, outside the home. It lies in {held}; put it in its place.",
+            config=manifest.config,
+            held=held,
+        )
+    ]
 
 
 def _print(text: str) -> None:

@@ -16,6 +16,7 @@ from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
 from nanobot.utils.secrecy import mask_keys
 from nanobot.utils.text import nearest, printable
+from nanobot.utils.translation import _, sentences
 
 
 def run_config(args: argparse.Namespace) -> int:
@@ -64,7 +65,7 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
     wanted = args.workspace or loaded.config.agents.defaults.workspace
     paths = Paths.resolve(os.environ, args.config, wanted)
     refused, warned = judged(loaded, paths, os.environ)
-    for words in [f"{loaded.path}: it would not start: {why}" for why in refused] + warned:
+    for words in [_("{path}: it would not start: {why}", path=loaded.path, why=why) for why in refused] + warned:
         _print(mask_keys(words))
     if refused or warned:
         return USAGE if refused else 1
@@ -74,8 +75,8 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
 
 def _verdict(loaded: Loaded) -> str:
     if loaded.exists:
-        return f"{loaded.path}: everything is in order."
-    return f"{loaded.path}: there is no file, so every key has its default."
+        return _("{path}: everything is in order.", path=loaded.path)
+    return _("{path}: there is no file, so every key has its default.", path=loaded.path)
 
 
 def _show(paths: Paths, key: str) -> int:
@@ -90,8 +91,9 @@ def _show(paths: Paths, key: str) -> int:
         known = list(value) if isinstance(value, dict) else []
         if part not in known:
             near = nearest(part, known)
-            hint = f" Did you mean {'.'.join([*walked, near])}?" if near else ""
-            sys.stderr.write(printable(f"nanobot: there is no key {mask_keys(key)}.{hint}\n"))
+            hint = _("Did you mean {near}?", near=".".join([*walked, near])) if near else ""
+            told = sentences(_("nanobot: there is no key {key}.", key=mask_keys(key)), hint)
+            sys.stderr.write(printable(f"{told}\n"))
             return USAGE
         walked.append(part)
         value = value[part] if isinstance(value, dict) else None

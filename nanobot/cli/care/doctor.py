@@ -26,13 +26,15 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
-from nanobot.utils.translation import ENGLISH, speaking
+from nanobot.utils.translation import ENGLISH, N_, _, _n, sentences, speaking
 
 #: Seconds that threads get to end at the end.
 _LEAVE_SECONDS = 0.5
 #: Seconds for the question at the end.
 _QUESTION_SECONDS = 90.0
-_QUESTION = "Search the web: which version of Python is the newest stable one? Answer in one sentence with its source."
+_QUESTION = N_(
+    "Search the web: which version of Python is the newest stable one? Answer in one sentence with its source."
+)
 _WITHOUT = frozenset({"Model", "Network", "Configuration"})
 
 
@@ -40,7 +42,9 @@ def run_doctor(args: argparse.Namespace) -> int:
     """Print what the checks find; 0 where all is well, 1 for warnings, 2 where something does not work."""
     file = Path(args.bundle) if args.bundle else None
     if file is not None and file.exists():
-        raise UsageError(f"{file} exists already. Name a file that does not, so that nothing is overwritten.")
+        raise UsageError(
+            _("{file} exists already. Name a file that does not, so that nothing is overwritten.", file=file)
+        )
     return asyncio.run(_ended(_look(args, file)))
 
 
@@ -63,12 +67,12 @@ async def _look(args: argparse.Namespace, file: Path | None) -> int:
         logger.remove()  # what is worth a line is a finding
     if args.fix:
         for line in await asyncio.to_thread(repair, patient.paths):
-            sys.stderr.write(printable(f"fixed: {line}\n"))
+            sys.stderr.write(printable(_("fixed: {line}\n", line=line)))
     with speaking(ENGLISH) if file is not None else nullcontext():  # whoever helps reads it
         found = await examine(patient)
     if file is not None:
         _write(file, bundle(patient, found))
-        sys.stdout.write(printable(f"Written to {file}. Read it before you pass it on.\n"))
+        sys.stdout.write(printable(_("Written to {file}. Read it before you pass it on.\n", file=file)))
         return exit_code(found)
     if args.json:
         sys.stdout.write(printable(f"{as_json(found)}\n"))
@@ -87,7 +91,7 @@ def _write(file: Path, text: str) -> None:
 
 async def _asked(patient: Patient, *, send: bool) -> list[Finding]:
     """One real question through model and search, and where it is wanted its answer through Telegram; printed."""
-    sys.stdout.write("\nOne real question, through model and search:\n")
+    sys.stdout.write(_("\nOne real question, through model and search:\n"))
     sys.stdout.flush()
     answered, answer = await _answered(patient)
     found = [answered]
@@ -102,7 +106,7 @@ def _wanted() -> bool:
     """Whether a person at a terminal wants a message on Telegram."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    sys.stdout.write("Send the answer to you on Telegram? [y/N] ")
+    sys.stdout.write(_("Send the answer to you on Telegram? [y/N] "))
     sys.stdout.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
@@ -110,7 +114,7 @@ def _wanted() -> bool:
 async def _answered(patient: Patient) -> tuple[Finding, str]:
     name, began = "Question", time.monotonic()
     launch = Launch(ephemeral=True, env=patient.env)
-    message = InboundMessage(TERMINAL, Sender("local", role="owner"), _QUESTION)
+    message = InboundMessage(TERMINAL, Sender("local", role="owner"), _(_QUESTION))
     try:
         prepare_home(patient.paths)
         configure_logging(patient.paths.logs / "nanobot.log", patient.loaded.secrets)
@@ -120,18 +124,23 @@ async def _answered(patient: Patient) -> tuple[Finding, str]:
         ):
             ended = await app.loop.process(message)
     except TimeoutError:
-        fix = "Try again, or choose a faster model (agents.defaults.model)."
-        return Finding(name, "bad", f"no answer within {_QUESTION_SECONDS:.0f} s", fix), ""
+        fix = _("Try again, or choose a faster model (agents.defaults.model).")
+        return Finding(name, "bad", _("no answer within {seconds:.0f} s", seconds=_QUESTION_SECONDS), fix), ""
     except NanobotError as error:
-        return Finding(name, "bad", one_line(str(error)), "The findings above say what to do."), ""
+        return Finding(name, "bad", one_line(str(error)), _("The findings above say what to do.")), ""
     if ended.outcome == "failed" or not ended.text.strip():
-        return Finding(name, "bad", one_line(ended.error or ended.text), "The findings above say what to do."), ""
+        return Finding(name, "bad", one_line(ended.error or ended.text), _("The findings above say what to do.")), ""
     sources = [one for one in ended.sources if one.url]
-    took = f"{time.monotonic() - began:.0f} s, {ended.usage.text}, {len(sources)} source{'s' * (len(sources) != 1)}"
-    words = f"{one_line(ended.text)} ({took})"
+    words = _(
+        "{answer} ({seconds:.0f} s, {usage}, {sources})",
+        answer=one_line(ended.text),
+        seconds=time.monotonic() - began,
+        usage=ended.usage.text,
+        sources=_n("{number} source", "{number} sources", len(sources)),
+    )
     if not sources:
         return Finding(
-            name, "warn", words, "It was answered without looking anything up: see Search and Model."
+            name, "warn", words, _("It was answered without looking anything up: see Search and Model.")
         ), ended.text
     return Finding(name, "ok", words), ended.text
 
@@ -146,6 +155,8 @@ async def _sent(patient: Patient, answer: str) -> Finding:
     finally:
         await ledger.aclose()
     if not owner:
-        fix = "Start `nanobot gateway` and open the link that it prints."
-        return Finding("Telegram message", "warn", "the bot has no owner yet to whom it could be sent", fix)
-    return await send_to(settings, owner, f"nanobot doctor asked one question to try the whole way. {answer}")
+        fix = _("Start `nanobot gateway` and open the link that it prints.")
+        return Finding("Telegram message", "warn", _("the bot has no owner yet to whom it could be sent"), fix)
+    return await send_to(
+        settings, owner, sentences(_("nanobot doctor asked one question to try the whole way."), answer)
+    )

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
+from nanobot.utils.translation import N_, _
 
 #: Programs that are looked for where no variable names one.
 _USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
-_AGAIN = "Enter opens the editor again, q leaves everything as it was: "
+_AGAIN = N_("Enter opens the editor again, q leaves everything as it was: ")
 
 
 def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
@@ -32,7 +33,7 @@ def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], 
                 made = copy.read_text(encoding="utf-8-sig")
                 problems = judge(made) if made != text else ()
             except (OSError, UnicodeDecodeError) as error:
-                made, problems = text, [f"The copy cannot be read: {error}."]
+                made, problems = text, [_("The copy cannot be read: {error}.", error=error)]
             if not problems:
                 return made if made != text else None
             for problem in problems:
@@ -42,7 +43,7 @@ def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], 
 
 
 def _again() -> bool:
-    sys.stderr.write(_AGAIN)
+    sys.stderr.write(_(_AGAIN))
     sys.stderr.flush()
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().casefold() not in ("q", "quit", "n", "no")
@@ -53,14 +54,14 @@ def _editor(env: Mapping[str, str]) -> list[str]:
     try:
         words = shlex.split(named)
     except ValueError as error:
-        raise UsageError(f"VISUAL or EDITOR cannot be read as a command: {error}.") from None
+        raise UsageError(_("VISUAL or EDITOR cannot be read as a command: {error}.", error=error)) from None
     if words:
         return words
     if not (sys.stdin.isatty() and sys.stdout.isatty()):  # one that nobody chose would wait for keys for ever
-        raise UsageError("There is no terminal to edit in. Run it in one, or name a program in the variable EDITOR.")
+        raise UsageError(_("There is no terminal to edit in. Run it in one, or name a program in the variable EDITOR."))
     found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
     if not found:
-        raise UsageError("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano.")
+        raise UsageError(_("No editor was found. Name yours in the variable EDITOR, such as EDITOR=nano."))
     return [found]
 
 
@@ -69,7 +70,17 @@ def _run(command: Sequence[str], file: Path) -> None:
         ended = subprocess.run([*command, str(file)], check=False)  # noqa: S603 - the person's own
     except OSError as error:
         raise UsageError(
-            f"The editor {command[0]} cannot be started: {error.strerror}. Name another one in EDITOR."
+            _(
+                "The editor {command} cannot be started: {why}. Name another one in EDITOR.",
+                command=command[0],
+                why=error.strerror,
+            )
         ) from error
     if ended.returncode:
-        raise UsageError(f"The editor {command[0]} ended with exit code {ended.returncode}. Nothing was changed.")
+        raise UsageError(
+            _(
+                "The editor {command} ended with exit code {code}. Nothing was changed.",
+                command=command[0],
+                code=ended.returncode,
+            )
+        )

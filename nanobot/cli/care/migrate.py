@@ -22,18 +22,20 @@ from nanobot.schedule.appointments import appointments_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.text import nearest, printable
+from nanobot.utils.translation import N_, _, listed, sentences
 
-_NONE = (
-    "No home of another program was found: neither ~/.nanobot of the nanobot family, nor ~/.hermes, ~/.openclaw, "
-    "~/.clawdbot or ~/.moltbot. A folder can be named: nanobot import FOLDER."
+_NONE = N_(
+    "No home of another program was found: neither ~/.nanobot of the nanobot family, nor "
+    "~/.hermes, ~/.openclaw, ~/.clawdbot or ~/.moltbot. A folder can be named: nanobot "
+    "import FOLDER."
 )
 _TITLES: dict[ImportKind, str] = {
-    "config": "Configuration",
-    "secrets": "Secrets (their values are never shown)",
-    "files": "Files",
-    "sessions": "Conversations",
-    "schedules": "Schedules",
-    "skills": "Skills",
+    "config": N_("Configuration"),
+    "secrets": N_("Secrets (their values are never shown)"),
+    "files": N_("Files"),
+    "sessions": N_("Conversations"),
+    "schedules": N_("Schedules"),
+    "skills": N_("Skills"),
 }
 #: Lines of one kind that are shown.
 _SHOWN = 40
@@ -43,7 +45,7 @@ def run_import(args: argparse.Namespace) -> int:
     """Show what would be taken, and take what is chosen; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger), into which nothing is imported.")
+        raise UsageError(_("Many gateways share a database here (gateway.ledger), into which nothing is imported."))
     only = _kinds(args.only)
     program, folder = _home(args.home, setup)
     return asyncio.run(_import(setup, args, program, folder, only))
@@ -59,14 +61,14 @@ async def _import(
         times = appointments_of(ledger, setup.paths.home, zone, setup.env)
         config = ConfigFile(setup.paths.config, setup.env)
         plan = await plan_of(home, ImportTarget(config, setup.paths, ledger.sessions, times))
-        _say(f"{program} in {folder}, which is only read:")
+        _say(_("{program} in {folder}, which is only read:", program=program, folder=folder))
         _preview(plan, only)
         if args.dry_run:
             return 0
         wanted = await _wanted(plan, only, args)
         code = await _take(plan.chosen(wanted))
         if "config" in wanted and "secrets" not in wanted and plan.chosen(frozenset({"secrets"})):
-            _say("Without the secrets some of it may not work: `nanobot config check` says what is still missing.")
+            _say(_("Without the secrets some of it may not work: `nanobot config check` says what is still missing."))
         return code
     finally:
         await ledger.aclose()
@@ -78,10 +80,12 @@ def _home(word: str, setup: Setup) -> tuple[Program, Path]:
         return named_home(word, setup.env, setup.paths.home)
     found = homes_there(setup.env, setup.paths.home)
     if not found:
-        raise UsageError(_NONE)
+        raise UsageError(_(_NONE))
     if len(found) > 1:
-        listed = ", ".join(f"{program} ({folder})" for program, folder in found)
-        raise UsageError(f"There are several homes: {listed}. Name one: nanobot import {found[0][0]}")
+        homes = listed(f"{program} ({folder})" for program, folder in found)
+        raise UsageError(
+            _("There are several homes: {homes}. Name one: nanobot import {first}", homes=homes, first=found[0][0])
+        )
     return found[0]
 
 
@@ -92,8 +96,9 @@ def _kinds(text: str) -> frozenset[ImportKind]:
         kind = next((one for one in KINDS if one == word.casefold()), None)
         if kind is None:
             near = nearest(word, KINDS)
-            hint = f" Did you mean {near!r}?" if near else ""
-            raise UsageError(f"There is no kind {word!r}: {', '.join(KINDS)}.{hint}")
+            hint = _("Did you mean {near!r}?", near=near) if near else ""
+            told = _("There is no kind {word!r}: {kinds}.", word=word, kinds=", ".join(KINDS))
+            raise UsageError(sentences(told, hint))
         found.append(kind)
     return frozenset(found or [one for one in KINDS if one != "secrets"])
 
@@ -102,19 +107,25 @@ def _preview(plan: ImportPlan, only: frozenset[ImportKind]) -> None:
     for kind in KINDS:
         items = [one for one in plan.items if one.kind == kind and (kind in only or kind == "secrets")]
         new = [one for one in items if not one.there]
-        there = f" ({len(items) - len(new)} here already)" if len(items) > len(new) else ""
         if not items:
             continue
-        _say(f"\n{_TITLES[kind]}: {len(new)} new{there}")
+        _say(f"\n{_head(kind, len(new), len(items) - len(new))}")
         for one in new[:_SHOWN]:
             _say(f"  {one.line}")
         if len(new) > _SHOWN:
-            _say(f"  and {len(new) - _SHOWN} more")
+            _say(_("  and {number} more", number=len(new) - _SHOWN))
     if plan.left:
-        _say("\nNot taken:")
+        _say(_("\nNot taken:"))
         for what, why in plan.left:
-            _say(f"  {what}: {why}")
+            _say(_("  {what}: {why}", what=what, why=why))
     _say("")
+
+
+def _head(kind: ImportKind, new: int, there: int) -> str:
+    title = _(_TITLES[kind])
+    if there:
+        return _("{title}: {new} new ({there} here already)", title=title, new=new, there=there)
+    return _("{title}: {new} new", title=title, new=new)
 
 
 async def _wanted(plan: ImportPlan, only: frozenset[ImportKind], args: argparse.Namespace) -> frozenset[ImportKind]:
@@ -123,17 +134,18 @@ async def _wanted(plan: ImportPlan, only: frozenset[ImportKind], args: argparse.
     if args.yes:
         return only | {"secrets"} if args.secrets else only
     if not asks:
-        raise UsageError("Nobody can be asked here. Give --yes to take what is new, and --secrets for keys too.")
+        raise UsageError(_("Nobody can be asked here. Give --yes to take what is new, and --secrets for keys too."))
     wanted: frozenset[ImportKind] = frozenset()
     if plan.chosen(only):
         names = " ".join(one for one in KINDS if one in only)
-        answer = await _ask(f"Take this? y takes all of it; or name kinds ({names}); Enter takes nothing: ")
+        answer = await _ask(
+            _("Take this? y takes all of it; or name kinds ({names}); Enter takes nothing: ", names=names)
+        )
         wanted = only if answer in {"y", "yes"} else _kinds(answer) & only if answer else wanted
     secrets = len(plan.chosen(frozenset({"secrets"})))
-    if secrets and await _ask(f"Take the {secrets} secrets into {args.config or 'config.json'} too? y, or Enter: ") in {
-        "y",
-        "yes",
-    }:
+    place = args.config or "config.json"
+    question = _("Take the {number} secrets into {place} too? y, or Enter: ", number=secrets, place=place)
+    if secrets and await _ask(question) in {"y", "yes"}:
         wanted |= {"secrets"}
     return wanted
 
@@ -154,15 +166,15 @@ async def _take(items: Sequence[ImportItem]) -> int:
             await one.act()
         except NanobotError as error:
             failed += 1
-            _say(f"Not taken: {one.line}: {error}")
+            _say(_("Not taken: {line}: {error}", line=one.line, error=error))
         else:
             done[one.kind] += 1
-    told = ", ".join(f"{kind} {done[kind]}" for kind in KINDS if done[kind]) or "nothing"
-    _say(f"Taken: {told}. The other home is as it was; importing again takes only what is new.")
+    told = listed(f"{kind} {done[kind]}" for kind in KINDS if done[kind]) or _("nothing")
+    _say(_("Taken: {told}. The other home is as it was; importing again takes only what is new.", told=told))
     if done["schedules"]:
-        _say("Schedules are paused, because the other program may still keep them: `nanobot schedule` shows them.")
+        _say(_("Schedules are paused, because the other program may still keep them: `nanobot schedule` shows them."))
     if done["skills"]:
-        _say("Skills count when you have said yes to them: `nanobot skill list`, then `nanobot skill show NAME`.")
+        _say(_("Skills count when you have said yes to them: `nanobot skill list`, then `nanobot skill show NAME`."))
     return FAILED if failed else 0
 
 

@@ -19,15 +19,17 @@ from nanobot.upkeep.service import LABEL, UNIT, Service, environment_text, neede
 from nanobot.utils.host import shipped
 from nanobot.utils.processes import ProgramOutput, run_program
 from nanobot.utils.text import printable
+from nanobot.utils.translation import N_, _
 from nanobot.web.search.catalog import CATALOG
 
 #: Seconds for one command of the service manager, and until the bot is asked for messages.
 _COMMAND_SECONDS, _FIRST_POLL_SECONDS = 60.0, 60.0
 #: Starts in that time after which it is clear that it does not stay.
 _MOST_RESTARTS = 3
-_NOT_HERE = (
-    "There is neither a systemd of your user nor launchd here, so nothing was set up. docs/running.md shows it with "
-    "Docker; `nanobot gateway --install --dry-run` prints a unit to adapt."
+_NOT_HERE = N_(
+    "There is neither a systemd of your user nor launchd here, so nothing was set up. "
+    "docs/running.md shows it with Docker; `nanobot gateway --install --dry-run` prints a "
+    "unit to adapt."
 )
 
 
@@ -46,7 +48,7 @@ def run_service(args: argparse.Namespace) -> int:
     variables = needed(setup.env, _known(), _text(setup.paths.config))
     if args.dry_run:
         _print(service.unit() if sys.platform != "darwin" else service.agent(dict.fromkeys(variables, "…")).decode())
-        _print(f"# {service.environment} would hold: {', '.join(variables)}")
+        _print(_("# {file} would hold: {variables}", file=service.environment, variables=", ".join(variables)))
         return 0
     return _agent(setup, service, variables) if sys.platform == "darwin" else _unit(setup, service, variables)
 
@@ -67,7 +69,7 @@ def _text(config: Path) -> str:
 
 def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
     if not _there("systemctl", "--user", "show-environment"):
-        raise UsageError(_NOT_HERE)
+        raise UsageError(_(_NOT_HERE))
     target = _unit_file(setup.env)
     _keep(service.environment, environment_text(variables).encode())
     _keep(target, service.unit().encode())
@@ -76,8 +78,8 @@ def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
     _run("systemctl", "--user", "restart", UNIT)
     _told(service, target, variables)
     if not _there("loginctl", "enable-linger"):
-        _print("It ends when you log out: `sudo loginctl enable-linger $USER` lets it go on.")
-    return _wait(setup, f"journalctl --user -u {UNIT}")
+        _print(_("It ends when you log out: `sudo loginctl enable-linger $USER` lets it go on."))
+    return _wait(setup, f"journalctl --user -u {UNIT}")  # English: a command
 
 
 def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
@@ -91,18 +93,28 @@ def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
 
 
 def _told(service: Service, target: Path, variables: Mapping[str, str]) -> None:
-    _print(f"Written: {target}")
+    _print(_("Written: {file}", file=target))
     if variables:
         where = service.environment if target.suffix == ".service" else target
-        _print(f"Variables that it needs are in {where}, which only you can read: {', '.join(variables)}")
+        _print(
+            _(
+                "Variables that it needs are in {where}, which only you can read: {variables}",
+                where=where,
+                variables=", ".join(variables),
+            )
+        )
 
 
 def _wait(setup: Setup, log: str) -> int:
     """Until the service asks for messages, or has said why not."""
     if bot := answers(health_file(setup.loaded.config, setup.paths), time.time()):
-        _print(f"It runs and answers as @{bot}. `nanobot status` says how it is, {log} what it says.")
+        _print(
+            _("It runs and answers as @{bot}. `nanobot status` says how it is, {log} what it says.", bot=bot, log=log)
+        )
         return 0
-    _print(f"It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}")
+    _print(
+        _("It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}", log=log)
+    )
     return 1
 
 
@@ -146,7 +158,7 @@ def _breaks_off() -> bool:
 def _uninstall(env: Mapping[str, str]) -> int:
     unit, agent = _unit_file(env), _agent_file(env)
     if not (unit.exists() or agent.exists()):
-        _print("No service is set up here.")
+        _print(_("No service is set up here."))
         return 0
     if unit.exists():
         _there("systemctl", "--user", "disable", "--now", UNIT)
@@ -155,7 +167,7 @@ def _uninstall(env: Mapping[str, str]) -> int:
     if agent.exists():
         _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
         agent.unlink()
-    _print("The service is stopped and taken away. Conversations, configuration and keys stay where they are.")
+    _print(_("The service is stopped and taken away. Conversations, configuration and keys stay where they are."))
     return 0
 
 
@@ -188,14 +200,21 @@ def _run(*command: str) -> None:
     done = _done(command)
     if done.code:
         said = (done.error or done.out).decode(errors="replace").strip()
-        raise NanobotError(f"`{' '.join(command)}` failed: {said or f'exit code {done.code}'}")
+        why = said or _("exit code {code}", code=done.code)
+        raise NanobotError(_("`{command}` failed: {why}", command=" ".join(command), why=why))
 
 
 def _done(command: Sequence[str]) -> ProgramOutput:
     try:
         return asyncio.run(run_program(command, _COMMAND_SECONDS))
     except TimeoutError as error:
-        raise NanobotError(f"`{' '.join(command)}` takes more than {_COMMAND_SECONDS:.0f} s.") from error
+        raise NanobotError(
+            _(
+                "`{command}` takes more than {seconds:.0f} s.",
+                command=" ".join(command),
+                seconds=_COMMAND_SECONDS,
+            )
+        ) from error
 
 
 def _print(text: str) -> None:

@@ -19,21 +19,24 @@ from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
 from nanobot.utils.secrecy import mask_keys, url_secrets
 from nanobot.utils.text import printable
+from nanobot.utils.translation import N_, _, sentences
 
 #: What a secret given on the command line would be: in the history of the shell, and in the list of processes.
-_SEEN = (
-    "{key} is a secret, which everybody here could read in the list of processes and in the history of your shell. "
-    "`nanobot config set {key}` asks for it without showing it; `--stdin` reads it from a pipe."
+_SEEN = N_(
+    "{key} is a secret, which everybody here could read in the list of processes and in the "
+    "history of your shell. `nanobot config set {key}` asks for it without showing it; "
+    "`--stdin` reads it from a pipe."
 )
-_SEEN_IN_URL = (
-    "What {key} would be holds a password or a key ({where}), which everybody here could read in the list of processes "
-    "and in the history of your shell. `nanobot config set {key} --stdin` reads it from a pipe, or from what you paste "
-    "and end with Ctrl-D; a variable (`${{NAME}}`) may stand in its place."
+_SEEN_IN_URL = N_(
+    "What {key} would be holds a password or a key ({where}), which everybody here could "
+    "read in the list of processes and in the history of your shell. `nanobot config set "
+    "{key} --stdin` reads it from a pipe, or from what you paste and end with Ctrl-D; a "
+    "variable (`${{NAME}}`) may stand in its place."
 )
 _IN_FORCE: Mapping[When, str] = {
-    "next turn": "A running nanobot takes it with its next turn.",
-    "next terminal": "The next terminal has it; one that is open goes on as it is.",
-    "next start": "A running nanobot has it after its next start.",
+    "next turn": N_("A running nanobot takes it with its next turn."),
+    "next terminal": N_("The next terminal has it; one that is open goes on as it is."),
+    "next start": N_("A running nanobot has it after its next start."),
 }
 
 
@@ -54,7 +57,7 @@ def run_settings(paths: Paths, args: argparse.Namespace) -> int:
 def _get(paths: Paths, path: KeyPath) -> int:
     value = _shown(load(paths.config, env=os.environ, must_exist=paths.config_named), path)
     if value is None:
-        sys.stderr.write(printable(f"nanobot: {mask_keys(dotted(path))} is not set.\n"))
+        sys.stderr.write(printable(_("nanobot: {key} is not set.\n", key=mask_keys(dotted(path)))))
         return FAILED
     _print(json.loads(value) if value.startswith('"') else value)
     return 0
@@ -66,11 +69,12 @@ def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
     before = file.text
     loaded = file.set(path, value)
     named = isinstance(value, str) and is_secret(path) and _is_reference(value)
-    shown = json.dumps(value) if named else _shown(loaded, path) or "what you gave"
+    shown = json.dumps(value) if named else _shown(loaded, path) or _("what you gave")
     if file.text == before:
-        _print(f"{mask_keys(f'{key} is {shown}')} already in {paths.config}.")
+        _print(_("{key} is {value} already in {file}.", key=mask_keys(key), value=mask_keys(shown), file=paths.config))
     else:
-        _print(f"{mask_keys(f'{key} = {shown}')} in {paths.config}. {_IN_FORCE[taken(path)]}")
+        changed = _("{change} in {file}.", change=mask_keys(f"{key} = {shown}"), file=paths.config)
+        _print(sentences(changed, _(_IN_FORCE[taken(path)])))
     return _told(loaded, path)
 
 
@@ -78,23 +82,23 @@ def _asked(path: KeyPath, args: argparse.Namespace) -> object:
     """The value that a person gives, in whichever way. A secret is taken as it stands."""
     secret, key = is_secret(path), dotted(path)
     if args.stdin and args.value:
-        raise UsageError("With --stdin the value comes from standard input; leave it out of the command line.")
+        raise UsageError(_("With --stdin the value comes from standard input; leave it out of the command line."))
     if args.value:
         value = value_of(args.value, path)
         for place, text in _texts(value, path):
             if is_secret(place) and not _is_reference(text):
-                raise UsageError(_SEEN.format(key=dotted(place)))
+                raise UsageError(_(_SEEN, key=dotted(place)))
             if "${" not in text and (found := url_secrets(text)):
-                raise UsageError(_SEEN_IN_URL.format(key=dotted(place), where=found[0].where))
+                raise UsageError(_(_SEEN_IN_URL, key=dotted(place), where=found[0].where))
         return value
     if args.stdin:
         text = sys.stdin.read().strip()
     elif secret and sys.stdin.isatty():
-        text = getpass.getpass(f"{key} (is not shown): ").strip()
+        text = getpass.getpass(_("{key} (is not shown): ", key=key)).strip()
     else:
-        raise UsageError(f"Which value? `nanobot config set {key} VALUE`; `--stdin` reads it from a pipe.")
+        raise UsageError(_("Which value? `nanobot config set {key} VALUE`; `--stdin` reads it from a pipe.", key=key))
     if not text:
-        raise UsageError("There was no value, so nothing was changed.")
+        raise UsageError(_("There was no value, so nothing was changed."))
     return literal(text) if secret else value_of([text], path)
 
 
@@ -129,7 +133,8 @@ def _told(loaded: Loaded, path: KeyPath = ()) -> int:
     """Print what the file warns of below a key; the exit code: 0, or 1 for warnings."""
     key = ".".join(path)
     told = [str(one) for one in loaded.problems if f"{one.path}.".startswith(f"{key}.") or not key]
-    told += [f"{where} is switched off: {why}" for where, why in loaded.disabled.items() if key.startswith(where)]
+    off = {where: why for where, why in loaded.disabled.items() if key.startswith(where)}
+    told += [_("{key} is switched off: {why}", key=where, why=why) for where, why in off.items()]
     for words in told:
         sys.stderr.write(printable(f"{mask_keys(words)}\n"))
     return FAILED if told else 0
@@ -138,10 +143,11 @@ def _told(loaded: Loaded, path: KeyPath = ()) -> int:
 def _unset(paths: Paths, path: KeyPath) -> int:
     file, key = ConfigFile(paths.config, os.environ), mask_keys(dotted(path))
     if not file.has(path):
-        _print(f"{key} is not in {paths.config}: it has its default already.")
+        _print(_("{key} is not in {file}: it has its default already.", key=key, file=paths.config))
         return 0
     file.remove(path)
-    _print(f"{key} is taken out of {paths.config} and has its default again. {_IN_FORCE[taken(path)]}")
+    told = _("{key} is taken out of {file} and has its default again.", key=key, file=paths.config)
+    _print(sentences(told, _(_IN_FORCE[taken(path)])))
     return 0
 
 
@@ -159,10 +165,15 @@ def _edit(paths: Paths) -> int:
 
     made = edited(file.text, paths.config.name, os.environ, judge)
     if made is None:
-        _print(f"{paths.config} is as it was.")
+        _print(_("{file} is as it was.", file=paths.config))
         return USAGE if problems else 0
     loaded = file.replace(made)
-    _print(f"{paths.config} is changed. A running nanobot takes it with its next turn, and says what needs a restart.")
+    _print(
+        _(
+            "{file} is changed. A running nanobot takes it with its next turn, and says what needs a restart.",
+            file=paths.config,
+        )
+    )
     return _told(loaded)
 
 

@@ -20,11 +20,12 @@ from nanobot.config.schema_tools import ToolsConfig
 from nanobot.doctor.gateway import gateway, told_in_status
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0
 #: A line that an older version put into AGENTS.md.
-_OLD_PROMISE = "What is worth keeping about the person goes to USER.md"
+_OLD_PROMISE = "What is worth keeping about the person goes to USER.md"  # English: it is looked for in a file
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -52,7 +53,10 @@ def _unread(workspace: Path) -> list[str]:
     with suppress(OSError, UnicodeError):
         if _OLD_PROMISE in (workspace / "AGENTS.md").read_text(encoding="utf-8"):
             lines.append(
-                '- AGENTS.md: its line "What is worth keeping …" is out of date, for nothing is written there; cut it'
+                _(
+                    '- AGENTS.md: its line "What is worth keeping …" is out of date, for nothing is written '
+                    "there; cut it"
+                )
             )
     return lines
 
@@ -62,24 +66,27 @@ async def _sandbox(tools: ToolsConfig) -> list[str]:
     if tools.profile == "full" and tools.exec.enable:
         return []
     found = await choose(tools.exec.sandbox)
-    told = f"none. {found.text}" if isinstance(found, Reason) else found.note
-    return [f"- Sandbox for commands, which are not offered: {told}"]
+    told = _("none. {why}", why=found.text) if isinstance(found, Reason) else found.note
+    return [_("- Sandbox for commands, which are not offered: {told}", told=told)]
 
 
 async def _text(setup: Setup) -> str:
     paths, loaded = setup.paths, setup.loaded
-    there = "" if loaded.exists else " (not there; everything is at its default)"
+    config = _("- Configuration: {file}", file=loaded.path)
+    if not loaded.exists:
+        config = _("- Configuration: {file} (not there; everything is at its default)", file=loaded.path)
+    off = sorted(loaded.disabled.items())
     lines = [
-        f"- Configuration: {loaded.path}{there}",
-        f"- Workspace: {paths.workspace}",
-        f"- Data: {paths.database}",
-        f"- Log: {paths.logs / 'nanobot.log'}",
+        config,
+        _("- Workspace: {folder}", folder=paths.workspace),
+        _("- Data: {file}", file=paths.database),
+        _("- Log: {file}", file=paths.logs / "nanobot.log"),
         *told_in_status(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
         *_unread(paths.workspace),
         *await _sandbox(loaded.config.tools),
-        *(f"- Switched off: {key}: {reason}" for key, reason in sorted(loaded.disabled.items())),
+        *(_("- Switched off: {key}: {why}", key=key, why=why) for key, why in off),
     ]
     async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
         told = await app.loop.status_full(TERMINAL.key)
-    _, _, about = told.partition("\n")  # its first line says how long this process runs, which is no gateway's
+    about = told.partition("\n")[2]  # its first line says how long this process runs, which is no gateway's
     return "\n".join([f"**nanobot {__version__}**", about, "", *lines])

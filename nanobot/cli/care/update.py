@@ -21,6 +21,7 @@ from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
 from nanobot.upkeep.update import beside, install_beside, prove, switch, switch_back
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _, sentences
 
 
 def run_update(args: argparse.Namespace) -> int:
@@ -28,14 +29,20 @@ def run_update(args: argparse.Namespace) -> int:
     setup = set_up(args, os.environ)
     release = asyncio.run(newest(args.source, Path(sys.prefix)))
     if not release.newer:
-        _print(f"nanobot {__version__} is up to date: {release.words} is the newest, asked just now.")
+        _print(
+            _(
+                "nanobot {version} is up to date: {words} is the newest, asked just now.",
+                version=__version__,
+                words=release.words,
+            )
+        )
         return 0
-    _print(f"This is nanobot {__version__}. There is {release.words}.")
+    _print(_("This is nanobot {version}. There is {words}.", version=__version__, words=release.words))
     if args.check:
         return 0
     own = own_environment()
     if not args.yes and not _agreed():
-        _print("Nothing was changed.")
+        _print(_("Nothing was changed."))
         return 0
     return asyncio.run(_update(setup, release, own, _config(args)))
 
@@ -46,19 +53,21 @@ async def _update(setup: Setup, release: Release, own: Environment, arguments: t
     target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
     shared = setup.loaded.path if setup.loaded.config.gateway.ledger else None
     made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared is not None, whole=True)
-    _print(f"Backup: {made.file}")
+    _print(_("Backup: {file}", file=made.file))
     fresh = beside(own)
     with making(fresh.folder):
-        _print("Installing it beside this one …")
+        _print(_("Installing it beside this one …"))
         await install_beside(release, own, fresh)
         try:
-            _print("Trying it on a copy of what is kept …")
+            _print(_("Trying it on a copy of what is kept …"))
             version = await prove(fresh, made.file, arguments, shared)
         except BaseException as error:
             await asyncio.to_thread(discard, fresh, own.place)
             if not isinstance(error, NanobotError):  # it was interrupted
                 raise
-            raise NanobotError(f"{error} Nothing was changed; nanobot {__version__} stays.") from error
+            raise NanobotError(
+                sentences(str(error), _("Nothing was changed; nanobot {version} stays.", version=__version__))
+            ) from error
         return await asyncio.to_thread(_exchange, setup, own, fresh, version)
 
 
@@ -79,26 +88,47 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
     if not served:
         taken_place(Environment(own.place, fresh.folder))
         _print(
-            f"Updated to nanobot {version}. Start the gateway again where you have one; {kept.folder} is the old one."
+            _(
+                "Updated to nanobot {version}. Start the gateway again where you have one; {folder} is the old one.",
+                version=version,
+                folder=kept.folder,
+            )
         )
         return 0
     started = time.time()
     start_service(setup.env)
     if bot := answers(health_file(setup.loaded.config, setup.paths), started):
         taken_place(Environment(own.place, fresh.folder))
-        _print(f"Updated to nanobot {version}, which answers as @{bot}. {kept.folder} is the old one.")
+        _print(
+            _(
+                "Updated to nanobot {version}, which answers as @{bot}. {folder} is the old one.",
+                version=version,
+                bot=bot,
+                folder=kept.folder,
+            )
+        )
         return 0
-    _print("It does not ask for messages within a minute: going back.")
+    return _go_back(setup, fresh, kept, last.file)
+
+
+def _go_back(setup: Setup, fresh: Environment, kept: Environment, backup: Path) -> int:
+    """Let the old version run again, with what was kept before."""
+    _print(_("It does not ask for messages within a minute: going back."))
     stop_service(setup.env)
     switch_back(kept)
     try:
         with home_lock(setup.paths.home):
-            restore(last.file, setup.paths.home, settle=False)
+            restore(backup, setup.paths.home, settle=False)
     except StoreError as error:
-        _print(f"What is kept could not be put back: {error} The backup is {last.file}.")
+        _print(_("What is kept could not be put back: {why} The backup is {file}.", why=error, file=backup))
     start_service(setup.env)
-    discard(fresh, own.place)
-    _print(f"nanobot {__version__} runs again, with what was kept before. The log says what the new one missed.")
+    discard(fresh, kept.place)
+    _print(
+        _(
+            "nanobot {version} runs again, with what was kept before. The log says what the new one missed.",
+            version=__version__,
+        )
+    )
     return FAILED
 
 
@@ -109,8 +139,10 @@ def _config(args: argparse.Namespace) -> tuple[str, ...]:
 def _agreed() -> bool:
     """Whether the person agrees; where nobody can be asked, that is a mistake in the command."""
     if not sys.stdin.isatty():
-        raise UsageError("There is no terminal to ask in. Say --yes to update, or --check to only ask what there is.")
-    sys.stdout.write("Update now? It is tried on a copy first. y/N ")
+        raise UsageError(
+            _("There is no terminal to ask in. Say --yes to update, or --check to only ask what there is.")
+        )
+    sys.stdout.write(_("Update now? It is tried on a copy first. y/N "))
     sys.stdout.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 

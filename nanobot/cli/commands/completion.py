@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from nanobot.cli.options import build_parser
 from nanobot.command.pages import topics
+from nanobot.utils.translation import _
 
+# English: a shell reads it
 _BASH = """\
 _nanobot() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} last=${{COMP_WORDS[COMP_CWORD-1]}} path= word words=
@@ -28,6 +30,7 @@ _nanobot() {{
 }}
 complete -o default -F _nanobot nanobot
 """
+# English: a shell reads it
 _ZSH = """\
 #compdef nanobot
 _nanobot() {{
@@ -69,7 +72,7 @@ def run_completion(args: argparse.Namespace) -> int:
     top = places[0]
     top.options.update(agent.options)  # a message needs no `agent`
     top.values.update(agent.values)
-    next(place for place in places if place.path == "/help").words.update(dict.fromkeys(topics(), "a page"))
+    next(place for place in places if place.path == "/help").words.update(dict.fromkeys(topics(), _("a page")))
     made = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
     sys.stdout.write(made(places))
     return 0
@@ -112,7 +115,7 @@ def _zsh(places: list[CommandWords]) -> str:
     return _ZSH.format(paths=_paths(places), values="\n".join(values), words="\n".join(words))
 
 
-def _fish(places: list[CommandWords]) -> str:
+def _fish(places: list[CommandWords]) -> str:  # English: a shell reads it
     lines = ["complete -c nanobot -e"]
     for place in places:
         names = place.path.split("/")[1:]

@@ -17,18 +17,20 @@ from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
 from nanobot.utils.host import shipped
 from nanobot.utils.text import printable
+from nanobot.utils.translation import N_, _, sentences
 
+# English: the pages that answer it are
 QUESTION = "When is high tide in Port Ellery on 6 June, and when does the last ferry to Skerrow leave that day?"
-_SHOWN = "Shown: the real agent, its search, its guarded reading and its checked sources, on a web of its own. {sent}"
-_NOTHING_SENT = "Nothing left this machine, and nothing of it was kept."
-_MODEL_ASKED = "Only {model} was asked, and nothing of it was kept here."
-_NEXT = 'Ask the real web:  nanobot -m "What changed in the newest Python release?"'
+_SHOWN = N_("Shown: the real agent, its search, its guarded reading and its checked sources, on a web of its own.")
+_NOTHING_SENT = N_("Nothing left this machine, and nothing of it was kept.")
+_MODEL_ASKED = N_("Only {model} was asked, and nothing of it was kept here.")
+_NEXT = N_('Ask the real web:  nanobot -m "What changed in the newest Python release?"')
 
 
 def run_demo(args: argparse.Namespace) -> int:
     """Answer one question, or talk, on the demo's web; the exit code. Everything it writes goes with its end."""
     if args.chat and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("--chat needs a terminal to talk in. Without it, `nanobot demo` answers one question.")
+        raise UsageError(_("--chat needs a terminal to talk in. Without it, `nanobot demo` answers one question."))
     with TemporaryDirectory(prefix="nanobot-demo-") as home, DemoWeb(shipped("docs")) as web:
         direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
         env = {**os.environ, "NANOBOT_HOME": home, "NANOBOT_CONFIG": "", **direct}
@@ -48,8 +50,8 @@ async def _run(args: argparse.Namespace, setup: Setup) -> int:
             sys.stderr.write(printable(f"> {text}\n"))
             code = await ask(app, UserPrompt(text), writer_for(args, setup.env))
         info = app.provider_info
-        sent = _MODEL_ASKED.format(model=info.model) if info.capabilities.language_model else _NOTHING_SENT
-        sys.stderr.write(f"\n{_SHOWN.format(sent=sent)}\n{_NEXT}\n")
+        sent = _(_MODEL_ASKED, model=info.model) if info.capabilities.language_model else _(_NOTHING_SENT)
+        sys.stderr.write(f"\n{sentences(_(_SHOWN), sent)}\n{_(_NEXT)}\n")
         return code
 
 

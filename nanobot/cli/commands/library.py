@@ -26,19 +26,20 @@ from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import Document
 from nanobot.library.walk import MOST_DOCUMENTS, DocumentFolder, in_time, is_downloads
 from nanobot.session.lock import FileLock, home_lock
-from nanobot.utils.text import counted, duration, printable, shorten
+from nanobot.utils.text import duration, printable, shorten
+from nanobot.utils.translation import N_, _, _n, sentences
 
 _PLACE = ("library", "folders")
 #: Characters of the bar, unreadable documents that `status` names, and what the reading gives way to (as of `nice`).
 _BAR, _NAMED, _NICE = 24, 20, 15
 #: Seconds until a disk counts as away, and in which the folders are looked through.
 _PATIENCE, _WALK_SECONDS = 3.0, 60.0
-_FROM_OTHERS = (
-    "What lies in a folder of downloads counts as content from outside. Where that is not so, write it in "
-    'library.folders as {"path": "…", "outside": false}.'
+_FROM_OTHERS = N_(
+    "What lies in a folder of downloads counts as content from outside. Where that is not "
+    'so, write it in library.folders as {"path": "…", "outside": false}.'
 )
-_FIRST_FOLDER = "This is your first folder: the nanobot that runs looks into the library after its next start."
-_TAKEN = "The documents are read already ({holder}). `nanobot library status` shows how far that is."
+_FIRST_FOLDER = N_("This is your first folder: the nanobot that runs looks into the library after its next start.")
+_TAKEN = N_("The documents are read already ({holder}). `nanobot library status` shows how far that is.")
 
 
 def run_library(args: argparse.Namespace) -> int:
@@ -60,23 +61,34 @@ def run_library(args: argparse.Namespace) -> int:
 def _add(setup: Setup, text: str) -> int:
     folder = Path(os.path.realpath(_expanded(text, setup.env)))
     if not folder.is_dir():
-        raise UsageError(f"There is no folder {text}.")
+        raise UsageError(_("There is no folder {folder}.", folder=text))
     before = _folders(setup)
     for named, one in before.items():
         if one.path == folder or one.path in folder.parents:
-            _print(f"{text} belongs to the library already: {named} is in {setup.paths.config}. What is new is read.")
+            _print(
+                _(
+                    "{folder} belongs to the library already: {named} is in {file}. What is new is read.",
+                    folder=text,
+                    named=named,
+                    file=setup.paths.config,
+                )
+            )
             return _read(setup, quiet=False)
     if setup.paths.home in (folder, *folder.parents) and setup.paths.workspace not in (folder, *folder.parents):
-        raise UsageError(f"{text} belongs to nanobot itself, which is never read.")
+        raise UsageError(_("{folder} belongs to nanobot itself, which is never read.", folder=text))
     ConfigFile(setup.paths.config, os.environ).append(_PLACE, _short(folder, setup.env))
     _print(
-        f"Added {_short(folder, setup.env)} to {setup.paths.config}. It is read now; Ctrl-C stops, and later goes on."
+        _(
+            "Added {folder} to {file}. It is read now; Ctrl-C stops, and later goes on.",
+            folder=_short(folder, setup.env),
+            file=setup.paths.config,
+        )
     )
     if is_downloads(folder.name):
-        _print(_FROM_OTHERS)
+        _print(_(_FROM_OTHERS))
     code = _read(_again(setup), quiet=False)
     if home_lock(setup.paths.home).held:
-        _print("The nanobot that runs finds in it now." if before else _FIRST_FOLDER)
+        _print(_("The nanobot that runs finds in it now.") if before else _(_FIRST_FOLDER))
     return code
 
 
@@ -84,30 +96,46 @@ def _remove(setup: Setup, text: str) -> int:
     folder = Path(os.path.realpath(_expanded(text, setup.env)))
     named = next((named for named, one in _folders(setup).items() if one.path == folder or named == text), None)
     if named is None:
-        raise UsageError(f"{text} is no folder of the library. `nanobot library list` shows those that are.")
+        raise UsageError(
+            _("{folder} is no folder of the library. `nanobot library list` shows those that are.", folder=text)
+        )
     ConfigFile(setup.paths.config, os.environ).take(_PLACE, named)
-    _print(f"Removed {named} from {setup.paths.config}. Its files stay; the index forgets them.")
+    _print(
+        _(
+            "Removed {folder} from {file}. Its files stay; the index forgets them.",
+            folder=named,
+            file=setup.paths.config,
+        )
+    )
     return _read(_again(setup), quiet=True)
 
 
 def _status(setup: Setup, *, whole: bool) -> int:
     folders = _folders(setup)
     if not folders:
-        _print("The library has no folder. `nanobot library add FOLDER` adds one.")
+        _print(_("The library has no folder. `nanobot library add FOLDER` adds one."))
         return 0
     with closing(LibraryIndex(setup.paths.home / "index.db")) as index:
         known = index.documents("document", "")
         passages = index.count("document")
     for named, folder in folders.items():
         inside = [one for one in known if folder.path in Path(one.name).parents]
-        broken = sum(bool(one.problem) for one in inside)
-        unread = f", {broken} with a problem" if broken else ""
-        outside = "; from outside" if folder.holds_outside(str(folder.path / "a")) else ""
-        _print(f"{named}: {counted(len(inside), 'document')}{unread}{outside}{_away(folder.path)}")
+        told = _counted(len(inside))
+        if broken := sum(bool(one.problem) for one in inside):
+            told = _("{documents}, {number} with a problem", documents=told, number=broken)
+        outside = _("; from outside") if folder.holds_outside(str(folder.path / "a")) else ""
+        told += outside + _away(folder.path)
+        _print(_("{folder}: {told}", folder=named, told=told))
     if whole:
         _unread(setup)
         size = (setup.paths.home / "index.db").stat().st_size / 1_000_000
-        _print(f"{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.")
+        _print(
+            _(
+                "{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.",
+                passages=passages,
+                size=size,
+            )
+        )
         _problems([one for one in known if one.problem])
     return 0
 
@@ -115,9 +143,9 @@ def _status(setup: Setup, *, whole: bool) -> int:
 def _away(folder: Path) -> str:
     """Whether a folder is there, as far as its disk says so in time."""
     try:
-        return "" if in_time(_PATIENCE, folder.is_dir) else "; the folder is not there"
+        return "" if in_time(_PATIENCE, folder.is_dir) else _("; the folder is not there")
     except OSError:
-        return "; its disk does not answer"
+        return _("; its disk does not answer")
 
 
 def _unread(setup: Setup) -> None:
@@ -127,24 +155,35 @@ def _unread(setup: Setup) -> None:
         try:
             found = in_time(_WALK_SECONDS, _folders_of(setup, index).compared)
         except OSError:
-            _print("How many documents are not read yet is not known: looking through the folders takes too long here.")
+            _print(
+                _("How many documents are not read yet is not known: looking through the folders takes too long here.")
+            )
             return
     if found.changed:
-        how_long = f"reading takes about {duration(max(1.0, found.seconds))}"
         _print(
-            f"Not read yet: {counted(len(found.changed), 'document')}; {how_long}. `nanobot library read` does it now."
+            _(
+                "Not read yet: {documents}; reading takes about {time}. `nanobot library read` does it now.",
+                documents=_counted(len(found.changed)),
+                time=duration(max(1.0, found.seconds)),
+            )
         )
     if found.beyond:
-        _print(f"{found.beyond:,} more are never read: of a folder {MOST_DOCUMENTS:,} documents are.")
+        _print(
+            _(
+                "{number:,} more are never read: of a folder {most:,} documents are.",
+                number=found.beyond,
+                most=MOST_DOCUMENTS,
+            )
+        )
     if full:
-        _print(f"Nothing more is read: {full}")
+        _print(_("Nothing more is read: {why}", why=full))
 
 
 def _problems(broken: list[Document]) -> None:
     for one in broken[:_NAMED]:
-        _print(f"  {one.name}: {one.problem}")
+        _print(_("  {what}: {why}", what=one.name, why=one.problem))
     if len(broken) > _NAMED:
-        _print(f"  … and {len(broken) - _NAMED:,} more")
+        _print(_("  … and {number:,} more", number=len(broken) - _NAMED))
 
 
 def _read(setup: Setup, *, quiet: bool) -> int:
@@ -154,30 +193,46 @@ def _read(setup: Setup, *, quiet: bool) -> int:
         os.nice(_NICE)
     bar = _Bar(shown=not quiet and sys.stderr.isatty())
     try:
-        with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
+        with FileLock(paths.home / "library.lock", _(_TAKEN)), closing(LibraryIndex(paths.home / "index.db")) as index:
             done = asyncio.run(_folders_of(setup, index).read(bar.show))
             broken = [one for one in index.documents("document", "") if one.problem]
     except KeyboardInterrupt:
         bar.clear()
-        _print(f"Stopped after {bar.done:,} of {bar.total:,} documents. `nanobot library read` goes on there.")
+        _print(
+            _(
+                "Stopped after {done:,} of {total:,} documents. `nanobot library read` goes on there.",
+                done=bar.done,
+                total=bar.total,
+            )
+        )
         return INTERRUPTED
     except StoreError as error:
         if not isinstance(error.__cause__, sqlite3.Error):
             raise
-        done_so_far = f"Stopped after {bar.done:,} of {counted(bar.total, 'document')}."
-        raise StoreError(f"{done_so_far} {error} `nanobot library read` goes on.") from error
+        done_so_far = _("Stopped after {done:,} of {documents}.", done=bar.done, documents=_counted(bar.total))
+        raise StoreError(sentences(done_so_far, str(error), _("`nanobot library read` goes on."))) from error
     finally:
         bar.clear()
     if not quiet:
-        _print(f"Read {counted(done.count, 'document')} in {time.monotonic() - begun:.0f} s.")
+        _print(
+            _(
+                "Read {documents} in {seconds:.0f} s.",
+                documents=_counted(done.count),
+                seconds=time.monotonic() - begun,
+            )
+        )
         for folder in done.away:
-            _print(f"{folder} is not there, or its disk does not answer; what was read of it stays.")
+            _print(_("{folder} is not there, or its disk does not answer; what was read of it stays.", folder=folder))
         if broken:
-            _print(f"{len(broken):,} {'has' if len(broken) == 1 else 'have'} a problem:")
+            _print(_n("{number:,} has a problem:", "{number:,} have a problem:", len(broken)))
             _problems(broken)
     if done.why:
-        raise StoreError(f"{done.left:,} documents were not read. {done.why}")
+        raise StoreError(sentences(_("{number:,} documents were not read.", number=done.left), done.why))
     return 0
+
+
+def _counted(number: int) -> str:
+    return _n("{number:,} document", "{number:,} documents", number)
 
 
 def _folders_of(setup: Setup, index: LibraryIndex) -> LibraryFolders:

@@ -27,6 +27,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import nearest, printable, shorten, squeeze
+from nanobot.utils.translation import _, _n, listed, sentences
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
@@ -57,16 +58,18 @@ def run_mcp(args: argparse.Namespace) -> int:
 
 def _add(paths: Paths, args: argparse.Namespace) -> int:
     if not _NAME.fullmatch(args.name):
-        raise UsageError("The name of a server is made of letters, digits, `.`, `-` and `_`, such as `files`.")
+        raise UsageError(_("The name of a server is made of letters, digits, `.`, `-` and `_`, such as `files`."))
     file = ConfigFile(paths.config, os.environ)
     place = (*_SERVERS, args.name)
     if file.has(place):
-        raise UsageError(f"There is an MCP server {args.name!r} already; `nanobot mcp remove` takes it out.")
+        raise UsageError(
+            _("There is an MCP server {name!r} already; `nanobot mcp remove` takes it out.", name=args.name)
+        )
     file.add(place, _entry(args))
     here = _somebody_is_here()
-    tries = "It is tried now." if here else f"`nanobot mcp test {args.name}` tries it."
-    _print(f"Added {args.name} to {paths.config}. {tries}")
-    _print("A running nanobot has it after its next start.")
+    tries = _("It is tried now.") if here else _("`nanobot mcp test {name}` tries it.", name=args.name)
+    _print(sentences(_("Added {name} to {file}.", name=args.name, file=paths.config), tries))
+    _print(_("A running nanobot has it after its next start."))
     if here:
         try:
             _test(paths, args)
@@ -80,13 +83,18 @@ def _entry(args: argparse.Namespace) -> dict[str, object]:
     first, *rest = args.words
     if first.startswith(("http://", "https://")):
         if rest or args.env:
-            raise UsageError("An address has no further words and no --env. A program: nanobot mcp add NAME -- PROGRAM")
+            raise UsageError(
+                _("An address has no further words and no --env. A program: nanobot mcp add NAME -- PROGRAM")
+            )
+        # English: somebody types it
         headers = {"headers": _pairs(args.header, ":", "--header 'Name: value'")} if args.header else {}
         return {**({"type": "sse"} if args.sse else {}), "url": first, **headers}
     if args.header or args.sse:
-        raise UsageError("--header and --sse are for an address, which begins with http:// or https://.")
+        raise UsageError(_("--header and --sse are for an address, which begins with http:// or https://."))
     if "://" in first:
-        raise UsageError(f"The address of a server begins with http:// or https://, and this is neither: {first}")
+        raise UsageError(
+            _("The address of a server begins with http:// or https://, and this is neither: {first}", first=first)
+        )
     env = {"env": _pairs(args.env, "=", "--env NAME=value")} if args.env else {}
     return {"command": first, **({"args": rest} if rest else {}), **env}
 
@@ -96,7 +104,7 @@ def _pairs(given: list[str], mark: str, shape: str) -> dict[str, str]:
     for one in given:
         name, there, value = one.partition(mark)
         if not there or not name.strip():
-            raise UsageError(f"{name!r} is not of the form {shape}.")
+            raise UsageError(_("{name!r} is not of the form {shape}.", name=name, shape=shape))
         found[name.strip()] = value.strip()
     return found
 
@@ -105,10 +113,18 @@ def _remove(paths: Paths, name: str) -> int:
     file = ConfigFile(paths.config, os.environ)
     place = (*_SERVERS, name)
     if not file.has(place):
-        raise UsageError(f"{paths.config} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.")
+        raise UsageError(
+            _(
+                "{file} names no MCP server {name!r}. `nanobot mcp list` shows those that it names.",
+                file=paths.config,
+                name=name,
+            )
+        )
     file.remove(place)
-    login = " and its login" if LoginFile(paths.logins).forget(name) else ""
-    _print(f"Removed {name} from {paths.config}{login}.")
+    if LoginFile(paths.logins).forget(name):
+        _print(_("Removed {name} from {file} and its login.", name=name, file=paths.config))
+    else:
+        _print(_("Removed {name} from {file}.", name=name, file=paths.config))
     return 0
 
 
@@ -117,15 +133,15 @@ def _list(paths: Paths) -> int:
     servers = loaded.config.tools.mcp_servers
     for name, one in sorted(servers.items()):
         where = f"tools.mcpServers.{name}"
-        off = f"switched off: {loaded.disabled[where]}; " if where in loaded.disabled else ""
-        off = off or ("switched off; " if not one.enabled else "")
+        off = _("switched off: {why}; ", why=loaded.disabled[where]) if where in loaded.disabled else ""
+        off = off or (_("switched off; ") if not one.enabled else "")
         _print(f"{name:<16} {off}{_what(one)}")
     for where, why in sorted(loaded.disabled.items()):
         name = where.removeprefix("tools.mcpServers.")
         if name != where and name not in servers:
-            _print(f"{name:<16} switched off: {why}")
+            _print(f"{name:<16} {_('switched off: {why}', why=why)}")
     if not servers and not loaded.disabled:
-        _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
+        _print(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
     return 0
 
 
@@ -143,7 +159,7 @@ def _test(paths: Paths, args: argparse.Namespace) -> int:
     servers = loaded.config.tools.mcp_servers
     chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
     if not chosen:
-        _print("No MCP server is configured. `nanobot mcp add --help` shows how to add one.")
+        _print(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
         return 0
     failed, told = asyncio.run(_try(loaded, paths, chosen))
     if not loaded.config.gateway.ledger:  # there it is kept in the database of the gateways
@@ -157,13 +173,19 @@ def _found(paths: Paths, args: argparse.Namespace) -> tuple[Loaded, Paths]:
     servers = loaded.config.tools.mcp_servers
     if args.name and args.name not in servers:
         why = loaded.disabled.get(f"tools.mcpServers.{args.name}")
-        near = nearest(args.name, servers)
-        hint = f"it is switched off: {why}" if why else f"did you mean {near!r}?" if near else "see `nanobot mcp list`"
-        raise UsageError(f"The MCP server {args.name!r} is not there: {hint}")
+        raise UsageError(_missing(args.name, why or "", nearest(args.name, servers) or ""))
     paths = Paths.resolve(os.environ, args.config, args.workspace or loaded.config.agents.defaults.workspace)
     paths.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets)
     return loaded, paths
+
+
+def _missing(name: str, why: str, near: str) -> str:
+    if why:
+        return _("The MCP server {name!r} is not there: it is switched off: {why}", name=name, why=why)
+    if near:
+        return _("The MCP server {name!r} is not there: did you mean {near!r}?", name=name, near=near)
+    return _("The MCP server {name!r} is not there: see `nanobot mcp list`", name=name)
 
 
 async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
@@ -175,8 +197,10 @@ async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
     lines: asyncio.Queue[str] = asyncio.Queue()
     try:
         link = await servers.log_in(args.name, listen=True)
-        _print(f"Open this to log in to {args.name}, in a browser that you trust:\n\n  {link}\n")
-        _print("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…).")
+        _print(
+            _("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link)
+        )
+        _print(_("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…)."))
         sys.stdout.flush()
         if sys.stdin.isatty():
             asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
@@ -186,7 +210,8 @@ async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
             await asyncio.wait({done, typing}, return_when=asyncio.FIRST_COMPLETED)
             if not typing.cancel() and typing.result():
                 _give(servers, args.name, typing.result())
-        _print(f"Logged in. {args.name}: {_count((await done).tools)}.")
+        tools = _count((await done).tools)
+        _print(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
     finally:
         await servers.aclose()
     return 0
@@ -209,10 +234,8 @@ async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfi
         await servers.start(_TRY_SECONDS)
         for state in servers.states():
             failed |= not state.ready
-            names = ", ".join(state.tools[:_SHOWN]) + (", …" if len(state.tools) > _SHOWN else "")
-            count = _count(state.tools)
-            _print(f"{state.name}: {f'{count}: {names}' if state.ready else state.why}")
-        _print(f"Tried in {time.monotonic() - began:.1f} s.")
+            _print(_("{server}: {tools}", server=state.name, tools=_named(state.tools) if state.ready else state.why))
+        _print(_("Tried in {seconds:.1f} s.", seconds=time.monotonic() - began))
         told = tuple(servers.words(state.name) for state in servers.states() if state.ready and state.tools)
     finally:
         await servers.aclose()
@@ -227,15 +250,19 @@ def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
         for unread in asyncio.run(_unread(paths, words)):
             name = unread.server
             if not _somebody_is_here():
-                how = f"`nanobot mcp test {name}` in a terminal, or `/mcp trust {name}`, shows it and lets it count."
-                _print(f"What {name} says of its tools counts as content from outside. {how}")
+                how = _(
+                    "`nanobot mcp test {name}` in a terminal, or `/mcp trust {name}`, shows it and lets it count.",
+                    name=name,
+                )
+                _print(sentences(_("What {name} says of its tools counts as content from outside.", name=name), how))
                 continue
             sys.stdout.write("\n" + render_markdown(shown(unread, words), look_of(sys.stdout, os.environ)))
-            _print("\nDoes nothing there tell a model what to do besides using these tools?")
-            _print("y: it counts from now on. Enter: it is content from outside, as their answers always are.")
+            _print(_("\nDoes nothing there tell a model what to do besides using these tools?"))
+            _print(_("y: it counts from now on. Enter: it is content from outside, as their answers always are."))
             sys.stdout.flush()
             if sys.stdin.readline().strip().casefold() in {"y", "yes"}:
-                _print(f"From now on {asyncio.run(_pin(paths, words))}. /permissions takes it back.")
+                pinned = asyncio.run(_pin(paths, words))
+                _print(sentences(_("From now on {words}.", words=pinned), _("/permissions takes it back.")))
 
 
 async def _unread(paths: Paths, words: Words) -> tuple[Unread, ...]:
@@ -262,7 +289,12 @@ def _somebody_is_here() -> bool:
 
 
 def _count(tools: Sequence[str]) -> str:
-    return f"{len(tools)} tool{'s' * (len(tools) != 1)}"
+    return _n("{number} tool", "{number} tools", len(tools))
+
+
+def _named(tools: Sequence[str]) -> str:
+    names = listed((*tools[:_SHOWN], "…") if len(tools) > _SHOWN else tools)
+    return _("{count}: {names}", count=_count(tools), names=names)
 
 
 def _loaded(paths: Paths) -> Loaded:

@@ -22,6 +22,7 @@ from nanobot.schedule.appointments import Who, appointments_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.translation import _
 
 #: Commands of a chat that a shell has too.
 _SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions|help)\b")
@@ -40,7 +41,7 @@ async def _said(setup: Setup, words: list[str]) -> str:
     if not config.channels.telegram.token:
         raise UsageError(no_channel(setup.loaded, paths))
     if config.gateway.ledger:
-        raise UsageError("The gateways share a database. Write /people or /invite in your chat with the bot.")
+        raise UsageError(_("The gateways share a database. Write /people or /invite in your chat with the bot."))
     ledger = Ledger(SqliteDatabase(paths.database))
     try:
         rights = rights_of(config, setup.env, ledger, paths.workspace / PEOPLE)
@@ -55,9 +56,11 @@ def run_permissions(args: argparse.Namespace) -> int:
     """List what is allowed for good, or take back the one that is named; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger): write /permissions to the bot instead.")
+        raise UsageError(
+            _("Many gateways share a database here (gateway.ledger): write /permissions to the bot instead.")
+        )
     if args.action == "remove" and not args.id:
-        raise UsageError("Name what to take back: nanobot permissions remove ID, or all.")
+        raise UsageError(_("Name what to take back: nanobot permissions remove ID, or all."))
     wanted = args.id if args.action == "remove" else ""
     return _print(setup, lambda ledger: permissions_text(Permissions(ledger), wanted))
 
@@ -66,7 +69,7 @@ def run_schedule(args: argparse.Namespace) -> int:
     """Show what comes at set times, or change it; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger): write /schedule to the bot instead.")
+        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /schedule to the bot instead."))
     zone, who = setup.loaded.config.agents.defaults.timezone, Who("terminal:local", TERMINAL.key, "owner")
 
     def said(ledger: Ledger) -> Awaitable[str]:
@@ -79,7 +82,7 @@ def run_watch(args: argparse.Namespace) -> int:
     """Show what is watched, or change it; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger): write /watch to the bot instead.")
+        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /watch to the bot instead."))
     zone = setup.loaded.config.agents.defaults.timezone
     owner = InboundMessage(TERMINAL, Sender("local", role="owner"), "")
 

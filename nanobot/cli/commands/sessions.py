@@ -25,6 +25,7 @@ from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import printable, shorten
+from nanobot.utils.translation import _, _n, sentences
 
 #: The person at the terminal has this home, and sees what is theirs in it.
 _OWNER = SessionHolder("")
@@ -64,7 +65,7 @@ def run_sessions(args: argparse.Namespace) -> int:
     """Run one of list, search, show, name, export and delete; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger): write /sessions to the bot instead.")
+        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /sessions to the bot instead."))
     actions: dict[str, Callable[[_Home, argparse.Namespace], Awaitable[int | str]]] = {
         "list": _list,
         "search": _search,
@@ -95,11 +96,12 @@ async def _within(
 async def _list(home: _Home, args: argparse.Namespace) -> str:
     found = await entries_of(home.store, _OWNER, everything=args.all)
     if not found:
-        return "There are no sessions yet. `nanobot` begins one."
+        return _("There are no sessions yet. `nanobot` begins one.")
     shown = found if args.all else found[:_LISTED]
-    more = f"{len(found) - len(shown)} older ones are not shown. " * (len(found) > len(shown))
-    closing = f"{more}`nanobot agent -r ID` goes on with one; `--all` shows single questions and own work too."
-    return "\n".join(["**Sessions**, newest first", "", *map(home.line, shown), "", closing])
+    older = len(found) - len(shown)
+    more = _n("{number} older one is not shown.", "{number} older ones are not shown.", older) if older else ""
+    how = _("`nanobot agent -r ID` goes on with one; `--all` shows single questions and own work too.")
+    return "\n".join([_("**Sessions**, newest first"), "", *map(home.line, shown), "", sentences(more, how)])
 
 
 async def _search(home: _Home, args: argparse.Namespace) -> str:
@@ -112,9 +114,15 @@ async def _search(home: _Home, args: argparse.Namespace) -> str:
         if one.info.id in seen:
             lines.append(home.line(seen[one.info.id]))
             at = [local(one.said_at, home.zone)] if one.said_at is not None else []
-            lines += [f"  {when}, {one.speaker}: “{one_line(one.quote)}”" for when in at]
-    rest = [] if found.complete else ["", "Not everything is in the index yet; ask again in a minute."]
-    head = f"**Sessions** with: {shorten(words, _NAME)}" if lines else f"No session has these words: {words}"
+            lines += [
+                _("  {when}, {who}: “{quote}”", when=when, who=one.speaker, quote=one_line(one.quote)) for when in at
+            ]
+    rest = [] if found.complete else ["", _("Not everything is in the index yet; ask again in a minute.")]
+    head = (
+        _("**Sessions** with: {words}", words=shorten(words, _NAME))
+        if lines
+        else _("No session has these words: {words}", words=words)
+    )
     return "\n".join([head, "", *lines, *rest])
 
 
@@ -126,7 +134,7 @@ async def _show(home: _Home, args: argparse.Namespace) -> str:
 async def _rename(home: _Home, args: argparse.Namespace) -> str:
     entry, title = await home.entry(args.id), shorten(one_line(" ".join(args.words)), _NAME)
     await home.store.rename(entry.info.id, title)
-    return f"Session `{entry.info.id}` is called “{title}” now."
+    return _("Session `{id}` is called “{title}” now.", id=entry.info.id, title=title)
 
 
 async def _export(home: _Home, args: argparse.Namespace) -> int | str:
@@ -138,21 +146,22 @@ async def _export(home: _Home, args: argparse.Namespace) -> int | str:
         return 0
     path = Path(args.output)
     if not args.force and await asyncio.to_thread(path.exists):
-        raise UsageError(f"{path} is there already. Name another file, or give --force to replace it.")
+        raise UsageError(_("{path} is there already. Name another file, or give --force to replace it.", path=path))
     await asyncio.to_thread(write_private, path, exported.text)
-    return f"Written to `{path}`."
+    return _("Written to `{path}`.", path=path)
 
 
 async def _delete(home: _Home, args: argparse.Namespace) -> int | str:
     entry = await home.entry(args.id)
     if not args.yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UsageError("Nobody can be asked here. Give --yes to delete the session for good.")
-        told = f"{entry.line(home.zone)}\nIt cannot be brought back. Delete it for good? y, or Enter keeps it: "
+            raise UsageError(_("Nobody can be asked here. Give --yes to delete the session for good."))
+        line = entry.line(home.zone)
+        told = _("{line}\nIt cannot be brought back. Delete it for good? y, or Enter keeps it: ", line=line)
         sys.stdout.write(printable(told))
         sys.stdout.flush()
         answer = await asyncio.to_thread(sys.stdin.readline)
         if answer.strip().casefold() not in {"y", "yes"}:
-            sys.stdout.write("It is kept.\n")
+            sys.stdout.write(_("It is kept.\n"))
             return FAILED
     return await home.kept.delete(entry)

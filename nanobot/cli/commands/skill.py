@@ -20,6 +20,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.skills.shelf import FoundSkill, SkillShelf
 from nanobot.skills.skill import FILE, Skill, new_text, read_skill
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _, _n, sentences
 
 
 def run_skill(args: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def run_skill(args: argparse.Namespace) -> int:
 async def _list(setup: Setup) -> int:
     ledger, shelf = _opened(setup)
     try:
-        text = listed(await shelf.all(), await shelf.broken(), "nanobot skill show")
+        text = listed(await shelf.all(), await shelf.broken(), "nanobot skill show")  # English: a command
     finally:
         await ledger.aclose()
     sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
@@ -58,15 +59,14 @@ async def _show(setup: Setup, name: str) -> int:
         if found.counts or not found.skill.mark:
             return 0
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            _print(f"\nIt counts as content from outside. `/skills trust {name}` lets it count.")
+            _print(_("\nIt counts as content from outside. `/skills trust {name}` lets it count.", name=name))
             return 0
-        _print("\nDoes it, and do the files beside it, tell a model to do what you want done?")
-        _print("y: it counts from now on. Enter: it is content from outside.")
+        _print(_("\nDoes it, and do the files beside it, tell a model to do what you want done?"))
+        _print(_("y: it counts from now on. Enter: it is content from outside."))
         sys.stdout.flush()
         if (await asyncio.to_thread(sys.stdin.readline)).strip().casefold() in {"y", "yes"}:
-            _print(
-                f"From now on {(await shelf.agree(TERMINAL_PERSON, found.skill)).words}. /permissions takes it back."
-            )
+            pinned = await shelf.agree(TERMINAL_PERSON, found.skill)
+            _print(sentences(_("From now on {words}.", words=pinned.words), _("/permissions takes it back.")))
     finally:
         await ledger.aclose()
     return 0
@@ -74,23 +74,36 @@ async def _show(setup: Setup, name: str) -> int:
 
 def _facts(found: FoundSkill) -> str:
     skill = found.skill
-    files = f"\nBeside it: {skill.beside}" if skill.files else ""
-    return f"{skill.name}: {skill.description}\nIn {skill.folder}{files}\n"
+    where = _("In {folder}", folder=skill.folder)
+    files = _("\nBeside it: {files}", files=skill.beside) if skill.files else ""
+    return f"{skill.name}: {skill.description}\n{where}{files}\n"
 
 
 def _new(setup: Setup, name: str, description: str) -> int:
     text = new_text(name, description)
     path = setup.paths.workspace / "skills" / name / FILE
     if path.exists():
-        raise UsageError(f"There is a skill {path} already.")
+        raise UsageError(_("There is a skill {path} already.", path=path))
     try:
         path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         with suppress(OSError):
             path.unlink()  # half a skill would stand in the way of the next try
-        raise UsageError(f"{path} cannot be written: {error.strerror}. Look for room and rights there.") from error
-    _print(f"Made {path}. Write into it what is to be done; `nanobot skill check {name}` tells what is wrong.")
+        raise UsageError(
+            _(
+                "{path} cannot be written: {why}. Look for room and rights there.",
+                path=path,
+                why=error.strerror,
+            )
+        ) from error
+    _print(
+        _(
+            "Made {path}. Write into it what is to be done; `nanobot skill check {name}` tells what is wrong.",
+            path=path,
+            name=name,
+        )
+    )
     return 0
 
 
@@ -111,7 +124,7 @@ def _judged(skills: list[Skill], broken: "list[str] | tuple[str, ...]") -> int:
     for line in wrong:
         _print(line)
     if not wrong:
-        _print(f"{len(skills)} skill{'s' * (len(skills) != 1)}, nothing wrong.")
+        _print(_n("{number} skill, nothing wrong.", "{number} skills, nothing wrong.", len(skills)))
     return FAILED if wrong else 0
 
 

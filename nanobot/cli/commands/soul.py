@@ -12,6 +12,7 @@ from nanobot.config.changes.seeds import difference, seed_named
 from nanobot.config.paths import SEEDS, replace_file
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _, listed, sentences
 
 _ACTIONS = ("edit", "diff", "show")
 
@@ -21,7 +22,7 @@ def run_soul(args: argparse.Namespace) -> int:
     words = list(args.words)
     action = words.pop(0) if words and words[0] in _ACTIONS else "edit"
     if len(words) > 1:
-        raise UsageError("Name one file at a time: `nanobot soul diff AGENTS.md`.")
+        raise UsageError(_("Name one file at a time: `nanobot soul diff AGENTS.md`."))
     workspace = set_up(args, os.environ).paths.workspace
     if action == "diff":
         return _diff(workspace, [seed_named(words[0])] if words else [*SEEDS[:3]])
@@ -36,18 +37,18 @@ def _edit(file: Path) -> int:
     before = _text(file)
     made = edited(before, file.name, os.environ, lambda text: _problems(text, file.name))
     if made is None:
-        _print(f"{file} is as it was. {_weight(before)}")
+        _print(sentences(_("{file} is as it was.", file=file), _weight(before)))
         return 0
     if _text(file) != before:
-        raise UsageError(f"{file} was changed by somebody else meanwhile. Nothing was written; try again.")
+        raise UsageError(_("{file} was changed by somebody else meanwhile. Nothing was written; try again.", file=file))
     replace_file(file, made)
-    _print(f"{file} is changed, and the next message knows it. {_weight(made)}")
+    _print(sentences(_("{file} is changed, and the next message knows it.", file=file), _weight(made)))
     return 0
 
 
 def _diff(workspace: Path, seeds: list[str]) -> int:
     told = [text for text in (difference(workspace, seed) for seed in seeds) if text]
-    _print("\n\n".join(told) if told else f"{', '.join(seeds)}: as they came with this version.")
+    _print("\n\n".join(told) if told else _("{files}: as they came with this version.", files=listed(seeds)))
     return 0
 
 
@@ -55,23 +56,35 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8") if file.exists() else ""
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text. Save it as UTF-8 first.") from None
+        raise UsageError(_("{file} is not UTF-8 text. Save it as UTF-8 first.", file=file)) from None
 
 
 def _problems(text: str, name: str) -> list[str]:
     if "\x00" in text:
-        return [f"{name} holds a zero character, which is no text."]
+        return [_("{name} holds a zero character, which is no text.", name=name)]
     if len(text) > FILE_LIMIT:
-        return [f"{name} has {len(text):,} characters, and the prompt takes {FILE_LIMIT:,}: the end would be cut off."]
+        return [
+            _(
+                "{name} has {number:,} characters, and the prompt takes {most:,}: the end would be cut off.",
+                name=name,
+                number=len(text),
+                most=FILE_LIMIT,
+            )
+        ]
     return []
 
 
 def _weight(text: str) -> str:
     """What a file is in each request."""
     tokens = -(-len(text.encode()) // BYTES_PER_TOKEN)
-    left = max(0, len(text) - FILE_LIMIT)
-    cut = f"; the last {left:,} characters are left out of the prompt" if left else ", all of it in every request"
-    return f"{len(text):,} characters, about {tokens:,} tokens{cut}."
+    known = {"number": len(text), "tokens": tokens}
+    if left := max(0, len(text) - FILE_LIMIT):
+        return _(
+            "{number:,} characters, about {tokens:,} tokens; the last {left:,} characters are left out of the prompt.",
+            left=left,
+            **known,
+        )
+    return _("{number:,} characters, about {tokens:,} tokens, all of it in every request.", **known)
 
 
 def _print(text: str) -> None:

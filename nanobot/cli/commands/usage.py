@@ -19,6 +19,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
+from nanobot.utils.translation import _
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 
@@ -26,7 +27,7 @@ def run_usage(args: argparse.Namespace) -> int:
     """Print what was spent, or allow more today; the exit code."""
     setup = set_up(args, os.environ)
     if setup.loaded.config.gateway.ledger:
-        raise UsageError("Many gateways share a database here (gateway.ledger): write /usage to the bot instead.")
+        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /usage to the bot instead."))
     if args.json:
         sys.stdout.write(f"{asyncio.run(_told(setup, args.words, as_json=True))}\n")
     else:
