@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from loguru import logger
 from msgspec.structs import replace
@@ -141,20 +142,20 @@ class AgentLoop(ChatControl):
         speak(message.sender.language, message.address.key)
         match = self._services.router.match_message(message)
         if match is not None:
-            self._start(self._in_order(match, entry))
+            self._obey(match, entry)
         else:
             await self._queue(entry)
 
     async def _queue(self, entry: Entry) -> None:
         message = entry.message
         chat = self._chat(message.key)
-        chat.inbox.append(entry)
+        behind = chat.put(entry)
         if not chat.busy:
             self.questions.leave(chat.key)  # one of a command: who goes on talking has left it
             chat.busy = True
             chat.work = self._start(self._work(chat))
-        elif self.questions.spoken(chat.key, message.sender.id):
-            return  # it is the answer, which the next step reads
+        elif behind or self.questions.spoken(chat.key, message.sender.id):
+            return  # for what comes of the command; or it is the answer, which the next step reads
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
             first = chat.taken[0]
@@ -220,7 +221,7 @@ class AgentLoop(ChatControl):
         if match is not None:
             entry = inbox[place]
             del inbox[place]
-            self._start(self._in_order(match, entry))
+            self._obey(match, entry)
         return True
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
@@ -240,18 +241,23 @@ class AgentLoop(ChatControl):
             chat.stop.set()
         await self._forget(chat)
 
-    async def _in_order(self, match: Match, entry: Entry) -> None:
-        """Answer a command. What is said after one that is `ordered` is answered after it has replied or asked."""
+    def _obey(self, match: Match, entry: Entry) -> None:
+        """Answer a command. What is said after one that is `ordered`, from now on, is answered after it has replied or
+        asked."""
         chat, replied = self._chat(entry.message.key), asyncio.Event()
         ordered = match.command is not None and match.command.ordered
         if ordered:
             chat.ahead.append(replied)
-        try:
-            await self._command(match, entry, replied)
-        finally:
-            replied.set()
-            if ordered:
-                chat.ahead.remove(replied)
+
+        async def obey() -> None:
+            try:
+                await self._command(match, entry, replied)
+            finally:
+                replied.set()
+                if ordered:
+                    chat.ahead.remove(replied)
+
+        self._start(obey())
 
     async def _command(self, match: Match, entry: Entry, replied: asyncio.Event) -> None:
         """Answer a command. One that hangs is ended, because somebody waits for it."""
@@ -384,7 +390,7 @@ class AgentLoop(ChatControl):
     @staticmethod
     def _unread(chat: Chat) -> list[Entry]:
         """What the turn of a chat is to read at its next step."""
-        return [one for one in chat.inbox if steers(chat, one)]
+        return [one for one in takewhile(lambda entry: not entry.behind, chat.inbox) if steers(chat, one)]
 
     def _steering(self, chat: Chat) -> tuple[UserMessage, ...]:
         """What the person of the turn typed since the last step.

@@ -82,7 +82,7 @@ def builtin_router(
         Command("help", N_("Show the commands, or tell more of one"), show_help, "[topic]", ("start",), _EVERYONE),
         Command("status", N_("Show model, context, tokens, tools and search allowance"), _status),
         _doctor_command(doctor),
-        Command("new", N_("Start a fresh session and keep the old one"), _new),
+        Command("new", N_("Start a fresh session and keep the old one"), _new, ordered=True),
         Command("stop", N_("Stop what is running"), _stop, aliases=("cancel",), roles=_EVERYONE),
         Command("approve", N_("Answer a question"), _approve, "<id> <choice> [text]", roles=_OWNER),
         Command(
@@ -124,7 +124,7 @@ def _session_commands(archive: "Callable[[], SessionArchive] | None") -> tuple[C
         ("export", N_("Put a session into a file: Markdown, HTML or JSON lines"), "[id] [md|html|jsonl]"),
         ("delete", N_("Delete a session for good"), "[id]"),
     )
-    return tuple(Command(name, text, later(name), usage) for name, text, usage in told)
+    return tuple(Command(name, text, later(name), usage, ordered=name == "resume") for name, text, usage in told)
 
 
 def _doctor_command(examine: Callable[[bool], Awaitable[str]] | None) -> Command:
@@ -162,7 +162,7 @@ def _conversation_commands() -> tuple[Command, ...]:
         ("retry", N_("Ask the last question again"), ""),
         ("btw", N_("Ask beside the conversation, which keeps nothing of it"), "<question>"),
     )
-    return tuple(Command(name, text, later(name), usage) for name, text, usage in told)
+    return tuple(Command(name, text, later(name), usage, ordered=name == "compact") for name, text, usage in told)
 
 
 def _kept_commands(

@@ -298,6 +298,56 @@ async def test_what_is_said_after_a_switch_of_the_model_is_answered_after_its_re
     assert typed(other, 0) == "two"
 
 
+@pytest.mark.parametrize("running", [False, True])
+async def test_what_is_said_after_new_belongs_to_the_new_session_and_is_not_stopped_by_it(running: bool) -> None:
+    gate = asyncio.Event()
+    provider = ScriptedProvider(*([[Wait(gate)]] if running else []), after="fine")
+    async with agent(provider) as box:
+        if running:
+            await box.say("one")
+            await box.until(lambda: bool(box.of(TurnStarted)))
+            while not provider.requests:
+                await asyncio.sleep(0)
+        old = (await box.store.current(HERE.key)).id
+        await box.say("/new")
+        await box.say("two")
+        await box.until(
+            lambda: any(one.text == "fine" for one in box.of(TurnFinished) if isinstance(one, TurnFinished))
+        )
+        session = await box.store.current(HERE.key)
+        kinds = [type(one.event) for one in box.events if isinstance(one.event, CommandReply | TurnFinished)]
+        said = [one.text for one in await box.store.history(session.id) if isinstance(one, UserMessage)]
+        before = [one.text for one in await box.store.history(old) if isinstance(one, UserMessage)]
+    assert session.id != old
+    assert kinds == [*([TurnFinished] if running else []), CommandReply, TurnFinished]
+    assert (before, said) == (["one"] if running else [], ["two"])
+
+
+async def test_what_is_said_after_resume_belongs_to_the_session_gone_back_to() -> None:
+    async with agent(ScriptedProvider(after="fine")) as box:
+        await box.ask("remember the cat")
+        old = (await box.store.current(HERE.key)).id
+        await box.ask("/new")
+        await box.say(f"/resume {old}")
+        await box.say("two")
+        await box.until(lambda: len(box.of(TurnFinished)) == 2)
+        said = [one.text for one in await box.store.history(old) if isinstance(one, UserMessage)]
+    assert said == ["remember the cat", "two"]
+
+
+async def test_what_is_said_after_compact_is_asked_after_the_summary() -> None:
+    async with agent(ScriptedProvider(after="fine")) as box:
+        for number in range(3):
+            await box.ask(f"question {number}")
+        await box.say("/compact the cat")
+        await box.say("two")
+        await box.until(lambda: len(box.of(TurnFinished)) == 5)
+        ends = [one.answered for one in box.of(TurnFinished)[3:] if isinstance(one, TurnFinished)]
+        said = [one.text for one in await box.history() if isinstance(one, UserMessage)]
+    assert len(ends) == 2
+    assert said[-1] == "two"
+
+
 async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 

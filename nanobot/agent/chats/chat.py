@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.turn import Turn
@@ -24,7 +25,8 @@ class Entry(Struct, frozen=True):
 
     One with `settle` is durable: its turn goes on in the next process where this one ends before it. `begin` is told
     when work on it begins. No other turn runs beside one that is `alone`, and it reads no other message; there is one
-    such at a time.
+    such at a time. One that was said `behind` an ordered command, before that had replied or asked, is for what comes
+    of that: no turn from before reads it, and the command does not stop it.
     """
 
     message: InboundMessage
@@ -32,6 +34,7 @@ class Entry(Struct, frozen=True):
     settle: Settle | None = None
     begin: Begin | None = None
     alone: bool = False
+    behind: bool = False
 
     @property
     def over(self) -> bool:
@@ -81,6 +84,14 @@ class Chat(Struct):
     session: str = ""
     ahead: list[asyncio.Event] = field(default_factory=list)
     left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, entry: Entry) -> bool:
+        """Have a message wait; whether it is for what comes of a command. What a command hands on goes before those."""
+        handed = entry.message.cause == "compaction"
+        behind = not handed and any(not one.is_set() for one in self.ahead)
+        place = next((place for place, one in enumerate(self.inbox) if handed and one.behind), len(self.inbox))
+        self.inbox.insert(place, replace(entry, behind=behind))
+        return behind
 
     async def waits(self) -> bool:
         """Whether a message waits, as soon as the commands that came before it have replied or asked."""

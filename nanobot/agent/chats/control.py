@@ -294,7 +294,8 @@ class ChatControl:
         if by is not None and by.role == "owner" and not (turn_id or chat.turn or chat.inbox):
             chat = await self._answering(chat)
         turn = chat.turn
-        waiting = chat.inbox[0] if chat.inbox and turn is None and not turn_id else None
+        first = next((one for one in chat.inbox if by is not None or not one.behind), None)
+        waiting = first if turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
             left = turn is None and self.questions.leave(session_key)
             return _("Left as it is.") if left else _("Nothing is running.")

@@ -72,7 +72,7 @@ def steers(running: Chat, entry: Entry) -> bool:
     """Whether the turn of a chat may read a message as said in it: only its own person speaks there. The owner is one
     person on all surfaces on which nobody else listens."""
     said = entry.message
-    if said.cause != "chat" or said.aside or entry.alone:
+    if said.cause != "chat" or said.aside or entry.alone or entry.behind:
         return False
     return all(not one.alone and _same_person(one.message, said) for one in running.taken[:1])
 

@@ -73,10 +73,11 @@ class Gate:
         match = self._router.match(incoming.text.strip()) if incoming.command else None
         return match is not None
 
-    def ends_turns(self, incoming: IncomingMessage) -> bool:
-        """True for a command that ends what was asked before it."""
+    def keeps_its_place(self, incoming: IncomingMessage) -> bool:
+        """True for a command that ends what was asked before it, or changes what comes of what is said after it."""
         match = self._router.match(incoming.text.strip()) if incoming.command else None
-        return match is not None and match.command is not None and match.command.name in {"stop", "new"}
+        command = match.command if match is not None else None
+        return command is not None and (command.ordered or command.name == "stop")
 
     async def judge(self, incoming: IncomingMessage) -> Admission:
         """What becomes of a message."""

@@ -251,13 +251,13 @@ class Inbox:
             if _moves_to(update) is not None:
                 self._moves.add(task)
                 task.add_done_callback(self._moves.discard)
-        elif control and not self._gate.ends_turns(incoming):  # it is past all that waits
+        elif control and not self._gate.keeps_its_place(incoming):  # it is past all that waits
             self._start(self._serve(_Batch((row,), (incoming,))))
         else:
             self._put(incoming.address, _Batch((row,), (incoming,)))
 
     def _put(self, address: Address, batch: _Batch) -> None:
-        """In its place: a command that ends turns finds those of what came before it, and none of what comes after."""
+        """In its place: a command finds the turns of what came before it, and none of what comes after."""
         conversation = self._conversations.get(address)
         if conversation is None:
             conversation = self._conversations[address] = _Conversation()
