@@ -24,7 +24,7 @@ from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answere
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords
 from nanobot.utils.text import duration
-from nanobot.utils.translation import N_, _, listed
+from nanobot.utils.translation import N_, _, listed, yes_or_no
 
 #: Seconds that a question waits for its answer, after which it counts as a no.
 ANSWER_SECONDS = 600.0
@@ -32,8 +32,8 @@ NOBODY = N_("nobody who may decide can be asked here")
 Said = Callable[[], Sequence[Message]]
 #: Characters of the reason that a person gives for a no.
 _REASON = 1_000
-#: Words that people write instead of an answer's own.
-_MEANT: dict[str, Approval] = {"y": "once", "yes": "once", "a": "always", "n": "no"}
+#: What the words mean that people write instead of an answer's own.
+_MEANT: Mapping[str, Approval] = {"yes": "once", "always": "always", "no": "no"}
 _ANSWERED: Mapping[Approval, str] = {
     "once": N_("Answered: once."),
     "always": N_("Answered: always."),
@@ -259,7 +259,7 @@ class Approvals(Struct):
         if asked is None or not here or (pending is not None and pending.answer.done()):
             text = _("No question {key} is open here. It was answered, or its turn is over.", key=repr(key))
             raise UsageError(text)
-        meant = _MEANT.get(choice, choice)
+        meant = _MEANT.get(yes_or_no(choice), choice)
         chosen = next((one for one in asked.choices if one == meant), None)
         if chosen is None:
             choices = listed(asked.choices)

@@ -8,18 +8,22 @@ the log reads stays English and is not wrapped; `# English: why` says so in the 
 The catalogues are gettext's, `locale/LANGUAGE/LC_MESSAGES/ROOM.po`, one per room of the package; `python -m
 tests.translations` brings them up to date. They are read from the text, because compiled ones are binaries, when the
 first sentence in their language is shown.
+
+A file of a catalogue that cannot be read, or a translation that lacks a value, costs its own sentences alone: they are
+in English.
 """
 
 import functools
 import re
 import struct
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from gettext import NullTranslations
@@ -28,10 +32,19 @@ ENGLISH = "en"
 #: First part of a language's tag → its catalogue. Chinese is written here in simplified signs for all of its countries.
 CATALOGUES: Mapping[str, str] = {"zh": "zh_CN"}
 FOLDER = Path(__file__).parent.parent / "locale"
-#: Variables that tell the language of messages, the first one that is set counts (POSIX 8.2, and gettext's LANGUAGE).
-_VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+#: Variables that tell the language of messages, the first one that is set counts (POSIX 8.2). Above them stands
+#: gettext's LANGUAGE, a list, unless they ask for `C`.
+_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 #: Bytes of the head of a compiled catalogue (gettext manual, "The Format of GNU MO Files").
 _MO_HEAD, _MO_MAGIC = 28, 0x950412DE
+
+#: What people answer a yes-or-no question with besides its own words, whatever language they read.
+_MEANT: Mapping[str, Literal["yes", "always", "no"]] = {
+    **dict.fromkeys("y yes 是 是的 好 好的 好吧 可以 行 对 對 同意 允许 允許 批准 确定 確定 确认 確認".split(), "yes"),
+    **dict.fromkeys("once 一次 仅一次 仅此一次 只这一次 这次 就这一次 允许一次 允许这一次".split(), "yes"),
+    **dict.fromkeys("a always 总是 總是 始终 始終 一直 总是允许 始终允许 一直允许".split(), "always"),
+    **dict.fromkeys("n no 否 不 不是 不好 不行 不要 不用 不可以 不同意 不允许 不允許 拒绝 拒絕 取消".split(), "no"),
+}  # fmt: skip
 
 _spoken: ContextVar[str] = ContextVar("language", default="")
 
@@ -57,8 +70,10 @@ def known(tag: str) -> str:
 def settle(environ: Mapping[str, str] | None = None, wanted: str | None = None) -> None:
     """Begin a process in the language of its surroundings, or the one that the configuration wants (`auto`: none)."""
     if environ is not None:
-        told = next((environ[name] for name in _VARIABLES if environ.get(name)), "")
-        _Settled.surrounding = known(told.partition(":")[0]) or ENGLISH
+        locale = next((environ[name] for name in _VARIABLES if environ.get(name)), "")
+        wishes = environ.get("LANGUAGE", "") if locale not in ("C", "POSIX") else ""  # as gettext takes it
+        ours = (known(tag) for tag in (wishes or locale).split(":") if known(tag) in CATALOGUES or tag[:2] == ENGLISH)
+        _Settled.surrounding = next(ours, ENGLISH)
     if wanted is not None:
         _Settled.wanted = "" if wanted == "auto" else known(wanted)
 
@@ -106,7 +121,7 @@ def _(message: str, /, **values: object) -> str:
     """`message` in the language of whoever reads it, with the values in its braces."""
     code = language()
     said = message if code == ENGLISH or not message else _catalogue(code).gettext(message)
-    return said.format(**values) if values else said
+    return _filled(said, message, values) if values else said
 
 
 class Later(str):
@@ -132,8 +147,24 @@ def told(text: str) -> str:
 def _n(one: str, many: str, number: int, /, **values: object) -> str:
     """The sentence for a number of things, which stands in its braces as `number`."""
     code = language()
-    said = (one if number == 1 else many) if code == ENGLISH else _catalogue(code).ngettext(one, many, number)
-    return said.format(number=number, **values)
+    english = one if number == 1 else many
+    said = english if code == ENGLISH else _catalogue(code).ngettext(one, many, number)
+    return _filled(said, english, {"number": number, **values})
+
+
+def _filled(said: str, message: str, values: Mapping[str, object]) -> str:
+    """`said` with its values; where a translation asks for others than `message` does, the English sentence."""
+    try:
+        return said.format(**values)
+    except (LookupError, ValueError, AttributeError, TypeError):
+        if said is message:
+            raise
+        return message.format(**values)
+
+
+def yes_or_no(answer: str) -> Literal["yes", "always", "no", ""]:
+    """What a person means who answers a yes-or-no question by this, in any of our languages; empty: something else."""
+    return _MEANT.get(unicodedata.normalize("NFKC", answer).strip(" \t\r\n.!。").casefold(), "")
 
 
 def sentences(*said: str) -> str:
@@ -199,7 +230,16 @@ def _catalogue(code: str) -> "NullTranslations":
 
     entries: dict[str, str] = {}
     for path in sorted((FOLDER / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
-        entries |= {key: said for key, said in read(path.read_text(encoding="utf-8")).items() if said}
+        try:
+            found = read(path.read_text(encoding="utf-8"))
+            GNUTranslations(BytesIO(_compiled({"": found.get("", ""), "字": "字"})))  # its head can be read
+            "".join(found.values()).encode()
+        except (OSError, ValueError, SyntaxError, LookupError) as error:
+            from loguru import logger
+
+            logger.warning("the translations in {} cannot be read: {}", path, error)
+        else:
+            entries |= {key: said for key, said in found.items() if said}
     return GNUTranslations(BytesIO(_compiled(entries)))
 
 

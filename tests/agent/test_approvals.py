@@ -48,14 +48,16 @@ async def begin(box: Box) -> ApprovalAsked:
     return asked(box)[0]
 
 
-@pytest.mark.parametrize("choice", ["once", "always", "no"])
-async def test_the_owner_is_asked_and_the_answer_reaches_the_call(choice: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "choice"), [("once", "once"), ("always", "always"), ("no", "no"), ("好的", "once"), ("不行", "no")]
+)
+async def test_the_owner_is_asked_and_the_answer_reaches_the_call(word: str, choice: str) -> None:
     tool = Asking()
     async with agent(provider(), tool) as box:
         question = await begin(box)
         assert (question.title, question.detail, question.call.name) == ("May I?", "http://nas.lan/", "web_fetch")
         assert choice in question.choices
-        assert (await box.ask(f"/approve {question.id} {choice}")).text == f"Answered: {choice}."
+        assert (await box.ask(f"/approve {question.id} {word}")).text == f"Answered: {choice}."
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert (await box.ask(f"/approve {question.id} once")).outcome == "completed"
     assert tool.answers == [choice]

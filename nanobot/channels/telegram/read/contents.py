@@ -31,6 +31,7 @@ _NAME_CHARS = 80
 #: Largest photo that every vendor of models takes, in bytes.
 _PHOTO_BYTES = 3_750_000
 _MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,80}", re.ASCII)
+_TAG = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}")
 _MIMES: dict[AttachmentKind, str] = {
     "photo": "image/jpeg",
     "document": "application/octet-stream",
@@ -203,3 +204,8 @@ def name_of(text: object) -> str:
 def text_of(value: object) -> str:
     """`value` where it is text, as it should be; else nothing."""
     return value if isinstance(value, str) else ""
+
+
+def tag_of(value: object) -> str:
+    """`value` where it is the tag of a language (IETF BCP 47); else nothing, as whoever sends it may write anything."""
+    return value if isinstance(value, str) and _TAG.fullmatch(value) else ""

@@ -20,7 +20,7 @@ from nanobot.command.router import parse_command
 from nanobot.errors import ChannelError
 from nanobot.session.rows import Arrival, InboxRow
 from nanobot.utils.text import shorten, squeeze
-from nanobot.utils.translation import N_, Later
+from nanobot.utils.translation import N_, Later, yes_or_no
 
 AttachmentKind = Literal["photo", "document", "audio", "voice", "video", "video_note", "animation"]
 Addressed = Literal["private", "mention", "reply", "command", "none"]
@@ -29,8 +29,6 @@ Addressed = Literal["private", "mention", "reply", "command", "none"]
 Say = Callable[[Address, str, str], Awaitable[None]]
 
 _NOBODY = "-"
-#: Words that answer a question, and are no reason.
-_ANSWERS = frozenset({"once", "always", "yes", "no", "y", "n"})
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 _TO_SOMEBODY, _COMMAND_TO = (
     re.compile(r"(?P<kept>)\s*@(?P<name>\w+)[\s,:]*"),
@@ -196,8 +194,7 @@ def answers_question(message: Message, text: str) -> str:
     found = next((one.split() for one in data if re.match(r"/approve [0-9a-f]{8} ", one)), None)
     if found is None or not text or text.startswith("/") or not squeeze(text):
         return ""
-    said = squeeze(text).rstrip(".!").casefold()
-    return f"/approve {found[1]} {said}" if said in _ANSWERS else f"/approve {found[1]} no {text.strip()}"
+    return f"/approve {found[1]} {yes_or_no(text) or f'no {text.strip()}'}"
 
 
 def words_of(message: Message) -> tuple[str, tuple[MessageEntity, ...]]:

@@ -170,7 +170,7 @@ class TelegramIntake:
         answer = answers_question(message, own) if asked else ""
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
-        language = contents.text_of(user.language_code)
+        language = contents.tag_of(user.language_code)
         return IncomingMessage(
             address=place,
             sender=Sender(str(person), contents.name_of(who.full_name), "guest", language=language),
