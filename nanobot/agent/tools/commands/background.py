@@ -19,7 +19,7 @@ from nanobot.bus.events import Address
 from nanobot.errors import UsageError
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, speaking, spoken_at
 
 #: (chat, text, what makes it this message and no other): say something in a chat, safely kept when it returns.
 Say = Callable[[Address, str, str], Awaitable[None]]
@@ -149,7 +149,12 @@ class BackgroundTasks:
         """Tell each chat of a channel, once, of the commands that ended with an earlier process."""
         for path, told in await asyncio.to_thread(self._lost):
             if told.address.channel == channel:
-                text = f"The command in the background `{told.line}` (task {told.number}) ended when nanobot ended."
+                with speaking(spoken_at(told.address.key)):
+                    text = _(
+                        "The command in the background `{line}` (task {number}) ended when nanobot ended.",
+                        line=told.line,
+                        number=told.number,
+                    )
                 await say(told.address, text, f"task-{path.stem}")
                 await asyncio.to_thread(path.unlink, missing_ok=True)
 
