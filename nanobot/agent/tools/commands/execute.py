@@ -34,7 +34,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.network import Exceptions
 from nanobot.security.policy import Access, Effect, EffectKind, Grant
 from nanobot.security.sandbox import Confinement, Lifeline, Sandbox
-from nanobot.utils.translation import _
+from nanobot.utils.translation import ENGLISH, _, speaking
 
 if TYPE_CHECKING:
     from nanobot.web.host_proxy import HostProxy
@@ -314,7 +314,12 @@ class ExecTool(Tool[ExecArguments]):
         )
         hidden = [work.around.store.roots.shown(one) for one in work.around.keys[:_HIDDEN_NAMED]]
         advice += [f"Hidden from it, for content from outside stands here: {', '.join(hidden)}."] if hidden else []
-        head = "\n".join((f"{command.outcome} ({changed})" if changed else command.outcome, *advice, *notes))
+        with speaking(ENGLISH):  # the model reads it
+            plain = command.outcome
+        head = "\n".join((f"{plain} ({changed})" if changed else plain, *advice, *notes))
+        ran = _("ran {command}: {outcome}", command=brief(line), outcome=command.outcome)
+        if changed:
+            ran = _("{ran} ({changed})", ran=ran, changed=changed)
         told = map(first_line, notes)  # the rest is advice for the model
         return ToolResult(
             f"{head}\n\n{text}",
@@ -322,7 +327,7 @@ class ExecTool(Tool[ExecArguments]):
             "timeout" if command.ended_by == "time" else None,
             untrusted=foreign,
             partial=bool(command.process.returncode),
-            receipt="; ".join((f"ran {brief(line)}: {command.outcome}{f' ({changed})' if changed else ''}", *told)),
+            receipt="; ".join((ran, *told)),
         )
 
     def _output(self, command: RunningCommand, around: FilesAround, *, foreign: bool) -> str:

@@ -23,6 +23,7 @@ from nanobot.security.process_tree import descendants, processes_of_user
 from nanobot.security.sandbox import Lifeline
 from nanobot.utils.processes import is_alive
 from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, listed
 
 Ended = Literal["", "time", "output", "processes", "stopped"]
 #: Seconds between two looks at a command that runs, the first and the longest pause, and between two of its lines that
@@ -117,17 +118,17 @@ class RunningCommand:
         """How it stands, in a few words, such as `exit 1, 14 s`."""
         took = duration(self.seconds)
         if self.running:
-            return f"running since {took}"
+            return _("running since {time}", time=took)
         code = self.process.returncode or 0
         ends: Mapping[Ended, str] = {
-            "": f"exit {code}" if code >= 0 else f"ended by {_signal_name(-code)}",
-            "time": f"ended at its time limit of {duration(self._limits.seconds)}",
-            "output": f"ended because it wrote more than {_MOST}",
-            "processes": f"ended because it started more than {self._limits.processes} processes",
-            "stopped": "stopped",
+            "": _("exit {code}", code=code) if code >= 0 else _("ended by {signal}", signal=_signal_name(-code)),
+            "time": _("ended at its time limit of {time}", time=duration(self._limits.seconds)),
+            "output": _("ended because it wrote more than {size}", size=_MOST),
+            "processes": _("ended because it started more than {most} processes", most=self._limits.processes),
+            "stopped": _("stopped"),
         }
-        cut = f", {_MOST} of its output kept" if self._was_cut and self.ended_by != "output" else ""
-        return f"{ends[self.ended_by]}, {took}{cut}"
+        cut = [_("{size} of its output kept", size=_MOST)] if self._was_cut and self.ended_by != "output" else []
+        return listed([ends[self.ended_by], took, *cut])
 
     async def wait(self, show: Progress | None = None) -> None:
         """Until it ends, or is ended for what it uses up; `show` gets a line of its output from time to time."""
