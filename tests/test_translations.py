@@ -22,9 +22,7 @@ ENGLISH = {
 }
 #: Rooms that nobody has gone through yet.
 NOT_YET = (
-    "channels",
     "cli",
-    "demo",
 )
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.

@@ -18,6 +18,7 @@ from nanobot.cli.agent_command import Setup, writer_for
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, answered
 from nanobot.session.lock import home_use_lock
 from nanobot.utils.text import printable
+from nanobot.utils.translation import language
 
 if TYPE_CHECKING:
     from nanobot.cli.interactive import OwnAgent
@@ -81,8 +82,8 @@ async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> Gatewa
 
 
 def _hello(args: argparse.Namespace, setup: Setup, session: str, *, asks: bool = False) -> HelloLine:
-    go_on = args.go_on and not session
-    return HelloLine(PROTOCOL, __version__, str(setup.paths.config), session, go_on, asks, args.model or "")
+    go_on, file = args.go_on and not session, str(setup.paths.config)
+    return HelloLine(PROTOCOL, __version__, file, session, go_on, asks, args.model or "", language())
 
 
 def _say(text: str) -> None:

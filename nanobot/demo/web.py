@@ -45,6 +45,7 @@ _TOWN = {
     "/ferry/timetable.pdf": "timetable.txt",
 }
 #: What the search engine knows besides: a camera in a private network, which must not be reached.
+# English: the town of the demo is
 _PRIVATE = ("http://192.168.1.20/picture", "The harbour webcam, live picture", "Live picture of the harbour webcam.")
 
 
@@ -85,6 +86,7 @@ class DemoWeb:
             return 200, "application/json", json.dumps({"query": query, "results": self._found(query)}).encode()
         page = self._pages.get(parts.path.rstrip("/") or "/")
         if page is None:
+            # English: the town of the demo is
             return 404, _HTML, _layout("Not found", "<h1>Not found</h1><p>There is no such page.</p>").encode()
         return 200, page.type, page.body
 
@@ -132,6 +134,7 @@ def _town() -> Iterator[tuple[str, DemoPage]]:
             yield path, DemoPage(title, text, "application/pdf", _pdf(text.splitlines()))
         else:
             kind = "application/json" if name.endswith(".json") else "application/rss+xml"
+            # English: the town of the demo is
             title = "Weather in Port Ellery now" if name.endswith(".json") else "News of Port Ellery"
             yield path, DemoPage(title, _plain(text), kind, text.encode())
 
@@ -145,6 +148,7 @@ def _docs(folder: Path) -> Iterator[tuple[str, DemoPage]]:
         title = _HEADING.search(text)
         whole.append(rendered := markdown.render(text))
         yield f"/docs/{file.stem}", _html_page(_layout(f"nanobot: {title[1] if title else file.stem}", rendered))
+    # English: the docs on this page are
     handbook = _html_page(_layout("nanobot: the whole handbook on one page", "\n".join(whole)))
     yield "/docs/handbook", DemoPage(handbook.title, handbook.title, _HTML, handbook.body)
 
@@ -156,6 +160,7 @@ def _html_page(text: str) -> DemoPage:
 
 def _layout(title: str, main: str) -> str:
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title>'
+    # English: it is markup alone
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{main}</main></body></html>'
 
 

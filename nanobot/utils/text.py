@@ -125,6 +125,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+#: A word, or a sign of a script without blanks, with the blank before it and the punctuation that belongs to it.
+_WIDE = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+_OPENING, _CLOSING = "（《「『【〈“‘", "，。：；！？、）》」』】〉”’…"
+_PART = re.compile(f" ?[{_OPENING}]*(?:[^ {_WIDE}{_OPENING}]+|[{_WIDE}])[{_CLOSING}]*| |[{_OPENING}]")
+
+
+def line_parts(line: str) -> list[str]:
+    """The parts of a line between which it may be broken; joined they are the line."""
+    return _PART.findall(line)
+
+
 def shorten(text: str, width: int) -> str:
     """`text` cut in the middle to at most `width` characters, with one ellipsis."""
     if len(text) <= width:

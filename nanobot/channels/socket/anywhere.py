@@ -29,14 +29,15 @@ from nanobot.bus.events import (
 from nanobot.channels.base import CommandSummary, TerminalAgent
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError, TemporaryError
+from nanobot.utils.translation import N_, _
 
 #: Seconds for which a gateway that ended is waited for, and between two looks whether one runs.
 RESTART_SECONDS, LOOK_SECONDS = 8.0, 0.5
-_STOPPED = "The gateway has ended, and what ran here with it. What was done so far is kept."
-_ENDED = "The gateway has ended. This terminal waits a moment for it to come back."
-_BACK = "The gateway runs again, and this terminal has joined it again."
-_ALONE = "This terminal goes on alone; it joins the gateway when one runs again."
-_JOINED = "A gateway runs now, and this terminal has joined it: the conversation is there on every surface."
+_STOPPED = N_("The gateway has ended, and what ran here with it. What was done so far is kept.")
+_ENDED = N_("The gateway has ended. This terminal waits a moment for it to come back.")
+_BACK = N_("The gateway runs again, and this terminal has joined it again.")
+_ALONE = N_("This terminal goes on alone; it joins the gateway when one runs again.")
+_JOINED = N_("A gateway runs now, and this terminal has joined it: the conversation is there on every surface.")
 
 
 class LocatingAgent(TerminalAgent, Protocol):
@@ -85,24 +86,24 @@ class AgentAnywhere:
                 link = await self._after_the_end()
             else:
                 async with self._alone(self._session) as own:
-                    await self._say(Notice(_ALONE))
+                    await self._say(Notice(_(_ALONE)))
                     link = await self._until_there_is_one(own)
-                await self._say(Notice(_JOINED))
+                await self._say(Notice(_(_JOINED)))
 
     async def _after_the_end(self) -> GatewayLink | None:
         """Wait a moment whether the gateway comes back; not where the person goes on meanwhile."""
         if self._running:
-            await self._say(TurnFinished("cancelled", "", error=_STOPPED, model=self._first.welcome.model))
+            await self._say(TurnFinished("cancelled", "", error=_(_STOPPED), model=self._first.welcome.model))
         self._running = False
         self._again.extend(self._sent.values())
         self._sent.clear()
-        await self._say(Notice(_ENDED, "warning"))
+        await self._say(Notice(_(_ENDED), "warning"))
         typed = asyncio.ensure_future(self._next())
         try:
             async with asyncio.timeout(RESTART_SECONDS):
                 while not typed.done():
                     if (link := await self._joined()) is not None:
-                        await self._say(Notice(_BACK))
+                        await self._say(Notice(_(_BACK)))
                         return link
                     await asyncio.wait({typed}, timeout=LOOK_SECONDS)
         except TimeoutError:
@@ -119,7 +120,7 @@ class AgentAnywhere:
                 await asyncio.wait({serving}, timeout=LOOK_SECONDS)
                 if serving.done():
                     await serving
-                    raise TemporaryError("The agent of this terminal has ended.")
+                    raise TemporaryError(_("The agent of this terminal has ended."))
                 if not (self._running or self._sent) and (link := await self._joined()) is not None:
                     return link
 
@@ -180,7 +181,7 @@ class AgentAnywhere:
     def _now(self) -> LocatingAgent:
         """The agent that serves now. Raises `TemporaryError` where none does."""
         if self._inner is None:
-            raise TemporaryError("The gateway has just ended. Try again in a moment.")
+            raise TemporaryError(_("The gateway has just ended. Try again in a moment."))
         return self._inner
 
     async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002

@@ -10,8 +10,9 @@ from nanobot import __version__
 from nanobot.bus.events import TERMINAL, ChatState, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.channels.socket import wire
 from nanobot.errors import ChannelError, NanobotError, TemporaryError, UsageError
+from nanobot.utils.translation import N_, _
 
-_GONE = "The gateway has ended before it answered. Ask again."
+_GONE = N_("The gateway has ended before it answered. Ask again.")
 
 
 class Refused(NanobotError):
@@ -47,10 +48,10 @@ class GatewayLink:
                 first = await wire.next_line(reader, wire.FROM_GATEWAY)
         except TimeoutError:
             writer.close()
-            raise Refused(f"it has not answered for {wire.GREETING_SECONDS:.0f} s") from None
+            raise Refused(_("it has not answered for {seconds:.0f} s", seconds=wire.GREETING_SECONDS)) from None
         except ChannelError as error:
             writer.close()
-            raise Refused(f"it is of another version: {error}") from None
+            raise Refused(_("it is of another version: {problem}", problem=error)) from None
         if isinstance(first, wire.WelcomeLine):
             return cls(reader, writer, first)
         writer.close()
@@ -98,7 +99,7 @@ class GatewayLink:
         answers, self._answers = self._answers, {}
         for waiting in answers.values():
             if not waiting.done():
-                waiting.set_exception(TemporaryError(_GONE))
+                waiting.set_exception(TemporaryError(_(_GONE)))
                 waiting.exception()  # whoever was cancelled meanwhile does not look
 
     async def process(self, message: InboundMessage) -> TurnFinished:
@@ -111,7 +112,7 @@ class GatewayLink:
             raise
         except TemporaryError as error:
             return TurnFinished("failed", "", error=str(error), temporary=True)
-        return answer.finished or TurnFinished("failed", "", error=_GONE, temporary=True)
+        return answer.finished or TurnFinished("failed", "", error=_(_GONE), temporary=True)
 
     async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - one alone
         for message in self.bus.pending():
@@ -134,7 +135,7 @@ class GatewayLink:
 
     async def _ask(self, line: wire.AskingLine) -> wire.AnswerLine:
         if self._over:
-            raise TemporaryError(_GONE)
+            raise TemporaryError(_(_GONE))
         waiting: asyncio.Future[wire.AnswerLine] = asyncio.get_running_loop().create_future()
         self._answers[line.number] = waiting
         self._write(line)

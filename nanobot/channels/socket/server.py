@@ -19,7 +19,7 @@ from nanobot.channels.socket.terminals import PERSON, JoinedTerminal, SessionMir
 from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
-from nanobot.utils.translation import told
+from nanobot.utils.translation import _, heard, speak, told
 
 #: Terminals at the same time, and seconds that those which are there get when the gateway ends.
 MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
@@ -110,6 +110,7 @@ class GatewaySocket:
                 hello = await wire.next_line(reader, wire.FROM_TERMINAL)
             if not isinstance(hello, wire.HelloLine):
                 return
+            speak(hello.language)
             async with self._place(hello, writer) as terminal:
                 await self._listen(terminal, reader)
         except NanobotError as error:
@@ -126,14 +127,15 @@ class GatewaySocket:
         Raises `NanobotError` where it is not served.
         """
         if hello.protocol != wire.PROTOCOL:
-            raise ChannelError(f"it is nanobot {__version__} and speaks another protocol")
+            raise ChannelError(_("it is nanobot {version} and speaks another protocol", version=__version__))
         if hello.config != str(self._config):
-            raise ChannelError(f"it runs with another configuration, {self._config}")
+            raise ChannelError(_("it runs with another configuration, {file}", file=self._config))
         places = (Address(TERMINAL.channel, TERMINAL.chat, str(number)) for number in range(1, MOST_TERMINALS + 1))
         address = next((one for one in places if one.key not in self._joined), None)
         if address is None:
-            raise ChannelError(f"{MOST_TERMINALS} terminals have joined it already")
-        terminal = self._joined[address.key] = JoinedTerminal(address, writer, hello.asks)
+            raise ChannelError(_("{count} terminals have joined it already", count=MOST_TERMINALS))
+        terminal = self._joined[address.key] = JoinedTerminal(address, writer, hello.asks, language=hello.language)
+        heard(hello.language, address.key)
         try:
             await self._welcome(terminal, hello)
             if not hello.asks:
@@ -181,6 +183,7 @@ class GatewaySocket:
         while (line := await wire.next_line(reader, wire.FROM_TERMINAL)) is not None:
             match line:
                 case wire.HelloLine():
+                    # English: the log alone tells it
                     raise ChannelError("a terminal said hello twice")
                 case wire.CancelLine():
                     if line.number in terminal.works:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from loguru import logger
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.bus.events import (
     Address,
@@ -24,6 +25,7 @@ from nanobot.channels.base import AgentTurns
 from nanobot.channels.socket import wire
 from nanobot.session.rows import OutboxItem
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, speaking, spoken_at
 
 PERSON = Sender("local", role="owner")
 #: Bytes that may wait for a terminal that does not read.
@@ -33,12 +35,16 @@ _SHOWN = 400
 
 
 class JoinedTerminal(Struct, eq=False):
-    """One connection. `session` is the one that its conversation is in; `asks`: it has one question and leaves."""
+    """One connection. `session` is the one that its conversation is in; `asks`: it has one question and leaves.
+
+    `language` is that of its person.
+    """
 
     address: Address
     writer: asyncio.StreamWriter
     asks: bool = False
     session: str = ""
+    language: str = ""
     works: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
 
     @property
@@ -86,16 +92,21 @@ class SessionMirror:
             return
         self._followed[begin.turn] = others
         words = shorten(squeeze(strip_unsafe(said.content)), _SHOWN)
-        where = "another terminal" if said.address.channel == "terminal" else said.address.channel.capitalize()
+        here, where = said.address.channel == "terminal", said.address.channel.capitalize()
         for terminal in others:
             terminal.send(wire.event_line(begin))
-            self._show(terminal, OutboundMessage(begin.address, Notice(f"On {where}: {words}"), begin.turn))
+            with speaking(spoken_at(terminal.key)):
+                told = _("On another terminal: {words}", words=words)
+                told = told if here else _("On {channel}: {words}", channel=where, words=words)
+            self._show(terminal, OutboundMessage(begin.address, Notice(told), begin.turn))
 
     @staticmethod
     def _show(terminal: JoinedTerminal, message: OutboundMessage) -> None:
         match message.event:
             case ApprovalAsked() | QuestionAsked():
-                notice = Notice(f"A question waits for its answer on {message.address.channel.capitalize()}.")
+                where = message.address.channel.capitalize()
+                with speaking(spoken_at(terminal.key)):
+                    notice = Notice(_("A question waits for its answer on {channel}.", channel=where))
                 terminal.send(wire.event_line(OutboundMessage(message.address, notice, message.turn)))
             case ApprovalClosed() | QuestionClosed():
                 return
@@ -106,7 +117,7 @@ class SessionMirror:
 def said(terminal: JoinedTerminal, line: wire.SayLine) -> InboundMessage:
     return InboundMessage(
         terminal.address,
-        PERSON,
+        replace(PERSON, language=terminal.language),
         line.content,
         line.media,
         line.id,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from nanobot.bus.events import ChatState, Event, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ChannelError, NanobotError, QuestionOver, TemporaryError, UsageError
 from nanobot.messages import Media
+from nanobot.utils.translation import _
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class HelloLine(SocketLine, frozen=True):
     """The first line of a terminal. It goes on with the session `resume`, with the last one, or begins a fresh one.
 
     `asks`: it asks one question and leaves. `model` is to answer instead of the gateway's. `config` is the file that
-    its person means.
+    its person means, `language` what they read.
     """
 
     protocol: int
@@ -55,6 +56,7 @@ class HelloLine(SocketLine, frozen=True):
     go_on: bool = False
     asks: bool = False
     model: str = ""
+    language: str = ""
 
 
 class SayLine(SocketLine, frozen=True):
@@ -216,11 +218,11 @@ async def next_line(reader: asyncio.StreamReader, decoder: "json.Decoder[T]") ->
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
     except asyncio.LimitOverrunError:
-        raise ChannelError(f"a line is longer than {MOST_BYTES:,} bytes") from None
+        raise ChannelError(_("a line is longer than {most:,} bytes", most=MOST_BYTES)) from None
     try:
         return decoder.decode(data)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise ChannelError(f"a line is none of this protocol ({error})") from None
+        raise ChannelError(_("a line is none of this protocol ({problem})", problem=error)) from None
 
 
 async def listen(

@@ -41,6 +41,7 @@ from nanobot.channels.view import todo_lines
 from nanobot.command.router import parse_command
 from nanobot.command.words import WORDS
 from nanobot.errors import NanobotError, UsageError
+from nanobot.utils.translation import _
 
 _PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
@@ -139,7 +140,7 @@ class TerminalChannel:
             self._waiting = False
             self._flash = ("", 0.0)
             if event.seconds >= self._long_turn:
-                self._surface.ring("The answer is there.")
+                self._surface.ring(_("The answer is there."))
         if isinstance(event, CommandReply | Notice) and not self._transcript.view.running:
             self._waiting = False
         if isinstance(event, CommandReply | TurnFinished):
@@ -222,7 +223,7 @@ class TerminalChannel:
         if text.strip():
             self.submit(text, shown)
         if self._unread:
-            self._say("stopping, to read this now …")
+            self._say(_("stopping, to read this now …"))
             self._outgoing.put_nowait(self._send_now)
 
     async def _send_now(self) -> None:
@@ -253,9 +254,9 @@ class TerminalChannel:
 
     def _copy(self, wanted: str) -> None:
         try:
-            what, text = self._lately.to_copy(wanted)
-            done = self._surface.send_raw(copying(text))
-            said = f"{what} is copied." if done else "This terminal takes no copies: its lines are plain."
+            said, text = self._lately.to_copy(wanted)
+            if not (done := self._surface.send_raw(copying(text))):
+                said = _("This terminal takes no copies: its lines are plain.")
             self._tell(Notice(said, "info" if done else "warning"))
         except UsageError as error:
             self._tell(Notice(str(error), "warning"))
@@ -292,7 +293,7 @@ class TerminalChannel:
             self._surface.exit(130)
         else:
             self._last_interrupt = now
-            self._say("press Ctrl-C again to exit")
+            self._say(_("press Ctrl-C again to exit"))
 
     def escape(self, *, empty: bool) -> None:
         """Esc: stop what runs; twice on an empty line, go back in the conversation."""
@@ -308,13 +309,13 @@ class TerminalChannel:
             self.submit("/rewind")
         else:
             self._last_escape = now
-            self._say("press Esc again to go back in the conversation")
+            self._say(_("press Esc again to go back in the conversation"))
 
     def stop_turn(self) -> None:
         """Stop the running turn. What was sent and not read by then goes back into the line."""
         if not self._busy:
             return
-        self._say("stopping …")
+        self._say(_("stopping …"))
         self._outgoing.put_nowait(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
@@ -359,12 +360,12 @@ class TerminalChannel:
         text, until = self._flash
         doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
         usual = summary(view, self.state, self._place, self._branch)
-        status = (StatusPart(doing), StatusPart("Ctrl-C stops", 2), *usual) if doing else usual
+        status = (StatusPart(doing), StatusPart(_("Ctrl-C stops"), 2), *usual) if doing else usual
         shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
         busy = self._busy or bool(self._text)  # a prompt comes after what is still to be printed, and not before it
         live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=busy, todo=todo)
-        return replace(live, asked=self.questions.lines(), unread=tuple(shown for shown, _ in self._unread.values()))
+        return replace(live, asked=self.questions.lines(), unread=tuple(one[0] for one in self._unread.values()))
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:

@@ -14,6 +14,7 @@ from nanobot.bus.events import Event, ToolFinished, ToolStarted, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable, squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _, _n
 from nanobot.web.fetch.content import image_info
 
 #: Most bytes of a text for the clipboard: what terminals take in one OSC 52 (xterm's and tmux's bounds are near it).
@@ -28,8 +29,8 @@ _READERS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
     ("", ("pngpaste", "-")),
 )
-_NO_PICTURE = "There is no picture in the clipboard. Name a file with @ instead, or paste its path."
-_NO_READER = (
+_NO_PICTURE = N_("There is no picture in the clipboard. Name a file with @ instead, or paste its path.")
+_NO_READER = N_(
     "No program here hands out pictures of the clipboard: install wl-clipboard (Wayland), xclip (X11) or pngpaste "
     "(macOS), or name a file with @."
 )
@@ -63,37 +64,52 @@ class ShownLately:
         Raises `UsageError` where there is none.
         """
         if not self._results:
-            raise UsageError("No tool has given a result here yet.")
+            raise UsageError(_("No tool has given a result here yet."))
         self._place = min(self._place + 1, len(self._results))
         hint, text = self._results[-self._place]
         lines = printable(text).splitlines()
-        more = [f"… {len(lines) - _LINES:,} more lines"] if len(lines) > _LINES else []
-        return hint, "\n".join([*lines[:_LINES], *more]) or "(nothing)"
+        more = [_("… {count:,} more lines", count=len(lines) - _LINES)] if len(lines) > _LINES else []
+        return hint, "\n".join([*lines[:_LINES], *more]) or _("(nothing)")
 
     def to_copy(self, wanted: str) -> tuple[str, str]:
-        """What `/copy WANTED` means and its text: nothing for the last answer, `code` for its last block of code, a
-        number for that block. Raises `UsageError` where there is none."""
+        """What is said of `/copy WANTED`, and what it copies: the last answer, `code` its last block of code, a number
+        that block. Raises `UsageError` where there is none."""
         if not self._answers:
-            raise UsageError("There is no answer to copy yet.")
+            raise UsageError(_("There is no answer to copy yet."))
         answer, word = self._answers[-1], wanted.strip().casefold()
         if not word:
-            return "The last answer", answer
+            return _("The last answer is copied."), answer
         blocks = [token.content for token in PARSER.parse(answer) if token.type in ("fence", "code_block")]
         if word != "code" and not word.isdecimal():
             raise UsageError(
-                "`/copy` copies the last answer, `/copy code` its last block of code, `/copy 1` its first."
+                _("`/copy` copies the last answer, `/copy code` its last block of code, `/copy 1` its first.")
             )
         number = len(blocks) if word == "code" else int(word)
         if not 1 <= number <= len(blocks):
-            raise UsageError(f"The last answer has {len(blocks) or 'no'} block{'s' * (len(blocks) != 1)} of code.")
-        return f"Block {number} of {len(blocks)}", blocks[number - 1].removesuffix("\n")
+            if not blocks:
+                raise UsageError(_("The last answer has no blocks of code."))
+            raise UsageError(
+                _n(
+                    "The last answer has {number} block of code.",
+                    "The last answer has {number} blocks of code.",
+                    len(blocks),
+                )
+            )
+        said = _("Block {number} of {count} is copied.", number=number, count=len(blocks))
+        return said, blocks[number - 1].removesuffix("\n")
 
 
 def copying(text: str) -> str:
     """The sequence by which a terminal puts a text into the clipboard (OSC 52). Raises `UsageError` for a long one."""
     data = text.encode(errors="replace")
     if len(data) > MOST_COPIED:
-        raise UsageError(f"That is {len(data):,} bytes, and terminals take {MOST_COPIED:,}. Use /export for all of it.")
+        raise UsageError(
+            _(
+                "That is {size:,} bytes, and terminals take {most:,}. Use /export for all of it.",
+                size=len(data),
+                most=MOST_COPIED,
+            )
+        )
     return f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
 
 
@@ -103,14 +119,14 @@ async def pasted_picture(folder: Path) -> Path:
         words for variable, words in _READERS if (not variable or os.environ.get(variable)) and shutil.which(words[0])
     ]
     if not known:
-        raise UsageError(_NO_READER)
+        raise UsageError(_(_NO_READER))
     for words in known:
         data = await _output(words)
         info = image_info(data[:64]) if data else None
         if info is not None and len(data) <= _LARGEST:
             ending = re.sub(r"\W", "", info.mime.rpartition("/")[2])
             return await asyncio.to_thread(_keep, data, folder / "typed", ending)
-    raise UsageError(_NO_PICTURE)
+    raise UsageError(_(_NO_PICTURE))
 
 
 async def _output(words: tuple[str, ...]) -> bytes:

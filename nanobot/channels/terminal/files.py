@@ -17,6 +17,7 @@ from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Media
 from nanobot.utils.text import printable, strip_unsafe
+from nanobot.utils.translation import _
 from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
@@ -131,9 +132,11 @@ class FileReader:
         try:
             place = await self._locate(path)
         except NanobotError as error:
-            problems.append(f"{path} is out of reach of the tools for files: {error}")
+            problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=error))
         except OSError as error:
-            problems.append(f"{path} is out of reach of the tools for files: {error.strerror or error}.")
+            why = f"{error.strerror or error}."
+            problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=why))
+        # English: a model reads it
         where = f"The file {path.name} is in your files as {place}" if place else ""
         try:
             size = (await asyncio.to_thread(path.stat)).st_size
@@ -145,13 +148,17 @@ class FileReader:
             text = mime if mime.startswith("text/") else "application/octet-stream"
             found = await self._documents.read(Media(str(path), text, path.name, size))
             if found.text:
+                # English: a model reads it
                 parts = filter(None, (where, f"Text of the file {path}:\n{found.shown(place)}"))
                 return NamedFiles("\n\n".join(parts), problems=tuple(problems))
             scan = (await asyncio.to_thread(self._copy, path, "application/pdf", inline=True),) if found.scan else ()
+            # English: a model reads it
             told = filter(None, (where, f"The file {path.name}: {found.problem}."))
-            return NamedFiles("\n".join(told), scan, (*problems, f"{path}: {found.problem}."))
+            problems.append(_("{file}: {problem}.", file=path, problem=found.problem))
+            return NamedFiles("\n".join(told), scan, tuple(problems))
         except OSError as error:
-            return NamedFiles(problems=(*problems, f"{path} cannot be read: {error.strerror or error}."))
+            problems.append(_("{file} cannot be read: {problem}.", file=path, problem=error.strerror or error))
+            return NamedFiles(problems=tuple(problems))
 
     def _copy(self, path: Path, mime: str, *, inline: bool) -> Media:
         data = path.read_bytes()
@@ -180,8 +187,10 @@ async def edited(text: str, name: str, editor: str) -> str:
         command = []
     if not command:
         raise UsageError(
-            "There is no editor to change a file in: set VISUAL or EDITOR and start again. Or answer n and write what "
-            "is to be different."
+            _(
+                "There is no editor to change a file in: set VISUAL or EDITOR and start again. Or answer n and write "
+                "what is to be different."
+            )
         )
     try:
         with tempfile.TemporaryDirectory(prefix="nanobot-edit-") as folder:
@@ -194,9 +203,13 @@ async def edited(text: str, name: str, editor: str) -> str:
                 process.kill()
                 raise
             if code:
-                raise UsageError(f"The editor {command[0]} ended with code {code}; nothing was changed.")
+                said = _(
+                    "The editor {editor} ended with code {code}; nothing was changed.", editor=command[0], code=code
+                )
+                raise UsageError(said)
             return (await asyncio.to_thread(path.read_bytes)).decode()
     except OSError as error:
-        raise UsageError(f"The editor {command[0]} cannot be used: {error.strerror or error}.") from error
+        why = error.strerror or error
+        raise UsageError(_("The editor {editor} cannot be used: {why}.", editor=command[0], why=why)) from error
     except UnicodeDecodeError:
-        raise UsageError("What the editor has saved is no UTF-8 text; nothing was changed.") from None
+        raise UsageError(_("What the editor has saved is no UTF-8 text; nothing was changed.")) from None

@@ -17,6 +17,7 @@ from nanobot.channels.terminal.files import dropped_file
 from nanobot.channels.terminal.questions import KEYS
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 #: A paste above either size is shown as a mark.
 LONG_CHARACTERS = 1_000
@@ -170,8 +171,10 @@ class Pastes:
         if len(text) <= LONG_CHARACTERS and lines <= LONG_LINES:
             return text
         self._count += 1
-        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-        mark = f"[paste {self._count}: {size}]"
+        if lines > 1:
+            mark = _("[paste {paste}: {count} lines]", paste=self._count, count=lines)
+        else:
+            mark = _("[paste {paste}: {count} characters]", paste=self._count, count=len(text))
         self._texts[mark] = text
         return mark
 

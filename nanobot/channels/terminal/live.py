@@ -8,7 +8,8 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from nanobot.bus.events import ChatState
 from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.channels.view import Phase, TurnView
-from nanobot.utils.text import duration, squeeze
+from nanobot.utils.text import duration, line_parts, squeeze
+from nanobot.utils.translation import N_, _
 
 #: The live text takes at most this many lines, and never more than a third of the screen.
 MOST_LINES = 6
@@ -18,12 +19,12 @@ _EXACT = frozenset({"added", "removed", "shown"})
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WORDS: dict[Phase, str] = {
     "idle": "",
-    "waiting": "thinking",
-    "thinking": "thinking",
-    "writing": "writing",
-    "tools": "working",
-    "approval": "waiting for your answer",
-    "retrying": "trying again",
+    "waiting": N_("thinking"),
+    "thinking": N_("thinking"),
+    "writing": N_("writing"),
+    "tools": N_("working"),
+    "approval": N_("waiting for your answer"),
+    "retrying": N_("trying again"),
     "finished": "",
 }
 
@@ -61,7 +62,7 @@ def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> li
     if len(asked) <= most and len(lines) <= most:
         return lines
     keys = _wrapped(asked[-1:], columns)
-    cut = QuestionLine("… the whole of it stands above", "keys")
+    cut = QuestionLine(_("… the whole of it stands above"), "keys")
     return [*lines[: max(1, most - 1 - len(keys))], cut, *keys]
 
 
@@ -86,12 +87,12 @@ def _parts(line: QuestionLine, width: int) -> list[str]:
     if line.style in _EXACT:
         return chop_cells(line.text, width) or [""]
     parts = [""]
-    for word in line.text.split(" "):
-        joined = f"{parts[-1]} {word}" if parts[-1] else word
+    for word in line_parts(line.text):
+        joined, alone = parts[-1] + word, word.removeprefix(" ")
         if cell_len(joined) <= width:
             parts[-1] = joined
-        elif parts[-1] and cell_len(word) <= width:
-            parts.append(word)
+        elif parts[-1] and cell_len(alone) <= width:
+            parts.append(alone)
         else:  # longer than a line
             parts[-1:] = chop_cells(joined, width)
     return parts
@@ -122,9 +123,10 @@ def unread_lines(unread: Sequence[str], columns: int) -> list[str]:
     """What waits, the last few of it, each in a line, and which keys take it back or send it now."""
     if not unread:
         return []
-    more = [f"… {len(unread) - _UNREAD_LINES} more wait"] if len(unread) > _UNREAD_LINES else []
-    keys = "↑ takes it back, Ctrl-S sends it now"
-    lines = [f"waits: {squeeze(text)}" for text in unread[-_UNREAD_LINES:]]
+    count = len(unread) - _UNREAD_LINES
+    more = [_("… {count} more wait", count=count)] if count > 0 else []
+    keys = _("↑ takes it back, Ctrl-S sends it now")
+    lines = [_("waits: {text}", text=squeeze(text)) for text in unread[-_UNREAD_LINES:]]
     return [clip(f"  {line}", columns - 1) for line in (*more, *lines, keys)]
 
 
@@ -139,7 +141,7 @@ def activity(view: TurnView, *, waiting: bool, elapsed: float, tick: int) -> str
     """`⠙ thinking 3 s` while a turn runs, else nothing."""
     if not view.running and not waiting:
         return ""
-    words = _WORDS[view.phase] or "thinking"
+    words = _(_WORDS[view.phase] or _WORDS["thinking"])
     return f"{_SPINNER[tick % len(_SPINNER)]} {words} {duration(elapsed) if elapsed >= 1 else ''}".rstrip()
 
 
@@ -159,13 +161,15 @@ def summary(view: TurnView, state: ChatState, place: str, branch: str) -> tuple[
     last turn.
     """
     usage = view.usage
-    full = f"{state.used / state.window:.0%} of {tokens(state.window)}" if state.used and state.window else ""
+    share, window = state.used / (state.window or 1), tokens(state.window)
+    full = _("{share:.0%} of {window}", share=share, window=window) if state.used and state.window else ""
+    taken = _("{input} in, {output} out", input=tokens(usage.input), output=tokens(usage.output))
     spent = f"${state.cost:.4f}" if state.cost else ""
     parts = (
         StatusPart((view.model if view.running else "") or state.model),
         StatusPart(full, 1),
         StatusPart(f"{spent}+?" if spent and state.unpriced else spent, 2),
-        StatusPart(f"{tokens(usage.input)} in, {tokens(usage.output)} out" if usage.input or usage.output else "", 5),
+        StatusPart(taken if usage.input or usage.output else "", 5),
         StatusPart(duration(view.seconds) if view.phase == "finished" and view.seconds >= 0.1 else "", 6),
         StatusPart(branch, 4),
         StatusPart(place, 3),

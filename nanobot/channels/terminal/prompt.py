@@ -21,6 +21,7 @@ from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, QuestionLin
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece
 from nanobot.errors import NanobotError, UsageError
+from nanobot.utils.translation import _
 
 _PERSON = Sender("local", role="owner")
 
@@ -70,7 +71,7 @@ class QuestionPrompt:
             lines = self._questions.lines()
             if not self._surface.fits(lines) and not self.picking:
                 pieces = tuple(Piece("asked", line.text) for line in lines[:-1])
-            self._surface.ring("A question waits for your answer.")
+            self._surface.ring(_("A question waits for your answer."))
         self._draw_again()
         return pieces
 
@@ -194,8 +195,8 @@ class QuestionPrompt:
 
     def _take_edited(self, asked: ApprovalAsked, text: str) -> None:
         if text.strip() in ("", asked.proposed.strip()):
-            self._tell(Notice("Nothing was written anew in the editor."))
+            self._tell(Notice(_("Nothing was written anew in the editor.")))
         elif self._questions.current is not asked:
-            self._tell(Notice("The question was over before the editor was left.", "warning"))
+            self._tell(Notice(_("The question was over before the editor was left."), "warning"))
         else:
             self._given.put_nowait(PersonAnswer(asked.id, "edit", text))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from nanobot.bus.events import ApprovalAsked, QuestionAsked
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import N_, _
 
 #: Lines of a text in question that are shown, and characters of each.
 _LINES, _WIDTH = 1_000, 4_000
@@ -28,7 +29,12 @@ _CHOICES: Mapping[str, str] = {
     "e": "edit",
 }
 KEYS = (*_CHOICES, *"456789")
-_TOLD: Mapping[str, str] = {"once": "y once", "always": "a always", "no": "n no", "edit": "e edit"}
+_TOLD: Mapping[str, str] = {
+    "once": N_("y once"),
+    "always": N_("a always"),
+    "no": N_("n no"),
+    "edit": N_("e edit"),
+}
 
 
 class QuestionLine(Struct, frozen=True):
@@ -235,13 +241,13 @@ class TerminalQuestions:
     def _rows(self, question: QuestionAsked) -> Iterator[QuestionLine]:
         """The rows of a picker around the one that is come to."""
         fitting = self._fitting(question)
-        at = next((place for place, (number, _) in enumerate(fitting) if number == self._chosen), 0)
+        at = next((place for place, row in enumerate(fitting) if row[0] == self._chosen), 0)
         first = min(max(at - _ROWS // 2, 0), max(len(fitting) - _ROWS, 0))
         for number, text in fitting[first : first + _ROWS]:
             here = number == self._chosen
             yield QuestionLine(f"{'❯' if here else ' '} {number} {text}", "chosen" if here else "fact", row=True)
         if not fitting:
-            yield QuestionLine(f"Nothing here holds: {_one_line(self._filter)}")
+            yield QuestionLine(_("Nothing here holds: {words}", words=_one_line(self._filter)))
 
     def _facts(self, question: ApprovalAsked) -> Iterator[QuestionLine]:
         yield QuestionLine(_one_line(question.title), "title")
@@ -249,30 +255,33 @@ class TerminalQuestions:
             yield QuestionLine(_one_line(line))
         lines = question.shown.splitlines()
         for line in lines[:_LINES]:
-            more = f" … {len(line) - _WIDTH:,} more characters" if len(line) > _WIDTH else ""
-            text = strip_unsafe(line[:_WIDTH].expandtabs(4)).rstrip() + more
+            text = strip_unsafe(line[:_WIDTH].expandtabs(4)).rstrip()
+            if len(line) > _WIDTH:
+                text += " " + _("… {count:,} more characters", count=len(line) - _WIDTH)
             sign = text[2:3]  # after the two blanks that set it in
             style: Style = "added" if sign == "+" else "removed" if sign == "-" else "shown"
             yield QuestionLine(text, style)
         if len(lines) > _LINES:
-            whole = "; e shows all of it" if question.file else ""
-            yield QuestionLine(f"  … {len(lines) - _LINES:,} more lines{whole}", "title")
+            count, more = len(lines) - _LINES, _("… {count:,} more lines", count=len(lines) - _LINES)
+            told = _("… {count:,} more lines; e shows all of it", count=count) if question.file else more
+            yield QuestionLine(f"  {told}", "title")
 
     def _keys(self, question: ApprovalAsked | QuestionAsked) -> str:
         if self.mode == "reason":
-            return "No. Why? Enter sends what you write to the model; Ctrl-C goes back."
+            return _("No. Why? Enter sends what you write to the model; Ctrl-C goes back.")
         if self.mode == "edit" and isinstance(question, ApprovalAsked) and question.file:
-            return f"{_one_line(question.file)} is open in your editor; what you save is judged anew."
+            file = _one_line(question.file)
+            return _("{file} is open in your editor; what you save is judged anew.", file=file)
         if self.mode == "edit":
-            return "Change it below; Enter takes it, to be judged anew. Ctrl-C goes back."
-        more = f" · {len(self._open) - 1} more wait" if len(self._open) > 1 else ""
+            return _("Change it below; Enter takes it, to be judged anew. Ctrl-C goes back.")
+        more = " · " + _("{count} more wait", count=len(self._open) - 1) if len(self._open) > 1 else ""
         if isinstance(question, QuestionAsked) and question.picker:
-            count = f"{len(self._fitting(question))} of {len(question.choices)}"
-            return f"{count} · ↑↓ and Enter choose · type to find · Esc leaves{more}"
+            count = _("{part} of {all}", part=len(self._fitting(question)), all=len(question.choices))
+            return count + " · " + _("↑↓ and Enter choose · type to find · Esc leaves") + more
         if isinstance(question, QuestionAsked):
-            told = f"1 to {len(question.choices)} or ↑↓ and Enter answers, or write something else"
+            told = _("1 to {last} or ↑↓ and Enter answers, or write something else", last=len(question.choices))
         else:
-            told = " · ".join(_TOLD[one] for one in question.choices if one in _TOLD)
+            told = " · ".join(_(_TOLD[one]) for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self.ready else f"…{more}"
 
 

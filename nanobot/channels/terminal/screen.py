@@ -48,6 +48,7 @@ from nanobot.channels.terminal.live import (
 )
 from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.utils.text import encodable
+from nanobot.utils.translation import _
 
 #: What stands between these marks appears at once where the terminal knows them, and is drawn as usual elsewhere.
 BEGIN_UPDATE = "\x1b[?2026h"
@@ -193,7 +194,7 @@ class Screen:
     def refresh(self, live: Live) -> None:
         self._live = live
         self._tick += 1
-        title = "nanobot: working" if live.busy else "nanobot"
+        title = _("nanobot: working") if live.busy else "nanobot"
         if self.app.is_running:
             if title != self._title and self._later is None:
                 self._title = title
@@ -369,7 +370,7 @@ class PlainLines:
         return had
 
     def give_back(self, text: str) -> None:
-        self._write(f"\nnot sent: {text}\n")
+        self._write("\n" + _("not sent: {text}", text=text) + "\n")
         self._prompted = False
 
     async def edit(self, text: str, name: str) -> str:

@@ -32,6 +32,7 @@ from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
 from nanobot.channels.view import Hint, HintLine, TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import printable, squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources", "asked"]
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
@@ -126,7 +127,7 @@ class Transcript:
             case TurnFinished():
                 return self._finished(event, before)
             case MessageSent():
-                files = [Piece("info", f"file: {printable(path)}") for path in event.files]
+                files = [Piece("info", _("file: {path}", path=printable(path))) for path in event.files]
                 return [*self._flush(), *_blocks(f"{printable(event.text)}\n"), *files]
             case QuestionAsked():
                 self._questions[event.id] = event
@@ -175,7 +176,8 @@ class Transcript:
     def _retried(self, event: StepRetried) -> list[Piece]:
         printed = self._printed
         self._fresh()
-        void = Piece("warning", f"{_one_line(retry_text(event))} Take no notice of the unfinished text above.")
+        what = _one_line(retry_text(event))
+        void = Piece("warning", _("{what} Take no notice of the unfinished text above.", what=what))
         return [*self._released(), void] if printed else self._released()
 
     def _tool_piece(self, call_id: str, name: str) -> Piece:
@@ -207,7 +209,7 @@ class Transcript:
         pieces = self._texts(self._splitter.feed(held + (rest or "")) + self._splitter.end())
         pieces += [self._tool_piece(hint.call_id, "") for hint in before.hints if hint.state == "running"]
         if rest is None and final.strip():
-            pieces += [Piece("info", "The answer in its final form:"), *_blocks(final)]
+            pieces += [Piece("info", _("The answer in its final form:")), *_blocks(final)]
         pieces += [Piece("receipt", _one_line(receipt)) for receipt in event.receipts]
         sources = sources_block(replace(event, text=final))
         if sources and event.outcome != "cancelled":
@@ -220,7 +222,7 @@ class Transcript:
 def _diff(text: str) -> list[Piece]:
     """What a call has changed, as far as it is seen at a glance."""
     lines = [printable(line)[:_DIFF_WIDTH] for line in text.splitlines() if not line.startswith("@@")]
-    more = [f"… {len(lines) - _DIFF_LINES} more lines"] if len(lines) > _DIFF_LINES else []
+    more = [_("… {count} more lines", count=len(lines) - _DIFF_LINES)] if len(lines) > _DIFF_LINES else []
     return [Piece("diff", "\n".join([*lines[:_DIFF_LINES], *more]))] if lines else []
 
 
@@ -252,9 +254,9 @@ def _outcome(event: TurnFinished) -> list[Piece]:
         case "cancelled":
             return [Piece("info", error)] if error else []
         case "out_of_steps":
-            return [Piece("warning", error or "The turn ended at its limit before the work was done.")]
+            return [Piece("warning", error or _("The turn ended at its limit before the work was done."))]
         case "failed":
-            return [Piece("error", error or "The turn failed; the log has the details.")]
+            return [Piece("error", error or _("The turn failed; the log has the details."))]
         case _:
             assert_never(event.outcome)
 
@@ -263,18 +265,20 @@ def _answered(line: HintLine, asked: ApprovalAsked, closed: ApprovalClosed) -> s
     """The one line that stays of a call that was asked about, such as `Approved: ran pytest (14 s)`."""
     act, done = asked.act or line.text, asked.done or asked.act or line.text
     if closed.choice in ("once", "always"):
-        for_good = " for good" if closed.choice == "always" else ""
-        said = replace(line, text=f"Approved{for_good}: {act if line.state == 'failed' else done}")
-        return hint_text(said)
-    why = closed.reason if closed.choice else "no answer in time"
-    return f"Not approved: {act}" + (f" ({why})" if why else "")
+        what = act if line.state == "failed" else done
+        for_good = closed.choice == "always"
+        said = _("Approved for good: {act}", act=what) if for_good else _("Approved: {act}", act=what)
+        return hint_text(replace(line, text=said))
+    why = closed.reason if closed.choice else _("no answer in time")
+    return _("Not approved: {act} ({why})", act=act, why=why) if why else _("Not approved: {act}", act=act)
 
 
 def _closed(asked: QuestionAsked | None, closed: QuestionClosed) -> list[Piece]:
     """What stays of a question of the model: its words, and the answer where it is no line that was written."""
     if asked is None or asked.picker:  # what a command does with a choice, it says itself
         return []
-    answer = {"choice": f"Answered: {_one_line(closed.choice)}", "words": "", "nothing": "Not answered."}[closed.how]
+    chosen = _("Answered: {choice}", choice=_one_line(closed.choice))
+    answer = {"choice": chosen, "words": "", "nothing": _("Not answered.")}[closed.how]
     said = [line for text in asked.question.splitlines() if (line := _one_line(text))]
     return [Piece("info", "\n".join(filter(None, [*said, answer])))]
 
