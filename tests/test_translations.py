@@ -20,10 +20,6 @@ ENGLISH = {
     "nanobot/web/extract/": "notes on a page for the model that reads it, made in a process that knows no person",
     "nanobot/config/generate": "makes a page in English",
 }
-#: Rooms that nobody has gone through yet.
-NOT_YET = (
-    "cli",
-)
 _FIELD = re.compile(r"(?<!\{)\{([a-z_]\w*)")
 #: What is typed as it stands: code, a command of a chat.
 _TYPED = re.compile(r"`[^`]+`|(?<![\w/.])/[a-z]{3,}\b")
@@ -66,7 +62,7 @@ def test_a_sentence_of_several_rooms_has_one_translation() -> None:
         assert known.setdefault((language, said.key), translation) == translation, f"{place}: {said.one}"
 
 
-@pytest.mark.parametrize("room", [room for room in rooms() if room not in NOT_YET])
+@pytest.mark.parametrize("room", rooms())
 def test_no_sentence_of_a_room_is_left_unwrapped(room: str) -> None:
     left = [
         f"{path.relative_to(ROOT)}:{line}: {text!r:.120}"

@@ -28,6 +28,7 @@ from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _, listed
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -62,10 +63,14 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     for line in template_news(paths) if paths.workspace == own else ():
         sys.stderr.write(printable(f"nanobot: {line}\n"))
     for problem in loaded.problems:
-        sys.stderr.write(printable(f"nanobot: warning: {problem}\n"))
+        _warn(problem)
     for where, reason in loaded.disabled.items():
-        sys.stderr.write(printable(f"nanobot: warning: {where} is switched off: {reason}\n"))
+        _warn(_("{key} is switched off: {reason}", key=where, reason=reason))
     return Setup(loaded, paths, env, project)
+
+
+def _warn(problem: object) -> None:
+    sys.stderr.write(printable(_("nanobot: warning: {problem}", problem=problem) + "\n"))
 
 
 def run_agent(args: argparse.Namespace) -> int:
@@ -73,11 +78,11 @@ def run_agent(args: argparse.Namespace) -> int:
     env = os.environ
     question = _question(args)
     if question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError('There is no message and no terminal to ask for one. Use: nanobot -m "your question"')
+        raise UsageError(_('There is no message and no terminal to ask for one. Use: nanobot -m "your question"'))
     if question is None and (args.json or args.stream_json):
-        raise UsageError('--json and --stream-json need a message. Use: nanobot -m "your question" --json')
+        raise UsageError(_('--json and --stream-json need a message. Use: nanobot -m "your question" --json'))
     if question is None and args.record:
-        raise UsageError('--record needs a message. Use: nanobot agent --record FILE -m "your question"')
+        raise UsageError(_('--record needs a message. Use: nanobot agent --record FILE -m "your question"'))
     setup = set_up(args, env)
     if setup.project is not None:
         setup = replace(setup, project=_judged(setup.project, setup.paths, interactive=question is None))
@@ -103,7 +108,7 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
         await files.aclose()
         await tools.aclose()
     for problem in found.problems:
-        sys.stderr.write(f"nanobot: warning: {printable(problem)}\n")
+        _warn(problem)
     context = "\n\n".join(filter(None, (question.context, found.context)))
     text = "\n\n".join(filter(None, (question.text, found.notes)))
     return replace(question, text=text, context=context, media=found.media)
@@ -140,17 +145,23 @@ def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
     elif known is None and interactive:
         known = asyncio.run(_trust(project, paths, _agreed(project)))
     elif known is None and project.workspace:
-        told = f"{', '.join(project.holds)} in {project.folder} does not count, because nobody has said that it may. "
-        sys.stderr.write(printable(f"nanobot: {told}`nanobot agent` asks once, in the terminal.\n"))
+        told = _(
+            "{held} in {folder} does not count, because nobody has said that it may. `nanobot agent` asks once, in the "
+            "terminal.",
+            held=listed(project.holds),
+            folder=project.folder,
+        )
+        sys.stderr.write(printable(f"nanobot: {told}\n"))
     return replace(project, trusted=bool(known))
 
 
 def _agreed(project: Project) -> bool:
     """Ask the person whether what a folder holds may steer the agent; anything but a yes is a no."""
-    held = ", ".join(project.holds)
-    text = (
-        f"{project.folder} is not nanobot's own. What would tell nanobot there what to do: {held}.\n"
-        "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. "
+    text = _(
+        "{folder} is not nanobot's own. What would tell nanobot there what to do: {held}.\n"
+        "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. ",
+        folder=project.folder,
+        held=listed(project.holds),
     )
     sys.stdout.write(printable(text))
     sys.stdout.flush()
@@ -163,7 +174,9 @@ async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | 
     permissions, place = Permissions(ledger), str(project.folder)
     try:
         if answer is not None:
-            words = f"what stands in the folder {place} {'may' if answer else 'may not'} tell nanobot what to do"
+            yes = _("what stands in the folder {folder} may tell nanobot what to do", folder=place)
+            no = _("what stands in the folder {folder} may not tell nanobot what to do", folder=place)
+            words = yes if answer else no
             await permissions.add(TERMINAL_PERSON, (Permission(TRUSTED if answer else NOT_TRUSTED, place, words),))
         held = await permissions.held(TERMINAL_PERSON, tainted=False)
     finally:
@@ -197,13 +210,13 @@ def _question(args: argparse.Namespace) -> UserPrompt | None:
     """What to ask, from the words, `-m` and the pipe; None for a conversation."""
     words = " ".join(args.words)
     if args.message is not None and words:
-        raise UsageError("The message is there twice: give it as words or with -m, not both.")
+        raise UsageError(_("The message is there twice: give it as words or with -m, not both."))
     text = args.message if args.message is not None else words
     context = _piped(sys.stdin.buffer) if text == "-" or not sys.stdin.isatty() else ""
     if text == "-" or not text.strip():
         text, context = context, ""
         if args.message is not None and not text.strip():
-            raise UsageError("The message is empty.")
+            raise UsageError(_("The message is empty."))
     if not text.strip():
         return None
     return UserPrompt(text.rstrip("\n"), context, session_of(args), args.timeout)
@@ -216,16 +229,17 @@ def _piped(stream: BinaryIO) -> str:
     """
     try:
         if not select.select([stream], [], [], _NOTE_AFTER)[0]:
-            sys.stderr.write("nanobot: waiting for the end of standard input …\n")
+            sys.stderr.write(_("nanobot: waiting for the end of standard input …") + "\n")
             sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a stream without a descriptor is simply read
     data = stream.read(_MOST_BYTES + 1)
     if b"\x00" in data[:8_192]:
-        raise UsageError("Standard input is not text. Convert it first, or give the question with -m and no pipe.")
+        raise UsageError(_("Standard input is not text. Convert it first, or give the question with -m and no pipe."))
     cut = len(data) > _MOST_BYTES
     if cut:
-        sys.stderr.write(f"nanobot: standard input is longer than {_MOST_BYTES // 1_000_000} MB; the rest was cut.\n")
+        most = _MOST_BYTES // 1_000_000
+        sys.stderr.write(_("nanobot: standard input is longer than {most} MB; the rest was cut.", most=most) + "\n")
     return data[:_MOST_BYTES].decode("utf-8", "ignore" if cut else "replace").removeprefix("\ufeff")
 
 

@@ -22,9 +22,9 @@ from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.upkeep.service import keep_alive, notify
 from nanobot.utils.text import encodable, printable
-from nanobot.utils.translation import told
+from nanobot.utils.translation import N_, _, told
 
-_ALONE = (
+_ALONE = N_(
     "A {role} shares its work with other gateways, so all of them need one database. Write its address into {path}:\n"
     '  {{"gateway": {{"ledger": "postgresql://user:password@host/name"}}}}'
 )
@@ -51,7 +51,7 @@ def _role(named: Role | None, setup: Setup) -> Role | None:
     if address:
         return named or "all"
     if named in {"poller", "worker"}:
-        raise UsageError(_ALONE.format(role=named, path=setup.paths.config))
+        raise UsageError(_(_ALONE, role=named, path=setup.paths.config))
     return None
 
 
@@ -61,12 +61,13 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         manager = app.channels(_announce, _say)
         app.loop.runner.approvals.channels.add(CHANNEL)
         info = app.provider_info
-        why = f" ({told(info.chosen_because)})" if info.chosen_because else ""
-        part = f" · {role}" if role else ""
-        _say(f"nanobot {__version__} gateway{part} · {', '.join(manager.names)} · {info.model}{why}")
+        why = told(info.chosen_because)
+        model = _("{model} ({why})", model=info.model, why=why) if why else info.model
+        parts = (_("nanobot {version} gateway", version=__version__), role or "", ", ".join(manager.names), model)
+        _say(" · ".join(filter(None, parts)))
         for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
-        _say(f"log: {setup.paths.logs / 'nanobot.log'} · Ctrl-C stops")
+        _say(_("log: {file} · Ctrl-C stops", file=setup.paths.logs / "nanobot.log"))
         async with app.library_kept(), app.config_followed(), app.backups_made():
             return await _until_signal(manager, setup.env)
 
@@ -91,7 +92,7 @@ async def _until_signal(manager: ChannelManager, env: Mapping[str, str]) -> int:
         waiting.cancel()
         if not running.done():
             notify("STOPPING=1", env)
-            _say("stopping: running turns get a moment, answers are delivered")
+            _say(_("stopping: running turns get a moment, answers are delivered"))
             await manager.stop()
         try:
             await running
@@ -105,22 +106,29 @@ async def _until_signal(manager: ChannelManager, env: Mapping[str, str]) -> int:
 def _announce(link: ClaimLink | None) -> None:
     """Show how to become the owner. It goes to the screen alone and into no log file of ours."""
     if link is None:
-        _say("The bot has its owner now.")
+        _say(_("The bot has its owner now."))
         return
-    again = "" if link.last else " When its time is over, a new link is shown here."
-    _say(f"\n@{link.username} has no owner yet. Within {link.minutes} min, open this on your phone or scan the code:")
+    open_it = _(
+        "@{bot} has no owner yet. Within {minutes} min, open this on your phone or scan the code:",
+        bot=link.username,
+        minutes=link.minutes,
+    )
+    again = _("Whoever opens it first owns the bot. When its time is over, a new link is shown here.")
+    _say(f"\n{open_it}")
     _write(f"  {link.url}\n{_drawn(link.url)}")
-    _say(f"Whoever opens it first owns the bot.{again}")
+    _say(_("Whoever opens it first owns the bot.") if link.last else again)
 
 
 def _drawn(url: str) -> str:
     """The code to scan; where the terminal is too narrow, or its encoding has no blocks, that there is none."""
     code = qr_text(url)
     if encodable(code, sys.stdout.encoding) != code:
-        return f"(A code to scan needs a terminal with UTF-8; this one has {sys.stdout.encoding}.)"
+        has = sys.stdout.encoding
+        return _("(A code to scan needs a terminal with UTF-8; this one has {encoding}.)", encoding=has)
     width, columns = len(code.splitlines()[-1]), shutil.get_terminal_size().columns
     if sys.stdout.isatty() and width > columns:
-        return f"(A code to scan needs {width} columns; this terminal has {columns}.)"
+        has = {"width": width, "columns": columns}
+        return _("(A code to scan needs {width} columns; this terminal has {columns}.)", **has)
     return f"\n{code}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nanobot.cli.options import COMMAND_NAMES, build_parser, wants_more
 from nanobot.command.words import WORDS, Word
 from nanobot.errors import UsageError
+from nanobot.utils.translation import _
 
 #: Options of the top level that take a value, so that the first plain word can be found behind them.
 _WITH_VALUE = frozenset(
@@ -49,10 +50,16 @@ def meant(argv: list[str]) -> list[str]:
     if habit and rest[0].startswith("--") and rest[0].partition("=")[0] not in _WITH_VALUE:
         raise UsageError(_elsewhere(word, habit, rest[0]))
     if word in {"run", "chat"} and len(rest) == 1 and _MODEL.fullmatch(rest[0]):
-        raise UsageError(f"There is no command {word!r}. To talk with that model: nanobot --model {rest[0]}")
+        said = _(
+            "There is no command {word!r}. To talk with that model: nanobot --model {model}", word=word, model=rest[0]
+        )
+        raise UsageError(said)
     plain = len(argv) == 1 and word.isalpha() and word.islower()
     if near := next((name for name in COMMAND_NAMES if plain and _is_slip(word, name)), ""):
-        raise UsageError(f"There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}")
+        told = _(
+            "There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}", word=word, near=near
+        )
+        raise UsageError(told)
     return ["agent", *argv]
 
 
@@ -88,15 +95,16 @@ def _told(word: str, habit: Word) -> tuple[str, ...]:
     """The arguments that do what is meant. Raises `UsageError` where there is only something to say."""
     arguments = habit.on_command_line()
     if not arguments:
-        raise UsageError(f"There is no command {word!r}. {habit.says}")
+        raise UsageError(_("There is no command {word!r}. {instead}", word=word, instead=_(habit.says)))
     return arguments
 
 
 def _elsewhere(word: str, habit: Word, option: str) -> str:
     """What is said to a word of habit with an option that it does not have here."""
     arguments = " ".join(habit.on_command_line())
-    does = habit.says or f"`nanobot {arguments}` does that, and has no {option}."
-    return f"There is no command {word!r} with {option}. {does}"
+    does = _("`nanobot {arguments}` does that, and has no {option}.", arguments=arguments, option=option)
+    does = _(habit.says) or does
+    return _("There is no command {word!r} with {option}. {instead}", word=word, option=option, instead=does)
 
 
 def _first_word(argv: Sequence[str]) -> int | None:

@@ -27,9 +27,9 @@ from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
 from nanobot.config.schema import TerminalConfig
-from nanobot.utils.translation import told
+from nanobot.utils.translation import N_, _, told
 
-_NEW_HERE = "New here? `nanobot onboard` in a shell sets up a model and Telegram with three questions."
+_NEW_HERE = N_("New here? `nanobot onboard` in a shell sets up a model and Telegram with three questions.")
 
 
 class Beginning(Struct, frozen=True):
@@ -88,7 +88,7 @@ async def beginning_of(
     talked = configured or session.messages or len(await app.sessions.list(key, limit=2)) > 1
     info, begun = app.provider_info, bool(session.messages)
     recap = await app.loop.recap(session.id) if begun else ""
-    hint = "" if talked and (configured or info.capabilities.language_model) else _NEW_HERE
+    hint = "" if talked and (configured or info.capabilities.language_model) else _(_NEW_HERE)
     title = session.title if begun else ""
     return Beginning(info.model, told(info.chosen_because), title, recap, hint=hint, kept=choice.kept, config=config)
 
@@ -118,7 +118,8 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
                 await channel.start()
     await files.aclose()
     if channel.state.messages and begin.kept:
-        sys.stdout.write("\n" + render_line(f"resume: nanobot agent -r {channel.state.session}", "dim", look))
+        back = _("resume: nanobot agent -r {session}", session=channel.state.session)
+        sys.stdout.write("\n" + render_line(back, "dim", look))
         sys.stdout.flush()
     return channel.exit_code
 
@@ -143,10 +144,10 @@ def _surface(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLoo
 
 def _greet(begin: Beginning, look: TextLook) -> None:
     """Say who answers, and show how the conversation ended that is gone on with."""
-    why = f" ({begin.why})" if begin.why else ""
-    lines = [f"nanobot {__version__} · {begin.model}{why}", "/help lists the commands, Ctrl-D leaves"]
+    model = _("{model} ({why})", model=begin.model, why=begin.why) if begin.why else begin.model
+    lines = [f"nanobot {__version__} · {model}", _("/help lists the commands, Ctrl-D leaves")]
     lines += [one for one in (begin.hint, begin.place) if one]
-    lines += [f"back in: {begin.title}"] if begin.title else []
+    lines += [_("back in: {title}", title=begin.title)] if begin.title else []
     sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
     printer, transcript = Printer(), Transcript()
     wide = replace(look, width=get_terminal_size((80, 24)).columns)

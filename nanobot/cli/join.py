@@ -18,16 +18,16 @@ from nanobot.cli.agent_command import Setup, writer_for
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, answered
 from nanobot.session.lock import home_use_lock
 from nanobot.utils.text import printable
-from nanobot.utils.translation import language
+from nanobot.utils.translation import N_, _, language, listed
 
 if TYPE_CHECKING:
     from nanobot.cli.interactive import OwnAgent
 
-_PROJECT = (
+_PROJECT = N_(
     "{folder} has instructions of its own ({held}), which a gateway does not read: this conversation is apart from it."
 )
-_REFUSED = "A gateway runs, and this terminal has not joined it: {reason}. The conversation is apart from it."
-_FOREIGN = "The gateway is nanobot {version}, this program is {own}. Start the gateway again to have the same."
+_REFUSED = N_("A gateway runs, and this terminal has not joined it: {reason}. The conversation is apart from it.")
+_FOREIGN = N_("The gateway is nanobot {version}, this program is {own}. Start the gateway again to have the same.")
 
 
 async def ask_gateway(args: argparse.Namespace, setup: Setup, question: UserPrompt) -> int | None:
@@ -59,7 +59,7 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
 
     agent = AgentAnywhere(link, again, partial(_alone, args, setup))
     state, begun = link.welcome.state, bool(link.welcome.state.messages)
-    place = "in the gateway that runs here; --alone talks apart from it"
+    place = _("in the gateway that runs here; --alone talks apart from it")
     title, config = state.title if begun else "", setup.loaded.config.channels.terminal
     begin = Beginning(link.welcome.model, link.welcome.why, title, link.welcome.recap, place, config=config)
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
@@ -69,15 +69,15 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
 async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> GatewayLink | None:
     """A connection; None where no gateway runs, or where one does not serve this, which is said."""
     if setup.project is not None:
-        _say(_PROJECT.format(folder=setup.project.folder, held=", ".join(setup.project.holds)))
+        _say(_(_PROJECT, folder=setup.project.folder, held=listed(setup.project.holds)))
         return None
     try:
         link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, args.session or "", asks=asks))
     except Refused as error:
-        _say(_REFUSED.format(reason=error))
+        _say(_(_REFUSED, reason=error))
         return None
     if link is not None and link.foreign:
-        _say(_FOREIGN.format(version=link.foreign, own=__version__))
+        _say(_(_FOREIGN, version=link.foreign, own=__version__))
     return link
 
 

@@ -13,7 +13,7 @@ from nanobot.cli.habits import parse
 from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
 from nanobot.utils.text import printable
-from nanobot.utils.translation import settle
+from nanobot.utils.translation import N_, _, settle
 
 #: Objects made before a first collection of a long run.
 _COLLECT_AFTER = 50_000
@@ -217,15 +217,19 @@ def _report(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, OSError) and not _writable(sys.stdout):
         _silence()
         sys.stderr.write(
-            f"nanobot: the output could not be written: {error.strerror}. Free some room or print elsewhere.\n"
+            _("nanobot: the output could not be written: {why}. Free some room or print elsewhere.", why=error.strerror)
+            + "\n"
         )
     elif isinstance(error, NanobotError):
         sys.stderr.write(printable(f"nanobot: {error}\n"))
     elif not debug:
         kind = type(error).__name__
         told = f"{kind}: {error}" if str(error) else kind
-        advice = "Nothing was lost. Run the same command with --debug to see where."
-        sys.stderr.write(printable(f"nanobot: something inside broke ({told}). {advice}\n"))
+        broke = N_(
+            "nanobot: something inside broke ({told}). Nothing was lost. "
+            "Run the same command with --debug to see where."
+        )
+        sys.stderr.write(printable(_(broke, told=told) + "\n"))
     return exit_code_of(error)
 
 

@@ -24,6 +24,7 @@ from nanobot.bus.events import (
 from nanobot.cli.options import FAILED, INTERRUPTED, TEMPORARY, TIMED_OUT
 from nanobot.cli.output import Writer
 from nanobot.messages import Media
+from nanobot.utils.translation import _
 
 if TYPE_CHECKING:
     from nanobot.channels.base import Agent
@@ -203,8 +204,11 @@ def exit_code(result: TurnFinished) -> int:
 
 def _explained(result: TurnFinished, code: int, timeout: float | None) -> TurnFinished:
     if code == TIMED_OUT:
-        error = f"no answer within {timeout:g} s (--timeout). What was found so far is kept: nanobot agent --continue"
+        error = _(
+            "no answer within {seconds:g} s (--timeout). What was found so far is kept: nanobot agent --continue",
+            seconds=timeout,
+        )
         return replace(result, outcome="cancelled", error=error, temporary=True)
     if code >= INTERRUPTED - 1 and not result.error:
-        return replace(result, outcome="cancelled", error="interrupted.")
+        return replace(result, outcome="cancelled", error=_("interrupted."))
     return result

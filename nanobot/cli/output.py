@@ -27,6 +27,7 @@ from nanobot.channels.citations import with_sources
 from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta
 from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.translation import _
 
 #: Of the lines of `--stream-json`. It changes when a reader of the old lines would misread the new ones.
 PROTOCOL = 1
@@ -179,7 +180,9 @@ def progress_line(event: Event, view: TurnView) -> str:
         case Notice():
             return _plain(event.text)
         case MessageSent():
-            return "\n".join(filter(None, [_plain(event.text), *(f"file: {_plain(path)}" for path in event.files)]))
+            return "\n".join(
+                filter(None, [_plain(event.text), *(_("file: {path}", path=_plain(path)) for path in event.files)])
+            )
         case TodoChanged():
             return "\n".join(todo_lines(event.items))
         case ContextCompacted():
@@ -198,11 +201,11 @@ def problem_line(result: TurnFinished) -> str:
         case "completed":
             return ""
         case "cancelled":
-            return _plain(result.error) or "stopped."
+            return _plain(result.error) or _("stopped.")
         case "out_of_steps":
-            return _plain(result.error) or "the turn ended at its limit before the work was done."
+            return _plain(result.error) or _("the turn ended at its limit before the work was done.")
         case "failed":
-            return _plain(result.error) or "the turn failed; the log has the details."
+            return _plain(result.error) or _("the turn failed; the log has the details.")
         case _:
             assert_never(result.outcome)
 

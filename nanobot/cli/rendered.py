@@ -3,12 +3,13 @@
 from typing import TextIO
 
 from nanobot.bus.events import Event, TurnFinished
-from nanobot.channels.terminal.live import activity
+from nanobot.channels.terminal.live import activity, clip
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript
 from nanobot.cli.output import Writer
 from nanobot.utils.text import printable
+from nanobot.utils.translation import _
 
 _CLEAR = "\r\x1b[2K"
 
@@ -40,14 +41,14 @@ class RenderedWriter(Writer):
         running = self._transcript.live
         doing = activity(self._transcript.view, waiting=True, elapsed=seconds, tick=self._ticks)
         line = printable(f"{doing} {running[-1]}" if running else doing)
-        self._stderr.write(f"{_CLEAR}{line[: max(self._err.width - 1, 10)]}")
+        self._stderr.write(_CLEAR + clip(line, max(self._err.width - 1, 10)))
         self._stderr.flush()
         self._spinning = True
 
     def finished(self, result: TurnFinished, code: int) -> None:  # noqa: ARG002 - the code is for machines
         self._still()
         if result.outcome == "cancelled":
-            self._stderr.write(printable(f"nanobot: {result.error or 'stopped.'}\n"))
+            self._stderr.write(printable(f"nanobot: {result.error or _('stopped.')}\n"))
             self._stderr.flush()
 
     def _still(self) -> None:

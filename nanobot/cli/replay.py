@@ -16,6 +16,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.errors import NanobotError, UsageError
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import strip_unsafe
+from nanobot.utils.translation import N_, _
 
 
 @contextmanager
@@ -25,14 +26,15 @@ def record(name: str, question: UserPrompt) -> Iterator[Recorder]:
     Raises `NanobotError` after a turn that could not be written down whole.
     """
     if builtin_router().match(question.text) is not None:
-        raise UsageError("--record writes down a turn of the agent; a command is none. Ask a question with it.")
+        raise UsageError(_("--record writes down a turn of the agent; a command is none. Ask a question with it."))
     recorder = Recorder(Path(name).expanduser(), question.text, question.context)
     try:
         yield recorder
     finally:
         recorder.close()
     if recorder.problem:
-        raise NanobotError(f"The recording {name} is not whole: {recorder.problem}. The answer itself is complete.")
+        whole = N_("The recording {file} is not whole: {problem}. The answer itself is complete.")
+        raise NanobotError(_(whole, file=name, problem=recorder.problem))
 
 
 def run_replay(args: argparse.Namespace) -> int:

@@ -187,7 +187,12 @@ _SHORT_WEEKDAYS = (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sa
 
 def day_of(date: date) -> str:
     """`1 December`."""
-    return _("{day} {month}", day=date.day, month=_(_MONTHS[date.month - 1]))
+    return _("{day} {month}", day=date.day, month=month_of(date))
+
+
+def month_of(date: date) -> str:
+    """`December`."""
+    return _(_MONTHS[date.month - 1])
 
 
 def weekday_of(date: date) -> str:

@@ -23,7 +23,7 @@ from rich.theme import Theme
 from nanobot.channels.terminal.blocks import PARSER, MarkdownBlock
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.transcript import Piece, PieceKind
-from nanobot.utils.text import line_parts, printable
+from nanobot.utils.text import broken, printable
 
 WIDEST = 110
 #: Columns that each cell of a table gets at least.
@@ -209,14 +209,7 @@ class Printer:
 
 def wrapped(line: str, columns: int) -> list[str]:
     """`line` broken between words to a display width; a word that is wider, such as an address, stays whole."""
-    first, *parts = line_parts(line) or [""]
-    lines = [first]
-    for part in parts:
-        if cell_len(lines[-1]) + cell_len(part) <= columns:
-            lines[-1] += part
-        else:
-            lines.append(part.removeprefix(" "))
-    return lines
+    return broken(line, columns, cell_len)
 
 
 def render_block(block: MarkdownBlock, look: TextLook) -> str:

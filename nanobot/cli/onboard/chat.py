@@ -11,12 +11,13 @@ from nanobot.config.schema import check_timezone
 from nanobot.errors import NanobotError
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import N_, _, month_of, weekday_of
 
 _TELEGRAM = ("channels", "telegram")
 _ZONE = ("agents", "defaults", "timezone")
 _VARIABLE = "TELEGRAM_BOT_TOKEN"
 _TOKEN = re.compile(r"\b\d{5,}:[\w-]{20,}")
-_HOW = (
+_HOW = N_(
     "On your phone, write `/newbot` to @BotFather on Telegram: it asks for a name and gives you a token such as "
     "`123456789:AAE…`. Paste it here; it is not shown."
 )
@@ -33,21 +34,22 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
     kept = bot_in_words(settings)
     there = not kept and bool(settings.env.get(_VARIABLE, "").strip())
     if kept:
-        talk.say(f"There is {kept}. Enter keeps it, `off` switches it off; or paste the token of another one.")
+        there_is = N_("There is {bot}. Enter keeps it, `off` switches it off; or paste the token of another one.")
+        talk.say(_(there_is, bot=kept))
     else:
-        usual = f"Enter takes {_VARIABLE} of the environment, `no`: not now." if there else "Enter: not now."
-        talk.say(f"{_HOW} {usual}")
+        usual = _("Enter takes {variable} of the environment, `no`: not now.", variable=_VARIABLE)
+        talk.say(_("{how} {usual}", how=_(_HOW), usual=usual if there else _("Enter: not now.")))
     while True:
         answer = talk.ask(hide="keys")
         if there and not answer:
             token = f"${{{_VARIABLE}}}"
         elif answer.casefold() in _OFF and kept:
             settings.write([((*_TELEGRAM, "enabled"), False)])
-            talk.say("Telegram is switched off. The token stays in the configuration.")
+            talk.say(_("Telegram is switched off. The token stays in the configuration."))
             return
         elif answer.casefold() in {*_NOT_NOW, *_OFF}:
             if not kept:
-                talk.note("Not now, then. nanobot onboard asks again.")
+                talk.note(_("Not now, then. nanobot onboard asks again."))
             return
         else:
             found = _TOKEN.search(answer)  # also in the whole message of @BotFather
@@ -55,7 +57,7 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
         if _bot_settled(settings, talk, bot_changes(token)):
             return
         there = False
-        talk.say("Paste the token again, or press Enter to go on without a change.")
+        talk.say(_("Paste the token again, or press Enter to go on without a change."))
 
 
 def bot_in_words(settings: Settings) -> str:
@@ -63,7 +65,8 @@ def bot_in_words(settings: Settings) -> str:
     telegram = settings.loaded.config.channels.telegram
     if "channels.telegram" in settings.loaded.disabled:
         return ""
-    return f"the bot {telegram.token.partition(':')[0]}" if telegram.enabled and telegram.token else ""
+    number = telegram.token.partition(":")[0]
+    return _("the bot {number}", number=number) if telegram.enabled and telegram.token else ""
 
 
 def _bot_settled(settings: Settings, talk: Talk, changes: list[Change]) -> bool:
@@ -76,7 +79,7 @@ def _bot_settled(settings: Settings, talk: Talk, changes: list[Change]) -> bool:
         talk.say("\n".join(finding.lines))
     if found[0].state == "bad" and found[0].network != "unreached":
         return False
-    if found[0].state == "bad" and not talk.agreed("Keep the token all the same? y keeps it; Enter asks again."):
+    if found[0].state == "bad" and not talk.agreed(_("Keep the token all the same? y keeps it; Enter asks again.")):
         return False
     settings.write(changes)
     return True
@@ -96,7 +99,7 @@ def zone_changes(name: str) -> list[Change]:
 def ask_zone(settings: Settings, talk: Talk) -> None:
     """Ask for the time zone until it is one, and write it."""
     usual = usual_zone(settings)
-    talk.say("Where are you? Reminders and “today” need it. Write it as Europe/Berlin, or name a large city.")
+    talk.say(_("Where are you? Reminders and “today” need it. Write it as Europe/Berlin, or name a large city."))
     names = sorted(available_timezones(), key=lambda name: (name.count("/") != 1, name))
     cities = {name.rpartition("/")[2].casefold(): name for name in reversed(names)}
     while True:
@@ -106,9 +109,21 @@ def ask_zone(settings: Settings, talk: Talk) -> None:
         if not name:
             near = nearest(wanted, names) or cities.get(nearest(wanted, cities) or "", "")
             usual = near or usual
-            hint = f" Did you mean {near}? Enter takes it." if near else " Name the nearest large city; Tab completes."
-            talk.say(f"There is no time zone {answer!r}.{hint}")
+            meant = _("There is no time zone {zone!r}. Did you mean {near}? Enter takes it.", zone=answer, near=near)
+            none = _("There is no time zone {zone!r}. Name the nearest large city; Tab completes.", zone=answer)
+            talk.say(meant if near else none)
             continue
         settings.write(zone_changes(name))
-        talk.say(f"✓ Time zone: in {name} it is {datetime.now(ZoneInfo(name)):%H:%M, on %A %d %B %Y}.")
+        talk.say(_time_in(name))
         return
+
+
+def _time_in(zone: str) -> str:
+    now = datetime.now(ZoneInfo(zone))
+    return _(
+        "✓ Time zone: in {zone} it is {time:%H:%M}, on {weekday} {time:%d} {month} {time:%Y}.",
+        zone=zone,
+        time=now,
+        weekday=weekday_of(now),
+        month=month_of(now),
+    )

@@ -22,19 +22,20 @@ from nanobot.errors import UsageError
 from nanobot.migrate.find import homes_there
 from nanobot.session.lock import home_lock
 from nanobot.utils.text import printable
+from nanobot.utils.translation import N_, _
 
-_FIRST = "In three short sentences: who are you, what can you do for me, and what should I try first?"
-_FIRST_WITHOUT = "How do I add a model with a key?"
-_NO_TERMINAL = (
+_FIRST = N_("In three short sentences: who are you, what can you do for me, and what should I try first?")
+_FIRST_WITHOUT = N_("How do I add a model with a key?")
+_NO_TERMINAL = N_(
     "There is no terminal to ask in. Say the rest as options: {missing}. Or take what is found, without a question: "
     "nanobot onboard --yes"
 )
 
 #: The questions, by the names of `missing_options`.
 _QUESTIONS = {
-    "model": ("Model: who answers you?", ask_model),
-    "bot": ("Telegram", ask_bot),
-    "zone": ("Time zone", ask_zone),
+    "model": (N_("Model: who answers you?"), ask_model),
+    "bot": (N_("Telegram"), ask_bot),
+    "zone": (N_("Time zone"), ask_zone),
 }
 
 
@@ -43,7 +44,7 @@ def run_onboard(args: argparse.Namespace) -> int:
     settings = Settings(args, os.environ)
     missing = missing_options(args)
     if missing and not args.yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(_NO_TERMINAL.format(missing="; ".join(missing.values())))
+        raise UsageError(_(_NO_TERMINAL, missing="; ".join(missing.values())))
     known = settings.loaded.exists
     lines = apply(settings, args)
     sys.stdout.write("".join(printable(f"{line}\n") for line in lines))
@@ -53,13 +54,13 @@ def run_onboard(args: argparse.Namespace) -> int:
     talk = Talk()
     try:
         if known:
-            talk.say(f"{told(settings)}\n\nEnter keeps what is there.")
+            talk.say(told(settings) + "\n\n" + _("Enter keeps what is there."))
         else:
-            talk.say("A few questions, and each answer is tried at once. Ctrl-C leaves, and keeps what is answered.")
+            talk.say(_("A few questions, and each answer is tried at once. Ctrl-C leaves, and keeps what is answered."))
         return _talked(settings, talk, args, list(missing), known=known)
     except KeyboardInterrupt:
-        kept = f"What you have answered is in {settings.paths.config}." if settings.changed else "Nothing was changed."
-        talk.say(f"Left. {kept} `nanobot onboard` goes on.")
+        kept = _("Left. What you have answered is in {file}. `nanobot onboard` goes on.", file=settings.paths.config)
+        talk.say(kept if settings.changed else _("Left. Nothing was changed. `nanobot onboard` goes on."))
         return INTERRUPTED
 
 
@@ -69,36 +70,38 @@ def _talked(settings: Settings, talk: Talk, args: argparse.Namespace, asked: lis
         for place, name in enumerate(asked, 1):
             title, ask = _QUESTIONS[name]
             talk.gap()
-            talk.say(f"**{place} of {len(asked)} · {title}**")
+            talk.say(_("**{place} of {count} · {title}**", place=place, count=len(asked), title=_(title)))
             ask(settings, talk)
     talk.gap()
     if known and not settings.changed:
-        talk.say("Nothing was changed. `nanobot` talks here, `nanobot gateway` answers on Telegram.")
+        talk.say(_("Nothing was changed. `nanobot` talks here, `nanobot gateway` answers on Telegram."))
         return 0
     found = asyncio.run(settings.try_search())
     if found is not None:
         talk.say("\n".join(found.lines))
-    talk.say(f"Everything is in {settings.paths.config}, which only you can read.")
+    talk.say(_("Everything is in {file}, which only you can read.", file=settings.paths.config))
     for program, folder in homes_there(os.environ, settings.paths.home):
-        talk.say(f"{folder} holds what {program} has kept: `nanobot import` shows it, and takes over what you choose.")
+        holds = N_("{folder} holds what {program} has kept: `nanobot import` shows it, and takes over what you choose.")
+        talk.say(_(holds, folder=folder, program=program))
     return _first_answer(settings, talk, args)
 
 
 def _first_answer(settings: Settings, talk: Talk, args: argparse.Namespace) -> int:
     without = settings.loaded.config.agents.defaults.provider == "lookup" or not model_in_words(settings)
-    question = _FIRST_WITHOUT if without else _FIRST
+    question = _(_FIRST_WITHOUT) if without else _(_FIRST)
     talk.gap()
-    talk.say(f"**You:** {question}")
+    talk.say(_("**You:** {question}", question=question))
     place = [f"--{name}={value}" for name in ("config", "workspace") if (value := getattr(args, name))]
     code = run_agent(parse(["agent", *place, "-m", question]))
     talk.gap()
     if not bot_in_words(settings):
-        talk.say('Go on with `nanobot`, or ask one question with `nanobot "…"`.')
+        talk.say(_('Go on with `nanobot`, or ask one question with `nanobot "…"`.'))
         return code
     if holder := _gateway(settings):
-        talk.say(f"A gateway is running already ({holder}). Stop it, then start `nanobot gateway` anew.")
+        running = N_("A gateway is running already ({holder}). Stop it, then start `nanobot gateway` anew.")
+        talk.say(_(running, holder=holder))
         return code
-    talk.say("Now the bot: this is `nanobot gateway`, which answers on Telegram until Ctrl-C.")
+    talk.say(_("Now the bot: this is `nanobot gateway`, which answers on Telegram until Ctrl-C."))
     return run_gateway(parse(["gateway", *place]))
 
 

@@ -13,6 +13,7 @@ from nanobot.doctor.findings import Finding
 from nanobot.errors import TemporaryError, UsageError
 from nanobot.providers.vendors import BY_NAME, unsupported, vendor_of
 from nanobot.utils.text import nearest
+from nanobot.utils.translation import _, listed
 
 _BOT_VARIABLE = "TELEGRAM_BOT_TOKEN"
 
@@ -22,9 +23,9 @@ def missing_options(args: argparse.Namespace) -> Mapping[str, str]:
     model = args.model or args.provider or args.api_key_env or args.api_base or args.no_model
     bot, zone = args.telegram_token_env or args.no_telegram, args.time_zone
     found = {
-        "model": "" if model else "--model NAME, --provider NAME with --api-key-env VARIABLE, or --no-model",
-        "bot": "" if bot else "--telegram-token-env VARIABLE or --no-telegram",
-        "zone": "" if zone else "--time-zone ZONE such as Europe/Berlin",
+        "model": "" if model else _("--model NAME, --provider NAME with --api-key-env VARIABLE, or --no-model"),
+        "bot": "" if bot else _("--telegram-token-env VARIABLE or --no-telegram"),
+        "zone": "" if zone else _("--time-zone ZONE such as Europe/Berlin"),
     }
     return {name: said for name, said in found.items() if said}
 
@@ -61,7 +62,11 @@ def _judged(finding: Finding) -> list[str]:
     """The lines of a finding. Raises where it says that this does not work."""
     if finding.state != "bad":
         return finding.lines
-    said = f"{finding.words.rstrip('.')}. {finding.fix} Nothing was written; --untried writes without a try."
+    said = _(
+        "{problem}. {advice} Nothing was written; --untried writes without a try.",
+        problem=finding.words.rstrip("."),
+        advice=finding.fix,
+    )
     raise TemporaryError(said) if finding.network == "unreached" else UsageError(said)
 
 
@@ -72,13 +77,15 @@ def _model(settings: Settings, args: argparse.Namespace) -> ModelPlan:
     vendor = vendor_of(name) if name else None
     if name and vendor is None:
         near = nearest(name, BY_NAME)
-        why = unsupported(name) or (f"Did you mean {near!r}?" if near else f"Known: {', '.join(BY_NAME)}.")
-        raise UsageError(f"There is no provider {name!r}. {why}")
+        known = _("Known: {names}.", names=listed(BY_NAME))
+        why = unsupported(name) or (_("Did you mean {near!r}?", near=near) if near else known)
+        raise UsageError(_("There is no provider {name!r}. {why}", name=name, why=why))
     key = _variable(settings, args.api_key_env, "--api-key-env") if args.api_key_env else ""
     if vendor is None and key:
         vendor = next((one for one in BY_NAME.values() if args.api_key_env in one.keys), None)
         if vendor is None:
-            raise UsageError(f"Whose key {args.api_key_env} holds is not known. Name it with --provider.")
+            said = _("Whose key {variable} holds is not known. Name it with --provider.", variable=args.api_key_env)
+            raise UsageError(said)
     if vendor is not None and args.api_key_env in vendor.keys:
         key = ""  # it is looked for under this name anyway
     return ModelPlan("", vendor.name if vendor else "", args.model or "", key, args.api_base or "")
@@ -110,18 +117,20 @@ def _zone(settings: Settings, args: argparse.Namespace) -> list[Change]:
 def _variable(settings: Settings, name: str, option: str) -> str:
     """`${NAME}` for a variable that is set. Raises `UsageError` for another one."""
     if not settings.env.get(name, "").strip():
-        raise UsageError(f"{option}: the environment variable {name} is not set.")
+        raise UsageError(_("{option}: the environment variable {name} is not set.", option=option, name=name))
     return f"${{{name}}}"
 
 
 def told(settings: Settings) -> str:
     """What is set up, in lines."""
+    model = model_in_words(settings) or _("whatever key or local server there is, else none")
+    off = sorted(settings.loaded.disabled.items())
     return "\n".join(
         (
-            f"Set up in {settings.paths.config}:",
-            f"- model: {model_in_words(settings) or 'whatever key or local server there is, else none'}",
-            f"- Telegram: {bot_in_words(settings) or 'not set up'}",
-            f"- time zone: {usual_zone(settings)}",
-            *(f"- switched off: {key}: {reason}" for key, reason in sorted(settings.loaded.disabled.items())),
+            _("Set up in {file}:", file=settings.paths.config),
+            _("- model: {model}", model=model),
+            _("- Telegram: {bot}", bot=bot_in_words(settings) or _("not set up")),
+            _("- time zone: {zone}", zone=usual_zone(settings)),
+            *(_("- switched off: {key}: {reason}", key=key, reason=reason) for key, reason in off),
         )
     )

@@ -6,6 +6,7 @@ from nanobot.cli.onboard.settings import Change, Settings
 from nanobot.config.changes.asked import literal
 from nanobot.providers.local import probe, usual_roots
 from nanobot.providers.vendors import BY_NAME, VENDORS
+from nanobot.utils.translation import N_, _
 
 _DEFAULTS = ("agents", "defaults")
 
@@ -35,7 +36,7 @@ class ModelPlan(Struct, frozen=True):
         return found
 
 
-NO_MODEL = ModelPlan("none for now: nanobot searches the web and quotes what it finds, without a model", "lookup")
+NO_MODEL = ModelPlan(N_("none for now: nanobot searches the web and quotes what it finds, without a model"), "lookup")
 
 
 async def found_models(settings: Settings) -> tuple[ModelPlan, ...]:
@@ -44,12 +45,14 @@ async def found_models(settings: Settings) -> tuple[ModelPlan, ...]:
     for vendor in VENDORS:
         name = next((name for name in vendor.keys if settings.env.get(name, "").strip()), "")
         if name and vendor.default_model:
-            found.append(ModelPlan(f"{vendor.title}, with the key {name} of the environment", vendor.name))
+            told = _("{service}, with the key {name} of the environment", service=vendor.title, name=name)
+            found.append(ModelPlan(told, vendor.name))
     for server in await probe(usual_roots(settings.env)):
         if server.best:
             names = tuple(one.id for one in server.models)
-            count = f"{len(names)} models" if len(names) > 1 else names[0]
-            told = f"{BY_NAME[server.vendor].title} on this machine ({server.root}, {count})"
+            offers = _("{count} models", count=len(names)) if len(names) > 1 else names[0]
+            title = BY_NAME[server.vendor].title
+            told = _("{server} on this machine ({address}, {models})", server=title, address=server.root, models=offers)
             found.append(ModelPlan(told, server.vendor, server.best.id, models=names))
     return tuple(found)
 
@@ -57,9 +60,10 @@ async def found_models(settings: Settings) -> tuple[ModelPlan, ...]:
 def model_in_words(settings: Settings) -> str:
     """What the configuration says of the model, for a line; empty where it says nothing."""
     kept = settings.loaded.config.agents.defaults
-    preset = "" if kept.model_preset in {"", "default"} else f"the preset {kept.model_preset}"
+    preset = "" if kept.model_preset in {"", "default"} else _("the preset {name}", name=kept.model_preset)
     if kept.provider == "lookup":
-        return "no model (lookup)"
-    at = f"at {kept.provider}" if kept.provider != "auto" else ""
-    named = " ".join(filter(None, (kept.model or ("its usual model" if at else ""), at)))
+        return _("no model (lookup)")
+    named = kept.model
+    if kept.provider != "auto":
+        named = _("{model} at {provider}", model=kept.model or _("its usual model"), provider=kept.provider)
     return preset or named or ", ".join(settings.loaded.config.providers)

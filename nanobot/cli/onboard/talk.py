@@ -19,6 +19,7 @@ from prompt_toolkit.input import create_input
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_line, render_markdown, wrapped
 from nanobot.channels.terminal.screen import terminal_output
+from nanobot.utils.translation import N_, _
 
 #: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
 _SECRET = re.compile(r"(?i)\b(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|^(?=\S*\d)[\w.:+=-]{20,}$")
@@ -83,7 +84,7 @@ class Talk:
 
     def _typed(self, prompt: str, words: Sequence[str], hide: Hide) -> str:
         if not self._look.ansi:  # a terminal that cannot move its cursor, and screen readers
-            return input(prompt) if hide == "nothing" else getpass(f"(not shown) {prompt}")
+            return input(prompt) if hide == "nothing" else getpass(_("(not shown)") + f" {prompt}")
 
         def hidden() -> bool:
             return hide == "all" or (hide == "keys" and is_secret(get_app().current_buffer.text))
@@ -111,8 +112,9 @@ class Talk:
         found = list(names)
         while True:
             listed = "\n".join(f"{place:>3}  {name}" for place, name in enumerate(found[:_SHOWN], 1))
-            more = f"\n     … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            self.say(f"Which of the {len(names)} models of {whose}? A number, or a part of a name.")
+            more = "\n     " + _("… and {count} more", count=len(found) - _SHOWN) if len(found) > _SHOWN else ""
+            which = N_("Which of the {count} models of {server}? A number, or a part of a name.")
+            self.say(_(which, count=len(names), server=whose))
             self._out.write(f"{listed}{more}\n")
             answer = self.ask(best)
             if answer in names:
@@ -123,5 +125,5 @@ class Talk:
             if len(fitting) == 1:
                 return fitting[0]
             if not fitting:
-                self.say(f"No name of a model there has {answer!r} in it.")
+                self.say(_("No name of a model there has {answer!r} in it.", answer=answer))
             found = fitting or list(names)

@@ -19,6 +19,7 @@ from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
 from tests.cli.harness import BOUND, Program
+from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
@@ -66,6 +67,32 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 assert await terminal.wait() == 0
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
+
+
+async def test_a_terminal_reads_its_own_language_whatever_the_gateway_and_the_phone_speak(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer("The heron is noted.", after="On the phone.") as llm:
+        ada = telegram.user("Ada", OWNER)
+        home = configured(tmp_path, telegram, llm)
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            env = {**home.env, "LANG": "zh_CN.UTF-8"}
+            with PseudoTerminal(home.command("agent"), env=env, cwd=home.home, columns=100) as terminal:
+                await terminal.until("❯")
+                terminal.press("remember the heron\r")
+                await terminal.until("The heron is noted.")
+                terminal.press("/sessions\r")
+                await terminal.until(re.compile(r"\w{10} remember the heron"))
+                session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
+                ada.say(f"/resume {session}")
+                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+                ada.say("and from here?")
+                await terminal.until("在 Telegram：and from here?")
+                await terminal.until("On the phone.")
+                terminal.press(CTRL_D)
+                assert await terminal.wait() == 0
+                shown = terminal.text()
+            given = ("remember the heron", "The heron is noted.", "and from here?", "On the phone.")
+            assert not english_left(shown, *given)
 
 
 async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_ctrl_c_stops_it(tmp_path: Path) -> None:
