@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten, squeeze
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, listed
 
 #: `ok`: nothing to do. `warn`: it works, but not as it should. `bad`: something does not work. `off`: not used, or not
 #: tried, and why.
@@ -113,7 +113,7 @@ def said_once(found: Sequence[Finding]) -> list[Finding]:
     lost = [one for one in found if one.network == "unreached"]
     if len(lost) < 2 or any(one.network == "reached" for one in found):
         return list(found)
-    names = ", ".join(one.title for one in lost)
+    names = listed(one.title for one in lost)
     words = _(
         "nothing outside this machine answers ({words}); so it is with: {names}", words=lost[0].words, names=names
     )

@@ -15,7 +15,7 @@ from nanobot.doctor.findings import Finding, one_line
 from nanobot.session.lock import home_lock, token_locks
 from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
-from nanobot.utils.translation import N_, _, _n
+from nanobot.utils.translation import N_, _, _n, apart, listed
 
 #: Seconds after which a health file is from a gateway that no longer runs.
 _FRESH = 45.0
@@ -85,7 +85,7 @@ class Gateway(Struct, frozen=True):
             parts.append(_("version {version}, while this is {own}", version=self.version, own=__version__))
         elif self.version:
             parts.append(_("version {version}", version=self.version))
-        return ", ".join(parts) + (f"; {self.reason}" if self.reason else "")
+        return apart(filter(None, (listed(parts), self.reason)))
 
     @property
     def chats(self) -> int:

@@ -17,7 +17,7 @@ from nanobot.doctor.findings import MARKS, Finding, exit_code
 from nanobot.providers.vendors import BY_NAME
 from nanobot.utils.logs import scrub
 from nanobot.utils.secrecy import mask_keys
-from nanobot.utils.translation import _, _n
+from nanobot.utils.translation import _, _n, listed
 from nanobot.web.search.catalog import CATALOG
 
 #: Values of the configuration that are words of ours and tell of nobody.
@@ -53,7 +53,7 @@ def verdict(found: Sequence[Finding]) -> str:
         return _("All is well: {count}.", count=count)
     parts = [_n("{number} fault", "{number} faults", bad)] if bad else []
     parts += [_n("{number} warning", "{number} warnings", warned)] if warned else []
-    return _("{count}: {problems}.", count=count, problems=", ".join(parts))
+    return _("{count}: {problems}.", count=count, problems=listed(parts))
 
 
 def as_text(found: Sequence[Finding], *, everything: bool = False) -> str:
@@ -73,7 +73,7 @@ def _by_name(found: Sequence[Finding]) -> list[str]:
     lines = []
     if well:
         told = _n(
-            "{number} check is well: {names}.", "{number} checks are well: {names}.", len(well), names=", ".join(well)
+            "{number} check is well: {names}.", "{number} checks are well: {names}.", len(well), names=listed(well)
         )
         lines.append(fill(f"{MARKS['ok']} {told}", _WIDTH))
     if off:
@@ -81,7 +81,7 @@ def _by_name(found: Sequence[Finding]) -> list[str]:
             "{number} check is not used or not tried: {names}.",
             "{number} checks are not used or not tried: {names}.",
             len(off),
-            names=", ".join(off),
+            names=listed(off),
         )
         lines.append(fill(f"{MARKS['off']} {told}", _WIDTH))
     return lines
@@ -90,8 +90,8 @@ def _by_name(found: Sequence[Finding]) -> list[str]:
 def as_markdown(found: Sequence[Finding]) -> str:
     """For a chat: what is not well first and whole, what is well by its names."""
     ill = [one.markdown for one in found if one.state in {"bad", "warn"}]
-    well = ", ".join(one.title for one in found if one.state == "ok")
-    off = ", ".join(one.title for one in found if one.state == "off")
+    well = listed(one.title for one in found if one.state == "ok")
+    off = listed(one.title for one in found if one.state == "off")
     lines = [f"**{_('Doctor')}**: {verdict(found)}", "", *ill]
     lines.append(f"- {MARKS['ok']} {_('Well: {names}.', names=well or _('nothing'))}")
     return "\n".join([*lines, *(["- " + _("Not used or not tried: {names}.", names=off)] if off else [])])

@@ -20,7 +20,7 @@ from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.money.caps import TODAY, BudgetLimits, Cap, Caps, Payer, Used, hears_figures, money_caps
 from nanobot.money.prices import Price, Prices, estimate
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, apart, listed
 
 #: Seconds after which what others spent is read again.
 FRESH_SECONDS = 5.0
@@ -270,12 +270,12 @@ class Budget:
     async def overview(self) -> str:
         """What of the caps of all together is used."""
         await self.refresh()
-        return "; ".join(one.told for one in self._common(priced=True)) or _("no cap is set")
+        return apart(one.told for one in self._common(priced=True)) or _("no cap is set")
 
     async def of_person(self, person: str) -> str:
         """The caps of one person, and what of them is used; empty where there is none."""
         await self.refresh()
-        told = ", ".join(one.told for one in self._personal(person))
+        told = listed(one.told for one in self._personal(person))
         if not told:
             return ""
         return _("cap of their own: {caps}", caps=told) if person in self._own else _("cap: {caps}", caps=told)
@@ -286,7 +286,7 @@ class Budget:
         await self.refresh()
         told = estimate(self._price(asked), pages, requests)
         used = next((_("{cap} are used", cap=one.told) for one in self._shown(payer)), "")
-        return "; ".join(filter(None, (told, used)))
+        return apart(filter(None, (told, used)))
 
     # Lines
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from nanobot.messages import Cause, Role
-from nanobot.utils.translation import N_, _, day_of
+from nanobot.utils.translation import N_, _, day_of, sentences
 
 TODAY = "today"
 THIS_MONTH = "this month"
@@ -123,7 +123,7 @@ class Cap(Struct, frozen=True):
     @property
     def told(self) -> str:
         """Its period and its figures."""
-        return f"{self.told_period} {self.figures}"
+        return _("{period} {figures}", period=self.told_period, figures=self.figures)
 
     def _used_up(self, whose: str) -> str:
         full, all_but = _USED_UP[whose]
@@ -131,14 +131,14 @@ class Cap(Struct, frozen=True):
 
     def told_owner(self, day: datetime) -> str:
         """What is used up, with its figures, and when it goes on."""
-        return f"{self._used_up('unpriced' if self.tokens else 'common')} {self.again(day)}"
+        return sentences(self._used_up("unpriced" if self.tokens else "common"), self.again(day))
 
     def stopped(self, payer: Payer, day: datetime) -> str:
         """Three sentences for whom it stops: what is used up, when it goes on, how to go on now."""
         if not self.own and hears_figures(payer):
-            return f"{self.told_owner(day)} {self.advice}"
+            return sentences(self.told_owner(day), self.advice)
         by_owner = _("Its owner can allow more.")
-        return f"{self._used_up('own' if self.own else 'unseen')} {self.again(day)} {by_owner}"
+        return sentences(self._used_up("own" if self.own else "unseen"), self.again(day), by_owner)
 
     def warning(self, payer: Payer) -> str:
         """What is said before it stops anybody."""
@@ -147,7 +147,7 @@ class Cap(Struct, frozen=True):
         known = {"share": self.share, "period": self.told_period, "figures": self.figures}
         if self.own:
             return _("{share:.0%} of your budget for {period} are used: {figures}.", **known)
-        return _("{share:.0%} of the budget for {period} are used: {figures}.", **known) + " " + self.advice
+        return sentences(_("{share:.0%} of the budget for {period} are used: {figures}.", **known), self.advice)
 
 
 def hears_figures(payer: Payer) -> bool:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
+from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, program
 from tests.fakes import homes
 from tests.fakes.chinese import english_left
@@ -135,3 +136,14 @@ async def test_a_home_of_another_program_is_shown_and_taken_in_chinese(tmp_path:
     given = ("tides in Brest", "Look up the tides", "Where is the net", "Oil the winch", "nanobot import hermes")
     assert english(told, *given) == {}
     assert "已导入：" in told["import hermes --yes"]
+
+
+async def test_a_question_that_is_asked_in_chinese_is_answered_in_chinese(tmp_path: Path) -> None:
+    at = chinese(tmp_path)
+    await at.told("backup")
+    for answer, after in (("否", "没有做任何改动。"), ("好的", "已恢复到")):
+        with PseudoTerminal(at.command("restore", "last"), env=at.env, cwd=at.home, columns=200) as terminal:
+            await terminal.until("y/N")
+            terminal.press(f"{answer}\r")
+            await terminal.until(after)
+            assert await terminal.wait() == 0

@@ -16,7 +16,7 @@ from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.text import file_size, printable
-from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
+from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of, yes_or_no
 
 #: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
 _NAMED, _NICE = 10, 15
@@ -154,7 +154,7 @@ def _agreed(home: Path) -> bool:
         raise UsageError(_("There is no terminal to ask in. Say --yes to put the backup in the place of what is here."))
     sys.stdout.write(_("What {home} holds now is set aside, and the backup takes its place. Go on? y/N ", home=home))
     sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 def _workspace(args: argparse.Namespace, manifest: Manifest) -> list[str]:

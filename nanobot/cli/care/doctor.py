@@ -26,7 +26,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
-from nanobot.utils.translation import ENGLISH, N_, _, _n, sentences, speaking
+from nanobot.utils.translation import ENGLISH, N_, _, _n, sentences, speaking, yes_or_no
 
 #: Seconds that threads get to end at the end.
 _LEAVE_SECONDS = 0.5
@@ -108,7 +108,7 @@ def _wanted() -> bool:
         return False
     sys.stdout.write(_("Send the answer to you on Telegram? [y/N] "))
     sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 async def _answered(patient: Patient) -> tuple[Finding, str]:

@@ -22,7 +22,7 @@ from nanobot.schedule.appointments import appointments_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.text import nearest, printable
-from nanobot.utils.translation import N_, _, listed, sentences
+from nanobot.utils.translation import N_, _, listed, sentences, yes_or_no
 
 _NONE = N_(
     "No home of another program was found: neither ~/.nanobot of the nanobot family, nor "
@@ -141,11 +141,12 @@ async def _wanted(plan: ImportPlan, only: frozenset[ImportKind], args: argparse.
         answer = await _ask(
             _("Take this? y takes all of it; or name kinds ({names}); Enter takes nothing: ", names=names)
         )
-        wanted = only if answer in {"y", "yes"} else _kinds(answer) & only if answer else wanted
+        said = yes_or_no(answer)
+        wanted = only if said == "yes" else _kinds(answer) & only if answer and said != "no" else wanted
     secrets = len(plan.chosen(frozenset({"secrets"})))
     place = args.config or "config.json"
     question = _("Take the {number} secrets into {place} too? y, or Enter: ", number=secrets, place=place)
-    if secrets and await _ask(question) in {"y", "yes"}:
+    if secrets and yes_or_no(await _ask(question)) == "yes":
         wanted |= {"secrets"}
     return wanted
 

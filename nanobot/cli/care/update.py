@@ -21,7 +21,7 @@ from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
 from nanobot.upkeep.update import beside, install_beside, prove, switch, switch_back
 from nanobot.utils.text import printable
-from nanobot.utils.translation import _, sentences
+from nanobot.utils.translation import _, sentences, yes_or_no
 
 
 def run_update(args: argparse.Namespace) -> int:
@@ -144,7 +144,7 @@ def _agreed() -> bool:
         )
     sys.stdout.write(_("Update now? It is tried on a copy first. y/N "))
     sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 def _print(text: str) -> None:

@@ -27,7 +27,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import nearest, printable, shorten, squeeze
-from nanobot.utils.translation import _, _n, listed, sentences
+from nanobot.utils.translation import _, _n, listed, sentences, yes_or_no
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
@@ -260,7 +260,7 @@ def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
             _print(_("\nDoes nothing there tell a model what to do besides using these tools?"))
             _print(_("y: it counts from now on. Enter: it is content from outside, as their answers always are."))
             sys.stdout.flush()
-            if sys.stdin.readline().strip().casefold() in {"y", "yes"}:
+            if yes_or_no(sys.stdin.readline()) == "yes":
                 pinned = asyncio.run(_pin(paths, words))
                 _print(sentences(_("From now on {words}.", words=pinned), _("/permissions takes it back.")))
 

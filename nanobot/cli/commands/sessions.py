@@ -25,7 +25,7 @@ from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import printable, shorten
-from nanobot.utils.translation import _, _n, sentences
+from nanobot.utils.translation import _, _n, sentences, yes_or_no
 
 #: The person at the terminal has this home, and sees what is theirs in it.
 _OWNER = SessionHolder("")
@@ -161,7 +161,7 @@ async def _delete(home: _Home, args: argparse.Namespace) -> int | str:
         sys.stdout.write(printable(told))
         sys.stdout.flush()
         answer = await asyncio.to_thread(sys.stdin.readline)
-        if answer.strip().casefold() not in {"y", "yes"}:
+        if yes_or_no(answer) != "yes":
             sys.stdout.write(_("It is kept.\n"))
             return FAILED
     return await home.kept.delete(entry)

@@ -20,7 +20,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.skills.shelf import FoundSkill, SkillShelf
 from nanobot.skills.skill import FILE, Skill, new_text, read_skill
 from nanobot.utils.text import printable
-from nanobot.utils.translation import _, _n, sentences
+from nanobot.utils.translation import _, _n, sentences, yes_or_no
 
 
 def run_skill(args: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ async def _show(setup: Setup, name: str) -> int:
         _print(_("\nDoes it, and do the files beside it, tell a model to do what you want done?"))
         _print(_("y: it counts from now on. Enter: it is content from outside."))
         sys.stdout.flush()
-        if (await asyncio.to_thread(sys.stdin.readline)).strip().casefold() in {"y", "yes"}:
+        if yes_or_no(await asyncio.to_thread(sys.stdin.readline)) == "yes":
             pinned = await shelf.agree(TERMINAL_PERSON, found.skill)
             _print(sentences(_("From now on {words}.", words=pinned.words), _("/permissions takes it back.")))
     finally:
