@@ -98,7 +98,7 @@ class Opening:
         message = turn.message
         if self._services.heard is None or message.cause != "chat" or message.aside:
             return ()
-        heard = await self._services.heard(message.address.key)
+        heard = await self._services.heard(message.address.lasting)
         said = [(one.foreign, f"{one.at:%Y-%m-%d %H:%M} UTC, {one.by}: {strip_unsafe(one.text)}") for one in heard]
         own = "\n".join(line for foreign, line in said if not foreign)
         others = "\n\n".join(line for foreign, line in said if foreign)

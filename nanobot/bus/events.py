@@ -31,6 +31,12 @@ class Address(Struct, frozen=True):
         return ":".join(part for part in (self.channel, self.chat, self.thread) if part)
 
     @property
+    def lasting(self) -> str:
+        """The key under which stands what outlasts a conversation, such as changes of files, jobs and their answers: a
+        terminal is another one at each start, and all of them are one place."""
+        return f"{self.channel}:{self.chat}" if self.channel == "terminal" else self.key
+
+    @property
     def names(self) -> tuple[str, str]:
         """Its channel, and its key: what is said of all chats of a channel, and of this one."""
         return self.channel, self.key

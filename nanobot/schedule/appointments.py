@@ -81,7 +81,7 @@ class Who(Struct, frozen=True):
     def of(cls, message: InboundMessage) -> "Who":
         """Who has written a message."""
         sender, address = message.sender, message.address
-        return cls(f"{address.channel}:{sender.id}", address.key, sender.role, message.direct)
+        return cls(f"{address.channel}:{sender.id}", address.lasting, sender.role, message.direct)
 
 
 class Added(Struct, frozen=True):

@@ -5,6 +5,8 @@ import json
 import re
 import shlex
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -375,3 +377,11 @@ async def test_a_model_reads_english_whatever_language_the_person_reads(tmp_path
     assert len(server.requests) == 2
     assert len(first) > 5_000
     assert not re.findall(r"[\u3400-\u9fff]+", first)
+
+
+async def test_a_reminder_belongs_to_every_terminal_and_not_to_the_one_that_set_it(tmp_path: Path) -> None:
+    nanobot = program(tmp_path)
+    ran = await nanobot.run("-m", "/schedule tomorrow at 9: call the dentist")
+    assert ran.code == 0, ran.err
+    with closing(sqlite3.connect(nanobot.home / "nanobot.db")) as db:
+        assert db.execute("SELECT chat FROM job").fetchall() == [("terminal:local",)]

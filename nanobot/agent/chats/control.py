@@ -256,13 +256,13 @@ class ChatControl:
     async def tasks(self, session_key: str, wanted: str = "", *, stop: bool = False) -> str:
         helpers, commands = self._services.helpers(), self._services.tasks
         if wanted.startswith("h") and helpers is not None:
-            return await helpers.shown(session_key, int(wanted[1:]), self._end if stop else None)
+            return await helpers.shown(Address.of(session_key).lasting, int(wanted[1:]), self._end if stop else None)
         if wanted and commands is not None:
             return await commands.shown(session_key, int(wanted), stop=stop)
         if commands is None and (helpers is None or wanted):
             raise UsageError(_("No commands are offered here, so none runs in the background. /tools says why."))
         lines = [
-            *(await helpers.listed(session_key) if helpers else ()),
+            *(await helpers.listed(Address.of(session_key).lasting) if helpers else ()),
             *(commands.lines(session_key) if commands else ()),
         ]
         if not lines:

@@ -188,7 +188,7 @@ class ToolContext(Struct):
     @property
     def chat(self) -> str:
         """A person in a chat, for whose changes of files `/undo` is."""
-        return f"{self.address.key} {self.sender.id}"
+        return f"{self.address.lasting} {self.sender.id}"
 
     @property
     def person(self) -> str:

@@ -49,7 +49,7 @@ class BackgroundHelpers:
         if errand.role == "guest":
             # English: a model reads it
             return error_result("denied", "Guests have no helpers in the background. Run it without background.")
-        person, chat = message.person, message.address.key
+        person, chat = message.person, message.address.lasting
         known = [job for job in await self._jobs.all((person,)) if job.kind == "helper"]
         job = next((one for one in known if one.errand.name == errand.name), None)
         if job is None:
@@ -104,7 +104,7 @@ class BackgroundHelpers:
 
     async def take_answers(self, message: InboundMessage) -> tuple[UserMessage, ...]:
         """What those of a chat have answered that the model has not been told: it is told once."""
-        known = await self.of(message.address.key)
+        known = await self.of(message.address.lasting)
         ended = [job for job in known if job.due == NEVER and job.result not in _RUNS and job.origin != _TOLD]
         found = []
         for job in ended:

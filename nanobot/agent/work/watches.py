@@ -110,7 +110,7 @@ class Watches:
         """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
         if self._briefings is None:
             raise UsageError(_("Nothing is read here."))
-        who = Who(context.person, context.address.key, context.role, context.direct)
+        who = Who(context.person, context.address.lasting, context.role, context.direct)
         return await self._briefings.news(*await self._asked(sources_of(sources), who), context)
 
     async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:

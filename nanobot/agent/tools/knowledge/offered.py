@@ -217,7 +217,7 @@ class LibraryTools:
 
     async def forget(self, message: InboundMessage, words: str) -> str:
         """Take something away of what is known of this person, as `KnownFacts.forget` has it."""
-        chat = f"{message.address.key} {message.sender.id}"
+        chat = f"{message.address.lasting} {message.sender.id}"
         return await self._facts().forget(user_of(message), chat, words, message.id)
 
     def _facts(self) -> "KnownFacts":

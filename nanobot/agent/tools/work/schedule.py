@@ -70,7 +70,7 @@ class ScheduleTool(Tool[ScheduleArguments]):
         return (Effect("appointment", squeeze(shown), shown),)
 
     async def run(self, args: ScheduleArguments, context: ToolContext) -> ToolResult:
-        who = Who(context.person, context.address.key, context.role, context.direct)
+        who = Who(context.person, context.address.lasting, context.role, context.direct)
         try:
             if args.do == "list":
                 return ToolResult(await self._appointments.listed(who), _("listed the schedule"))

@@ -76,7 +76,7 @@ class WatchTool(Tool[WatchArguments]):
         return (Effect("appointment", f"watch {shown}"),)
 
     async def run(self, args: WatchArguments, context: ToolContext) -> ToolResult:
-        who = Who(context.person, context.address.key, context.role, context.direct)
+        who = Who(context.person, context.address.lasting, context.role, context.direct)
         sender = Sender(context.sender.id, context.sender.name, context.role, tuple(context.granted))
         try:
             if args.do == "news":
