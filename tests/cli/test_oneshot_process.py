@@ -380,8 +380,9 @@ async def test_a_model_reads_english_whatever_language_the_person_reads(tmp_path
 
 
 async def test_a_reminder_belongs_to_every_terminal_and_not_to_the_one_that_set_it(tmp_path: Path) -> None:
-    nanobot = program(tmp_path)
-    ran = await nanobot.run("-m", "/schedule tomorrow at 9: call the dentist")
+    async with LlmServer() as server:
+        nanobot = program(tmp_path, server)
+        ran = await nanobot.run("-m", "/schedule tomorrow at 9: call the dentist")
     assert ran.code == 0, ran.err
     with closing(sqlite3.connect(nanobot.home / "nanobot.db")) as db:
         assert db.execute("SELECT chat FROM job").fetchall() == [("terminal:local",)]
