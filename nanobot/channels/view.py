@@ -29,7 +29,7 @@ from nanobot.bus.events import (
 )
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, Usage
 from nanobot.utils.text import duration
-from nanobot.utils.translation import _, _n
+from nanobot.utils.translation import _, _n, listed
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools", "approval", "retrying", "finished"]
 
@@ -207,11 +207,11 @@ def hint_text(line: HintLine) -> str:
     """A hint line in words, such as `fetch example.com × 3 (1.2 s)` or `fetch example.com: HTTP 404`."""
     text = line.text if line.count == 1 else f"{line.text} × {line.count}"
     if line.state == "running":
-        return f"{text}: {line.detail}" if line.detail else text
+        return _("{line}: {detail}", line=text, detail=line.detail) if line.detail else text
     took = duration(line.seconds) if line.seconds >= 0.1 else ""
-    noted = ", ".join(filter(None, (line.changed, took)))
-    text = f"{text} ({noted})" if noted else text
-    return text + (f": {line.detail}" if line.detail else "")
+    noted = listed(filter(None, (line.changed, took)))
+    text = _("{line} ({noted})", line=text, noted=noted) if noted else text
+    return _("{line}: {detail}", line=text, detail=line.detail) if line.detail else text
 
 
 def todo_lines(items: Sequence[TodoItem]) -> tuple[str, ...]:

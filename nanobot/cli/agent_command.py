@@ -28,7 +28,7 @@ from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, listed, yes_or_no
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -165,7 +165,7 @@ def _agreed(project: Project) -> bool:
     )
     sys.stdout.write(printable(text))
     sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | None:

@@ -51,19 +51,21 @@ class Finding(Struct, frozen=True):
     def title(self) -> str:
         """The name as a person reads it; `name` is the same in every language."""
         kind, mark, one = self.name.partition(": ")
-        return f"{_(kind) if kind in NAMES else kind}{mark}{one}"
+        kind = _(kind) if kind in NAMES else kind
+        return _("{name}: {words}", name=kind, words=one) if mark else kind
 
     @property
     def lines(self) -> list[str]:
         """As a person reads it in a terminal."""
-        told = [f"{MARKS[self.state]} {self.title}: {self.words}"]
+        told = [f"{MARKS[self.state]} {_('{name}: {words}', name=self.title, words=self.words)}"]
         return [*told, f"    → {self.fix}"] if self.fix else told
 
     @property
     def markdown(self) -> str:
         """As a person reads it in a chat."""
         fix = f"\n  → {self.fix}" if self.fix else ""
-        return f"- {MARKS[self.state]} **{self.title}**: {self.words}{fix}"
+        told = _("{name}: {words}", name=f"**{self.title}**", words=self.words)
+        return f"- {MARKS[self.state]} {told}{fix}"
 
 
 #: A check, with the name under which its finding stands.
@@ -72,7 +74,7 @@ Check = tuple[str, Callable[[], Awaitable[Finding | Sequence[Finding]]]]
 
 def one_line(text: str) -> str:
     """The text of an error for a finding: in one line, without secrets, not too long, without its last full stop."""
-    return shorten(squeeze(scrub(text)), _CHARS).rstrip(".")
+    return shorten(squeeze(scrub(text)), _CHARS).rstrip(".。")
 
 
 async def bounded(name: str, check: Awaitable[Finding | Sequence[Finding]], seconds: float) -> list[Finding]:

@@ -75,7 +75,7 @@ def _by_name(found: Sequence[Finding]) -> list[str]:
         told = _n(
             "{number} check is well: {names}.", "{number} checks are well: {names}.", len(well), names=listed(well)
         )
-        lines.append(fill(f"{MARKS['ok']} {told}", _WIDTH))
+        lines.append(fill(f"{MARKS['ok']} {told}", _WIDTH, break_long_words=False))
     if off:
         told = _n(
             "{number} check is not used or not tried: {names}.",
@@ -83,7 +83,7 @@ def _by_name(found: Sequence[Finding]) -> list[str]:
             len(off),
             names=listed(off),
         )
-        lines.append(fill(f"{MARKS['off']} {told}", _WIDTH))
+        lines.append(fill(f"{MARKS['off']} {told}", _WIDTH, break_long_words=False))
     return lines
 
 

@@ -17,9 +17,10 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.citations import NOT_OURS, source_line, sources_block, sources_list, with_sources
-from nanobot.channels.view import TurnView, fold_hints, hint_text
+from nanobot.channels.view import HintLine, TurnView, fold_hints, hint_text
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
+from nanobot.utils.translation import speaking
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -156,3 +157,10 @@ def test_a_call_that_changed_a_file_tells_how_many_lines_in_its_line() -> None:
     call, done = ToolCall("c", "edit_file"), ToolResult("Wrote a.md.", changed="+12 −3")
     events = (ToolStarted(call, "edit a.md"), ToolFinished(call, done, 2.0)) * 2
     assert lines(fold(TurnStarted("m", AT), *events)) == ("edit a.md (+12 −3, 2 s)",) * 2
+
+
+def test_the_line_of_a_tool_has_the_signs_of_the_language_of_who_reads_it() -> None:
+    line = HintLine("搜索“x {0}”", "done", 1, 2.0, "断了 {y}", "+1 −0")
+    with speaking("zh"):
+        assert hint_text(line) == "搜索“x {0}”（+1 −0、2 秒）：断了 {y}"
+    assert hint_text(line) == "搜索“x {0}” (+1 −0, 2 s): 断了 {y}"

@@ -58,7 +58,7 @@ async def test_U58_a_configuration_that_cannot_be_read_is_told_with_its_line_and
 
 async def test_a_checkup_speaks_chinese_where_the_surroundings_do(tmp_path: Path) -> None:
     ran = await quiet(tmp_path).run("doctor", "--quick", "--all", env={"LANG": "zh_CN.UTF-8"})
-    assert "✓ 磁盘: " in ran.out
+    assert "✓ 磁盘：" in ran.out
     assert not english_left(ran.out, "bubblewrap, tried here", "nothing was spent here")
 
 

@@ -11,7 +11,7 @@ from nanobot.config.schema import check_timezone
 from nanobot.errors import NanobotError
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import N_, _, month_of, weekday_of
+from nanobot.utils.translation import N_, _, month_of, weekday_of, yes_or_no
 
 _TELEGRAM = ("channels", "telegram")
 _ZONE = ("agents", "defaults", "timezone")
@@ -47,7 +47,7 @@ def ask_bot(settings: Settings, talk: Talk) -> None:
             settings.write([((*_TELEGRAM, "enabled"), False)])
             talk.say(_("Telegram is switched off. The token stays in the configuration."))
             return
-        elif answer.casefold() in {*_NOT_NOW, *_OFF}:
+        elif yes_or_no(answer) == "no" or answer.casefold() in {*_NOT_NOW, *_OFF}:
             if not kept:
                 talk.note(_("Not now, then. nanobot onboard asks again."))
             return

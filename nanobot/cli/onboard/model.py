@@ -14,7 +14,7 @@ from nanobot.cli.onboard.talk import Talk, is_secret
 from nanobot.errors import NanobotError
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, unsupported, vendor_of, vendor_of_key
 from nanobot.utils.text import nearest, sendable
-from nanobot.utils.translation import N_, _, listed
+from nanobot.utils.translation import N_, _, listed, yes_or_no
 
 #: Seconds to reach a server that is named by its address.
 _REACH_SECONDS = 5.0
@@ -63,7 +63,7 @@ def _read(answer: str, plans: Sequence[ModelPlan], talk: Talk) -> ModelPlan | No
             return plans[int(answer) - 1]
         talk.say(_("There is no {number} in the list.", number=answer))
         return None
-    if answer.casefold() in {"none", "no", "n", "skip", "lookup"}:
+    if yes_or_no(answer) == "no" or answer.casefold() in {"none", "skip", "lookup"}:
         return NO_MODEL
     if vendor := vendor_of(answer):
         return next((one for one in plans if one.provider == vendor.name), None) or _of_vendor(vendor, talk)

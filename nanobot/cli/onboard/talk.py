@@ -19,7 +19,7 @@ from prompt_toolkit.input import create_input
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_line, render_markdown, wrapped
 from nanobot.channels.terminal.screen import terminal_output
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, yes_or_no
 
 #: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
 _SECRET = re.compile(r"(?i)\b(sk-|gsk_|xai-|hf_|nvapi-|AIza|\d{5,}:)\S{2,}|^(?=\S*\d)[\w.:+=-]{20,}$")
@@ -105,7 +105,7 @@ class Talk:
     def agreed(self, question: str) -> bool:
         """Whether the answer is yes; Enter is no."""
         self.say(question)
-        return self.ask("no").casefold() in {"y", "yes"}
+        return yes_or_no(self.ask("no")) == "yes"
 
     def chosen_model(self, names: Sequence[str], best: str, *, whose: str) -> str:
         """One of the models that `whose` server lists; Enter takes `best`."""

@@ -11,7 +11,7 @@ from nanobot.config.keys import NAMES, KeyPath, ValueType, camel, find_key, keys
 from nanobot.config.schema import Config
 from nanobot.errors import UsageError
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, sentences
 
 _PART = re.compile(r'"([^"]*)"|([^.]+)')
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -32,7 +32,7 @@ def key_path(text: str) -> KeyPath:
         found = _resolved(one, ValueType(Config))
         if found:
             return found
-    raise UsageError(_("There is no key {key}.", key=text.strip() or _("without a name")) + " " + _near(parts))
+    raise UsageError(sentences(_("There is no key {key}.", key=text.strip() or _("without a name")), _near(parts)))
 
 
 def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
