@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nanobot.utils.host import shipped
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _, language, sentences
+from nanobot.utils.translation import _, language, listed, sentences
 
 #: Topics that people ask for by another name than that of the page.
 _OTHER_NAMES: Mapping[str, str] = {
@@ -70,7 +70,7 @@ def no_topic(words: str) -> str:
     """What is said where there is no such topic: the nearest one, or all pages."""
     known = topics()
     near = nearest(words, known)
-    names = ", ".join(sorted({page.stem for page in known.values()}))
+    names = listed(sorted({page.stem for page in known.values()}))
     return sentences(
         _("There is no page about {words!r}.", words=words),
         _("Did you mean {near!r}?", near=near) if near else _("There are: {names}.", names=names),

@@ -17,15 +17,15 @@ from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.doctor.findings import Finding, one_line
 from nanobot.errors import NanobotError, ProviderError, SearchError, SearchErrorKind
-from nanobot.messages import AssistantMessage, Completed, Text, UserMessage
-from nanobot.money.prices import Prices
+from nanobot.messages import AssistantMessage, Completed, Text, Usage, UserMessage
+from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, opened
 from nanobot.providers.http import Deadlines
 from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
 from nanobot.providers.retry import RetryPolicy
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n, told
+from nanobot.utils.translation import N_, _, _n, sentences, told
 from nanobot.web.search.base import SearchQuery
 from nanobot.web.search.chain import ChainLink, SearchChain
 from nanobot.web.usage import UsageLedger
@@ -92,6 +92,12 @@ async def try_model(
         await provider.aclose()
 
 
+def _cost(price: Price | None, usage: Usage) -> str:
+    if price is None:
+        return _("a price that is not known")
+    return _("nothing") if price.free else _("{cost:.5f} USD", cost=price.cost(usage))
+
+
 async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Finding:
     info, began = provider.info, time.monotonic()
     name = f"{info.name}/{info.model}"
@@ -117,17 +123,16 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
         cause, advice = remedy(error, info)
         way = "" if info.local else _way(error.kind)
         return Finding(
-            _MODEL, "bad", f"{name}: {one_line(cause)}", one_line(advice) + ".", facts | {"error": error.kind}, way
+            _MODEL,
+            "bad",
+            _("{name}: {words}", name=name, words=one_line(cause)),
+            _("{sentence}.", sentence=one_line(advice)),
+            facts | {"error": error.kind},
+            way,
         )
     price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
     used = message.usage.input + message.usage.output
-    cost = (
-        _("a price that is not known")
-        if price is None
-        else _("nothing")
-        if price.free
-        else f"{price.cost(message.usage):.5f} USD"
-    )
+    cost = _cost(price, message.usage)
     told = _(
         "{name} answered in {seconds:.1f} s ({used} tokens, which cost {cost})",
         name=name,
@@ -181,7 +186,7 @@ async def try_context(info: ProviderInfo) -> Finding:
             served=served,
             known=known,
         )
-        fix += " " + _("Or set agents.defaults.contextWindowTokens to {served}.", served=served)
+        fix = sentences(fix, _("Or set agents.defaults.contextWindowTokens to {served}.", served=served))
         return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
     words = _("{name} gives {model} {served:,} tokens", name=info.name, model=info.model, served=served)
     if served < _GOOD:
@@ -207,7 +212,7 @@ async def try_search(link: ChainLink, usage: UsageLedger) -> Finding:
         return Finding(name, "bad", one_line(str(error)), fix, network=_way(error.kind))
     finally:
         await chain.aclose()
-    took = f"{time.monotonic() - began:.1f} s"
+    took = _("{seconds:.1f} s", seconds=time.monotonic() - began)
     if reply.hits:
         return Finding(
             name,

@@ -92,7 +92,7 @@ def as_markdown(found: Sequence[Finding]) -> str:
     ill = [one.markdown for one in found if one.state in {"bad", "warn"}]
     well = listed(one.title for one in found if one.state == "ok")
     off = listed(one.title for one in found if one.state == "off")
-    lines = [f"**{_('Doctor')}**: {verdict(found)}", "", *ill]
+    lines = [_("{name}: {words}", name=f"**{_('Doctor')}**", words=verdict(found)), "", *ill]
     lines.append(f"- {MARKS['ok']} {_('Well: {names}.', names=well or _('nothing'))}")
     return "\n".join([*lines, *(["- " + _("Not used or not tried: {names}.", names=off)] if off else [])])
 

@@ -18,7 +18,7 @@ from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.llm_server import LlmServer
+from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
 from tests.fakes.telegram_server import TelegramServer
 
@@ -60,6 +60,14 @@ async def test_a_checkup_speaks_chinese_where_the_surroundings_do(tmp_path: Path
     ran = await quiet(tmp_path).run("doctor", "--quick", "--all", env={"LANG": "zh_CN.UTF-8"})
     assert "✓ 磁盘：" in ran.out
     assert not english_left(ran.out, "bubblewrap, tried here", "nothing was spent here")
+
+
+async def test_what_is_to_be_done_is_a_chinese_sentence_with_its_full_stop(tmp_path: Path) -> None:
+    async with LlmServer(after=Reply(status=401, body={"error": {"message": "no {key}"}})) as server:
+        ran = await program(tmp_path, server).run("doctor", env={"LANG": "zh_CN.UTF-8", "HTTPS_PROXY": CLOSED})
+    line, fix = re.findall(r"✗ 模型：(.*)\n +→ (.*)", ran.out)[0]
+    assert "no {key}" in line
+    assert re.search(r"[一-鿿`]。$", fix)
 
 
 async def test_U58_without_a_network_one_finding_says_so(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from nanobot.errors import UsageError
 from nanobot.migrate.find import homes_there
 from nanobot.session.lock import home_lock
 from nanobot.utils.text import printable
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, apart
 
 _FIRST = N_("In three short sentences: who are you, what can you do for me, and what should I try first?")
 _FIRST_WITHOUT = N_("How do I add a model with a key?")
@@ -44,7 +44,7 @@ def run_onboard(args: argparse.Namespace) -> int:
     settings = Settings(args, os.environ)
     missing = missing_options(args)
     if missing and not args.yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(_(_NO_TERMINAL, missing="; ".join(missing.values())))
+        raise UsageError(_(_NO_TERMINAL, missing=apart(missing.values())))
     known = settings.loaded.exists
     lines = apply(settings, args)
     sys.stdout.write("".join(printable(f"{line}\n") for line in lines))

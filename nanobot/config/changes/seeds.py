@@ -11,7 +11,7 @@ import msgspec
 from nanobot.config.paths import SEEDS, TEMPLATE_NOTES, replace_file, template_notes, templates_stamp
 from nanobot.errors import UsageError
 from nanobot.utils.host import shipped
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, listed
 
 #: Beginnings of the SHA-256 of what earlier versions shipped: a file like one of them was never edited.
 EARLIER: Mapping[str, tuple[str, ...]] = {
@@ -96,7 +96,7 @@ def seed_named(name: str) -> str:
         if word in (seed.casefold().removesuffix(".md"), Path(seed).stem.casefold()):
             return seed
     raise UsageError(
-        _("There is no file {name!r} that nanobot brings. There are {files}.", name=name, files=", ".join(SEEDS))
+        _("There is no file {name!r} that nanobot brings. There are {files}.", name=name, files=listed(SEEDS))
     )
 
 
