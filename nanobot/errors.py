@@ -24,6 +24,8 @@ Tools never raise to the loop: they return a `ToolResult` with an error kind.
 
 from typing import Literal, NamedTuple
 
+from nanobot.utils.translation import sentences
+
 ProviderErrorKind = Literal[
     "auth",
     "quota",
@@ -87,7 +89,7 @@ class ConfigProblem(NamedTuple):
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         where = f"{place}: {self.path}: " if self.path else f"{place}: "
-        return f"{where}{self.message}" + (f" {self.hint}" if self.hint else "")
+        return f"{where}{sentences(self.message, self.hint)}"
 
 
 class ConfigError(NanobotError):
