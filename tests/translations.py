@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanobot.utils.translation import CATALOGUES, FOLDER, read
+from nanobot.utils.translation import CATALOGUES, folder, read
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -170,7 +170,7 @@ def _silent(call: ast.Call) -> bool:
 
 
 def catalogue(language: str, room: str) -> Path:
-    return FOLDER / language / "LC_MESSAGES" / f"{room}.po"
+    return folder() / language / "LC_MESSAGES" / f"{room}.po"
 
 
 def entries(language: str, room: str) -> dict[str, str]:

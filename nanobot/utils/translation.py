@@ -15,23 +15,20 @@ in English.
 
 import functools
 import re
-import struct
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import date
-from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
+    from datetime import date
     from gettext import NullTranslations
+    from pathlib import Path
 
 ENGLISH = "en"
 #: First part of a language's tag → its catalogue. Chinese is written here in simplified signs for all of its countries.
 CATALOGUES: Mapping[str, str] = {"zh": "zh_CN"}
-FOLDER = Path(__file__).parent.parent / "locale"
 #: Variables that tell the language of messages, the first one that is set counts (POSIX 8.2). Above them stands
 #: gettext's LANGUAGE, a list, unless they ask for `C`.
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
@@ -185,22 +182,22 @@ _WEEKDAYS = (
 _SHORT_WEEKDAYS = (N_("Mon"), N_("Tue"), N_("Wed"), N_("Thu"), N_("Fri"), N_("Sat"), N_("Sun"))
 
 
-def day_of(date: date) -> str:
+def day_of(date: "date") -> str:
     """`1 December`."""
     return _("{day} {month}", day=date.day, month=month_of(date))
 
 
-def month_of(date: date) -> str:
+def month_of(date: "date") -> str:
     """`December`."""
     return _(_MONTHS[date.month - 1])
 
 
-def weekday_of(date: date) -> str:
+def weekday_of(date: "date") -> str:
     """`Monday`."""
     return _(_WEEKDAYS[date.weekday()])
 
 
-def short_weekday_of(date: date) -> str:
+def short_weekday_of(date: "date") -> str:
     """`Mon`."""
     return _(_SHORT_WEEKDAYS[date.weekday()])
 
@@ -229,12 +226,20 @@ def apart(clauses: Iterable[str]) -> str:
     return said
 
 
+def folder() -> "Path":
+    """Where the catalogues are."""
+    from pathlib import Path  # English needs none of them, and a start no paths
+
+    return Path(__file__).parent.parent / "locale"
+
+
 @functools.cache
 def _catalogue(code: str) -> "NullTranslations":
     from gettext import GNUTranslations
+    from io import BytesIO
 
     entries: dict[str, str] = {}
-    for path in sorted((FOLDER / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
+    for path in sorted((folder() / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
         try:
             found = read(path.read_text(encoding="utf-8"))
             GNUTranslations(BytesIO(_compiled({"": found.get("", ""), "字": "字"})))  # its head can be read
@@ -272,6 +277,8 @@ def read(catalogue: str) -> dict[str, str]:
 
 def _compiled(entries: Mapping[str, str]) -> bytes:
     """A catalogue as gettext reads it."""
+    import struct
+
     pairs = sorted((key.encode(), said.encode()) for key, said in entries.items())
     tables, texts, place = [b"", b""], b"", _MO_HEAD + 16 * len(pairs)
     for side in (0, 1):
