@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -135,8 +135,6 @@ class Link:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._client: httpx.AsyncClient | None = None
-        with suppress(UnusableProxy):  # said of the request
-            self._client = make_client(endpoint)
 
     @property
     def client(self) -> httpx.AsyncClient:
