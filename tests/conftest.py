@@ -30,6 +30,7 @@ GROUPS = {
     "tests/test_architecture": "rules",
     "tests/test_checklist": "rules",
     "tests/test_docs": "rules",
+    "tests/test_translations": "rules",
     "tests/test_packaging": "packages",
     "tests/providers/test_sdk_": "sdk",
 }

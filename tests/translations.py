@@ -9,6 +9,7 @@ sentence that stands in several rooms has an entry in each of them, with the sam
 """
 
 import ast
+import functools
 import json
 import re
 import sys
@@ -57,6 +58,13 @@ def modules(room: str) -> list[Path]:
     return sorted(PACKAGE.glob("*.py") if room == "nanobot" else (PACKAGE / room).rglob("*.py"))
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a module, parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def marked(room: str) -> dict[str, Said]:
     """What a room has wrapped, in the order of its modules and lines."""
     found: dict[str, Said] = {}
@@ -65,7 +73,7 @@ def marked(room: str) -> dict[str, Said]:
         where = path.relative_to(ROOT).as_posix()
         found |= {one: Said(one, "", where) for one in json.loads(path.read_text(encoding="utf-8"))[key]}
     for path in modules(room):
-        for said in marked_in(ast.parse(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix()):
+        for said in marked_in(tree_of(path), path.relative_to(ROOT).as_posix()):
             found.setdefault(said.key, said)
     return found
 
@@ -102,7 +110,7 @@ def unwrapped(path: Path) -> Iterator[tuple[int, str]]:
     """
     text = path.read_text(encoding="utf-8")
     english = {number for number, line in enumerate(text.splitlines(), 1) if _ENGLISH.search(line)}
-    yield from _Reader(english).sentences(ast.parse(text))
+    yield from _Reader(english).sentences(tree_of(path))
 
 
 @dataclass
@@ -173,6 +181,7 @@ def catalogue(language: str, room: str) -> Path:
     return folder() / language / "LC_MESSAGES" / f"{room}.po"
 
 
+@functools.cache
 def entries(language: str, room: str) -> dict[str, str]:
     path = catalogue(language, room)
     return read(path.read_text(encoding="utf-8")) if path.exists() else {}
