@@ -82,12 +82,11 @@ def _usable(proxy: str, name: str) -> str:
     try:
         return check_proxy(proxy if "://" in proxy else f"http://{proxy}")
     except ValueError:
+        how = _("Write it as http://host:port or socks5://host:port, or name the hosts that need none in NO_PROXY")
+        scheme = f"{proxy.partition('://')[0][:12]}://"
         told = (
-            _("The proxy in {name} cannot be used: it begins with {scheme}. {how}")
+            _("The proxy in {name} cannot be used: it begins with {scheme}. {how}", name=name, scheme=scheme, how=how)
             if "://" in proxy
-            else _("The proxy in {name} cannot be used: it names no host. {how}")
+            else _("The proxy in {name} cannot be used: it names no host. {how}", name=name, how=how)
         )
-        how = _(
-            "Write it as http://host:port or socks5://host:port, or name the hosts that need none in NO_PROXY",
-        )
-        raise UnusableProxy(told.format(name=name, scheme=f"{proxy.partition('://')[0][:12]}://", how=how)) from None
+        raise UnusableProxy(told) from None

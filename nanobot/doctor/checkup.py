@@ -83,11 +83,11 @@ async def _configuration(patient: Patient) -> list[Finding]:
     found = [Finding(name, "bad", _("nanobot would not start: {reason}", reason=one_line(why)), fix) for why in refused]
     found += [Finding(name, "warn", one_line(why), fix) for why in warned]
     told = (
-        _("{path}; a start would go on")
+        _("{path}; a start would go on", path=patient.loaded.path)
         if patient.loaded.exists
-        else _("{path} is not there: all defaults; a start would go on")
+        else _("{path} is not there: all defaults; a start would go on", path=patient.loaded.path)
     )
-    return found or [Finding(name, "ok", told.format(path=patient.loaded.path))]
+    return found or [Finding(name, "ok", told)]
 
 
 def _kept(patient: Patient) -> list[Check]:

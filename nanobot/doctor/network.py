@@ -110,8 +110,10 @@ def judged_names(names: Names, *, fake_ip: bool) -> Finding:
         )
         fix = _('Pages can be read again with "tools": {"web": {"fetch": {"fakeIp": true}}}.')
         return Finding("DNS", "warn", words, fix)
-    told = _("{hosts} found; made-up addresses are read, because fakeIp is set") if made_up else _("{hosts} found")
-    return Finding("DNS", "ok", told.format(hosts=", ".join(names)))
+    hosts = ", ".join(names)
+    if made_up:
+        return Finding("DNS", "ok", _("{hosts} found; made-up addresses are read, because fakeIp is set", hosts=hosts))
+    return Finding("DNS", "ok", _("{hosts} found", hosts=hosts))
 
 
 def _invented(address: str) -> bool:

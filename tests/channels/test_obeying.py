@@ -75,7 +75,7 @@ async def on_telegram(home: Program, telegram: TelegramServer, words: str) -> in
             )
             if any("All done." in one.text for one in telegram.chats[OWNER]):
                 ada.say("/undo")
-                await telegram.until(lambda: any("is undone" in one.text for one in telegram.chats[OWNER]))
+                await telegram.until(lambda: any("is undone: " in one.text for one in telegram.chats[OWNER]))
                 return asked
             asked += 1
             ada.press("No")
@@ -91,7 +91,7 @@ async def in_the_terminal(home: Program, words: str) -> int:
             await terminal.until(lambda: terminal.text().count(QUESTION) > asked or "All done." in terminal.text())  # noqa: B023
             if "All done." in terminal.text():
                 terminal.press("/undo\r")
-                await terminal.until(lambda: "is undone" in terminal.text())
+                await terminal.until(lambda: "is undone: " in terminal.text())
                 return asked
             asked += 1
             terminal.press("n\r")
@@ -122,7 +122,7 @@ async def test_a_model_that_obeys_a_page_can_harm_nothing_that_one_undo_does_not
             asked = await in_the_terminal(home, words)
         else:
             assert (await home.run("agent", "-m", words)).code == 0
-            assert "is undone" in (await home.run("agent", "-m", "/undo")).out
+            assert "is undone: " in (await home.run("agent", "-m", "/undo")).out
             asked = 0
         after = now()
         harmed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
