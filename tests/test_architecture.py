@@ -52,7 +52,7 @@ FLOORS = {
     "cluster": 5,  # many processes on one ledger: it stands on `session`, and the channels stand on it
     "command": 5,
     "agent": 6,
-    "channels": 6,
+    "channels": 7,
     "plugins": 7,
     "builder": 8,
     "migrate": 8,  # what other programs have kept, taken over

@@ -1,27 +1,31 @@
 """What a surface is, what it needs of the agent behind it, and running surfaces beside that.
 
-A channel carries messages of people to the bus and paints the events that come back. It knows the agent only as
-`Agent`, so that a scripted agent can stand in for the whole program.
+A channel carries messages of people to the bus and paints the events that come back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from loguru import logger
+from msgspec import Struct
 
-from nanobot.bus.events import Address, ChatState, InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import Address, ChatState, MessageBus, Sender, TurnFinished
 from nanobot.errors import ChannelError, NanobotError
-from nanobot.messages import Citation, Role
 from nanobot.providers.base import ProviderInfo
-from nanobot.session.rows import Closing, OutboxItem
+from nanobot.session.rows import OutboxItem
 from nanobot.session.store import SessionStore
 from nanobot.utils.translation import _
 
-#: Keeps a turn's end with the last messages of its conversation. None as its end: an earlier turn read the message.
-Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
-#: Told when work on a message begins: its own turn, or the turn of an earlier one that reads it.
-Begin = Callable[[InboundMessage], Awaitable[None]]
+if TYPE_CHECKING:
+    from nanobot.agent.loop import AgentLoop
+
+#: Whoever sits at a terminal of this machine owns it.
+PERSON = Sender("local", role="owner")
+#: From a file that somebody names to the path by which the tools reach it, empty where none does. Raises `NanobotError`
+#: and `OSError`.
+Locate = Callable[[Path], Awaitable[str]]
 
 
 class BaseChannel(Protocol):
@@ -48,88 +52,64 @@ class CommandSummary(Protocol):
     def summary(self) -> str: ...
 
 
-class TerminalTurns(Protocol):
-    """The part of the agent loop that a terminal uses, here or in a gateway."""
+class Agent(Protocol):
+    """The whole program as a surface sees it. Met by `nanobot.app.Nanobot`."""
 
-    async def run(self) -> None:
-        """Serve the bus until cancelled."""
+    @property
+    def bus(self) -> MessageBus: ...
 
-    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
-        """Answer an open question of a tool and say so; `text` is why not, or what is to be done instead.
+    @property
+    def loop(self) -> "AgentLoop": ...
 
-        `anywhere`: of any chat of this channel. Raises `UsageError` where none of this id is open.
-        """
+    @property
+    def sessions(self) -> SessionStore: ...
 
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        """Answer a question of the model with its choice `number`, from 1; 0 leaves a picker. Raises `UsageError` where
-        it is over or for somebody else."""
+    @property
+    def commands(self) -> Sequence[CommandSummary]: ...
 
-    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:
-        """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their ids in order."""
-
-    async def state(self, session_key: str) -> ChatState:
-        """What is true of this chat now, beside its turns."""
+    @property
+    def provider_info(self) -> ProviderInfo: ...
 
 
-class AgentTurns(TerminalTurns, Protocol):
-    """The part of the agent loop that surfaces use."""
+class ApproveCall(Struct, frozen=True, tag="approve"):
+    """The owner's answer to a question about a call; `text` is why not, or what is to be done instead."""
 
-    async def process(
-        self, message: InboundMessage, settle: Settle | None = None, begin: Begin | None = None, *, alone: bool = False
-    ) -> TurnFinished:
-        """Run one turn to its end; every event of it goes over the bus meanwhile.
+    id: str
+    choice: str
+    text: str = ""
 
-        With `settle` the turn is durable: an end is kept by it, and a turn without an end goes on in the next process.
-        `alone`: no other turn runs beside it.
-        """
 
-    async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
-        """Stop the running turn, only that of this id if given, and say what was kept or that none runs.
+class ChooseCall(Struct, frozen=True, tag="choose"):
+    """The person's answer to a question of the model: the `number` of a choice, from 1; 0 leaves a picker."""
 
-        Raises `UsageError` where `by` is neither the owner nor the person whose turn it is.
-        """
+    id: str
+    number: int
 
-    async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
-        """Have a picker show another page, from 0. Raises `UsageError` as `choose` does."""
 
-    async def citations(self, session_key: str, turn: str = "") -> tuple[Citation, ...]:
-        """What the marks of this chat's last answer, or of that of `turn`, were found to be; else empty."""
+class WithdrawCall(Struct, frozen=True, tag="withdraw"):
+    """Take back the messages that no turn has read yet, or the `last` of them. Their ids come back, in order."""
 
-    async def recap(self, session_id: str) -> str:
-        """The last exchanges of a session and what was done in them, as Markdown; empty where there are none."""
+    last: bool = False
 
-    def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
-        """The messages of a channel that are answered now or wait for that."""
 
-    async def dismiss(self, person: Address, role: Role | None = None, granted: Collection[str] = ()) -> int:
-        """End what runs and waits of who may do less from now on; how many messages are not answered for it.
+class StateCall(Struct, frozen=True, tag="state"):
+    """What is true of this conversation beside its turns?"""
 
-        With a `role` they still have that and what is `granted`: what was begun with no more goes on.
-        """
 
-    def serving(self, session_key: str) -> tuple[InboundMessage, str] | None:
-        """The message that this chat answers just now, and the session in which."""
+class LocateCall(Struct, frozen=True, tag="locate"):
+    """Where do the tools for files reach this file? It is copied to them where they do not."""
 
-    async def set_model(self, session_key: str, name: str) -> ProviderInfo:
-        """Use another model in this chat. Raises `UsageError` with the nearest known name."""
+    path: str
 
-    async def leave(self, session_key: str) -> None:
-        """Nobody is in this chat any more: what runs is stopped, and what the process knows of it is forgotten."""
 
-    def provider(self, session_key: str) -> ProviderInfo:
-        """Who answers in this chat now."""
+TerminalCall = ApproveCall | ChooseCall | WithdrawCall | StateCall | LocateCall
 
-    def amend(self, message: InboundMessage) -> bool:
-        """Replace a message of this id that no turn has read yet; False where it is too late."""
 
-    async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
-        """Say in the chats of a channel, once, which of their commands ended with an earlier process.
+class CallResult(Struct, frozen=True):
+    """What comes of a call: ids, a sentence or a path as `texts`, or the `state` that was asked for."""
 
-        `say` takes the chat, the text, and what makes it this message and no other.
-        """
-
-    async def status_full(self, session_key: str) -> str:
-        """The whole `/status` text, as Markdown. Bounded in time."""
+    texts: tuple[str, ...] = ()
+    state: ChatState = ChatState()
 
 
 class TerminalAgent(Protocol):
@@ -145,29 +125,39 @@ class TerminalAgent(Protocol):
     def bus(self) -> MessageBus: ...
 
     @property
-    def loop(self) -> TerminalTurns: ...
-
-    @property
     def commands(self) -> Sequence[CommandSummary]: ...
 
+    async def run(self) -> None:
+        """Serve the bus until cancelled, or until the agent is gone."""
 
-class Agent(Protocol):
-    """The whole program as a surface sees it. Met by `nanobot.app.Nanobot`."""
+    async def call(self, call: TerminalCall) -> CallResult:
+        """Raises `NanobotError`: `UsageError` where a question is over, or for somebody else; and `OSError`."""
 
-    @property
-    def bus(self) -> MessageBus: ...
 
-    @property
-    def loop(self) -> AgentTurns: ...
+class AgentHere:
+    """The agent of this process in one conversation of a terminal. Meets `TerminalAgent`."""
 
-    @property
-    def sessions(self) -> SessionStore: ...
+    def __init__(self, agent: Agent, address: Address, locate: Locate) -> None:
+        self.address = address
+        self.bus = agent.bus
+        self.commands = agent.commands
+        self.run = agent.loop.run
+        self._loop = agent.loop
+        self._locate = locate
 
-    @property
-    def commands(self) -> Sequence[CommandSummary]: ...
-
-    @property
-    def provider_info(self) -> ProviderInfo: ...
+    async def call(self, call: TerminalCall) -> CallResult:
+        loop, key = self._loop, self.address.key
+        match call:
+            case ApproveCall():
+                return CallResult((await loop.approve(key, call.id, call.choice, call.text),))
+            case ChooseCall():
+                return CallResult((await loop.choose(key, call.id, call.number, PERSON),))
+            case WithdrawCall():
+                return CallResult(await loop.withdraw(key, last=call.last))
+            case LocateCall():
+                return CallResult((await self._locate(Path(call.path)),))
+            case StateCall():
+                return CallResult(state=await loop.state(key))
 
 
 class ChannelManager:

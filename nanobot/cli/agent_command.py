@@ -194,7 +194,6 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
 
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
     app.loop.runner.approvals.channels.add("terminal")
-    locate = partial(app.files.locate, copy=not args.ephemeral)
 
     async def say(_address: Address, text: str, _key: str) -> None:
         sys.stdout.write(render_line(text, "dim", look))
@@ -203,7 +202,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     async with own_agent(app, choice) as own, app.library_kept(), app.config_followed(), app.keeping_appointments():
         begin = await beginning_of(app, own.address.key, choice, config, setup.loaded.exists)
         await app.loop.announce_lost("terminal", say)
-        return await converse(own, begin, setup.paths, look, locate)
+        return await converse(own, begin, setup.paths, look)
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:

@@ -1,9 +1,11 @@
 """A conversation in the terminal."""
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 
@@ -14,10 +16,10 @@ from prompt_toolkit.input import create_input
 
 from nanobot import __version__
 from nanobot.app import Nanobot
-from nanobot.bus.events import TERMINAL, Address, CommandReply, MessageBus
-from nanobot.channels.base import AgentTurns, CommandSummary, TerminalAgent
+from nanobot.bus.events import TERMINAL, Address, CommandReply
+from nanobot.channels.base import AgentHere, LocateCall, TerminalAgent
 from nanobot.channels.terminal.channel import TerminalChannel
-from nanobot.channels.terminal.files import FileReader, Locate
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import PrivateHistory
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import Printer, render_line
@@ -49,26 +51,13 @@ class Beginning(Struct, frozen=True):
     config: TerminalConfig = TerminalConfig()
 
 
-class OwnAgent:
-    """The agent in this process. Others may run beside it with the same home, so its conversation has an address of
-    its own."""
-
-    def __init__(self, app: Nanobot) -> None:
-        self.address = Address(TERMINAL.channel, TERMINAL.chat, f"process-{os.getpid()}")
-        self.bus: MessageBus = app.bus
-        self.loop: AgentTurns = app.loop
-        self.commands: tuple[CommandSummary, ...] = app.commands
-        self._files = app.files
-
-    async def locate(self, file: Path) -> str:
-        return await self._files.locate(file, copy=True)
-
-
 @asynccontextmanager
-async def own_agent(app: Nanobot, choice: SessionChoice) -> AsyncIterator[OwnAgent]:
-    """The agent in this process, in the session that was chosen. The one that it is in at the end is the last one, with
+async def own_agent(app: Nanobot, choice: SessionChoice) -> AsyncIterator[AgentHere]:
+    """The agent in this process, in the session that was chosen. Others may run beside it with the same home, so its
+    conversation has an address of its own. The one that it is in at the end is the last one, with
     which `--continue` goes on. Raises `UsageError` where there is none of that id."""
-    own = OwnAgent(app)
+    own_address = Address(TERMINAL.channel, TERMINAL.chat, f"process-{os.getpid()}")
+    own = AgentHere(app, own_address, partial(app.files.locate, copy=choice.kept))
     session = await app.sessions.open(TERMINAL.key, choice.resume, go_on=choice.go_on)
     await app.sessions.resume(own.address.key, session.id)
     try:
@@ -93,11 +82,13 @@ async def beginning_of(
     return Beginning(info.model, told(info.chosen_because), title, recap, hint=hint, kept=choice.kept, config=config)
 
 
-async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, locate: Locate) -> int:
-    """Talk until the person leaves; the exit code. Says at the end how to come back.
+async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> int:
+    """Talk until the person leaves; the exit code. Says at the end how to come back."""
 
-    `locate` is that of a `FileReader`.
-    """
+    async def locate(file: Path) -> str:
+        place = await asyncio.to_thread(file.resolve)  # the agent may run in another folder
+        return "".join((await agent.call(LocateCall(str(place)))).texts)
+
     _greet(begin, look)
     surface = _surface(agent, begin, paths, look)
     files = FileReader(paths.media, locate)

@@ -21,7 +21,7 @@ from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _, language, listed
 
 if TYPE_CHECKING:
-    from nanobot.cli.interactive import OwnAgent
+    from nanobot.channels.base import TerminalAgent
 
 _PROJECT = N_(
     "{folder} has instructions of its own ({held}), which a gateway does not read: this conversation is apart from it."
@@ -63,7 +63,7 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
     title, config = state.title if begun else "", setup.loaded.config.channels.terminal
     begin = Beginning(link.welcome.model, link.welcome.why, title, link.welcome.recap, place, config=config)
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
-    return await converse(agent, begin, setup.paths, look, agent.locate)
+    return await converse(agent, begin, setup.paths, look)
 
 
 async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> GatewayLink | None:
@@ -92,7 +92,7 @@ def _say(text: str) -> None:
 
 
 @asynccontextmanager
-async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> "AsyncIterator[OwnAgent]":
+async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> "AsyncIterator[TerminalAgent]":
     """The agent in this process, in a session."""
     from nanobot.cli.interactive import own_agent
 

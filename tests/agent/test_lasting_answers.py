@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import ToolContext
 from nanobot.bus.events import ApprovalAsked, TurnFinished
 from nanobot.channels.telegram.show.questions import question_message
-from nanobot.channels.terminal.questions import TerminalQuestions
+from nanobot.channels.terminal.questions import asked_lines
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.security.policy import KINDS, Effect, Policy, Rule
@@ -138,11 +138,10 @@ async def test_A21_always_allows_what_its_words_say_on_both_surfaces_and_nothing
         owner = Owner(box, model)
         question = await owner.asked(effect, "always")
         assert question is not None
-        terminal = TerminalQuestions(lambda: 0.0)
-        terminal.ask(question)
+        terminal = [one.text for one in asked_lines(question)]
         line = f"Always: {words}, until you take it back with /permissions."
         assert line in question_message(question).text.splitlines()
-        assert line in [one.text for one in terminal.lines()]
+        assert line in terminal
         assert [one.words for one in await box.loop.permissions.all()] == [words]
         for other in (effect, *allowed):
             assert await owner.asked(other) is None, other

@@ -15,7 +15,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 
 from nanobot.bus.events import TERMINAL, ChatState, OutboundMessage, TurnFinished
-from nanobot.channels.base import Agent, BaseChannel, CommandSummary
+from nanobot.channels.base import Agent, AgentHere, BaseChannel, CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.input import Pastes
@@ -62,6 +62,10 @@ class Watched(Screen):
         super().refresh(live)
 
 
+async def nowhere(_file: Path) -> str:
+    return ""
+
+
 @dataclass
 class Desk:
     keys: PipeInput
@@ -97,7 +101,11 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
         async with small_agent(steps, *([tool] if tool else [])) as agent:
             screen = Watched(keys, agent.commands)
             channel = TerminalChannel(
-                agent, screen, files=FileReader(Path("/nowhere")), look=lambda: PLAIN, place="here"
+                AgentHere(agent, TERMINAL, nowhere),
+                screen,
+                files=FileReader(Path("/nowhere")),
+                look=lambda: PLAIN,
+                place="here",
             )
             talk = asyncio.create_task(channel.start())
             try:

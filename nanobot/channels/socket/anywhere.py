@@ -7,26 +7,22 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from nanobot.bus.events import (
     TERMINAL,
-    ChatState,
     CommandReply,
     Event,
     InboundMessage,
     MessageBus,
     Notice,
     OutboundMessage,
-    Sender,
     StepStarted,
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.base import CommandSummary, TerminalAgent
+from nanobot.channels.base import CallResult, CommandSummary, StateCall, TerminalAgent, TerminalCall, WithdrawCall
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError, TemporaryError
 from nanobot.utils.translation import N_, _
@@ -40,17 +36,10 @@ _ALONE = N_("This terminal goes on alone; it joins the gateway when one runs aga
 _JOINED = N_("A gateway runs now, and this terminal has joined it: the conversation is there on every surface.")
 
 
-class LocatingAgent(TerminalAgent, Protocol):
-    """An agent whose tools for files know where they reach what is on this machine."""
-
-    async def locate(self, file: Path) -> str:
-        """The path by which they reach a file, empty where they do not. Raises `NanobotError` and `OSError`."""
-
-
 #: Joins the gateway of the home in this session; None where none runs. Raises `NanobotError`.
 Join = Callable[[str], Awaitable[GatewayLink | None]]
 #: The agent in this process, in this session, as long as it is open.
-Alone = Callable[[str], AbstractAsyncContextManager[LocatingAgent]]
+Alone = Callable[[str], AbstractAsyncContextManager[TerminalAgent]]
 
 
 class AgentAnywhere:
@@ -63,15 +52,11 @@ class AgentAnywhere:
         self._first = first
         self._join = join
         self._alone = alone
-        self._inner: LocatingAgent | None = first
+        self._inner: TerminalAgent | None = first
         self._session = first.welcome.state.session
         self._sent: dict[str, InboundMessage] = {}  # handed on and not read yet, by id
         self._again: deque[InboundMessage] = deque()  # to be handed on before what is typed now
         self._running = False
-
-    @property
-    def loop(self) -> "AgentAnywhere":
-        return self
 
     async def run(self) -> None:
         """Serve the terminal until cancelled."""
@@ -113,7 +98,7 @@ class AgentAnywhere:
                 self._again.appendleft(typed.result())
         return None
 
-    async def _until_there_is_one(self, own: LocatingAgent) -> GatewayLink:
+    async def _until_there_is_one(self, own: TerminalAgent) -> GatewayLink:
         """Serve from this process until a gateway runs and nothing is being answered here."""
         async with self._carrying(own) as serving:
             while True:
@@ -131,10 +116,10 @@ class AgentAnywhere:
             return None
 
     @asynccontextmanager
-    async def _carrying(self, inner: LocatingAgent) -> "AsyncIterator[asyncio.Task[None]]":
+    async def _carrying(self, inner: TerminalAgent) -> "AsyncIterator[asyncio.Task[None]]":
         """Carry what is said to an agent and its events back, while this is open; its own work as a task."""
         events = inner.bus.subscribe(TERMINAL.channel)
-        works = [asyncio.create_task(one) for one in (inner.loop.run(), self._to(inner), self._back(events))]
+        works = [asyncio.create_task(one) for one in (inner.run(), self._to(inner), self._back(events))]
         self._inner = inner
         try:
             yield works[0]
@@ -144,11 +129,11 @@ class AgentAnywhere:
                 work.cancel()
             await asyncio.wait(works)
 
-    async def _to(self, inner: LocatingAgent) -> None:
+    async def _to(self, inner: TerminalAgent) -> None:
         while True:
             await self._hand_on(await self._next(), inner)
 
-    async def _hand_on(self, message: InboundMessage, inner: LocatingAgent) -> None:
+    async def _hand_on(self, message: InboundMessage, inner: TerminalAgent) -> None:
         self._sent[message.id] = message
         await inner.bus.publish_inbound(replace(message, address=inner.address))
 
@@ -177,36 +162,20 @@ class AgentAnywhere:
     async def _say(self, event: Event) -> None:
         await self.bus.publish_outbound(OutboundMessage(TERMINAL, event))
 
-    @property
-    def _now(self) -> LocatingAgent:
-        """The agent that serves now. Raises `TemporaryError` where none does."""
-        if self._inner is None:
+    async def call(self, call: TerminalCall) -> CallResult:
+        """Raises `TemporaryError` where no agent serves now; nothing waits there that could be taken back."""
+        inner = self._inner
+        if inner is None and isinstance(call, WithdrawCall):
+            return CallResult()
+        if inner is None:
             raise TemporaryError(_("The gateway has just ended. Try again in a moment."))
-        return self._inner
-
-    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002
-        now = self._now
-        return await now.loop.approve(now.address.key, key, choice, text, anywhere=anywhere)
-
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:  # noqa: ARG002
-        now = self._now
-        return await now.loop.choose(now.address.key, key, number, by)
-
-    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002
-        if self._inner is None:
-            return ()
-        for message in self.bus.pending():
-            await self._hand_on(message, self._inner)
-        taken = await self._inner.loop.withdraw(self._inner.address.key, last=last)
-        for key in taken:
-            self._sent.pop(key, None)
-        return taken
-
-    async def state(self, session_key: str) -> ChatState:  # noqa: ARG002
-        now = self._now
-        found = await now.loop.state(now.address.key)
-        self._session = found.session
-        return found
-
-    async def locate(self, file: Path) -> str:
-        return await self._now.locate(file)
+        if isinstance(call, WithdrawCall):
+            for message in self.bus.pending():
+                await self._hand_on(message, inner)
+        result = await inner.call(call)
+        if isinstance(call, WithdrawCall):
+            for key in result.texts:
+                self._sent.pop(key, None)
+        elif isinstance(call, StateCall):
+            self._session = result.state.session
+        return result

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from nanobot import __version__
-from nanobot.bus.events import TERMINAL, ChatState, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, OutboundMessage, TurnFinished
+from nanobot.channels.base import CallResult, TerminalCall, WithdrawCall
 from nanobot.channels.socket import wire
 from nanobot.errors import ChannelError, NanobotError, TemporaryError, UsageError
 from nanobot.utils.translation import N_, _
@@ -106,7 +107,7 @@ class GatewayLink:
         """Serve one message and return the end of the turn that read it. Cancelling the caller cancels the turn."""
         number = next(self._numbers)
         try:
-            answer = await self._ask(_say(message, number))
+            answer = await self._ask(wire.SayLine(message, number))
         except asyncio.CancelledError:
             self._write(wire.CancelLine(number))
             raise
@@ -114,26 +115,13 @@ class GatewayLink:
             return TurnFinished("failed", "", error=str(error), temporary=True)
         return answer.finished or TurnFinished("failed", "", error=_(_GONE), temporary=True)
 
-    async def withdraw(self, session_key: str, *, last: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - one alone
-        for message in self.bus.pending():
-            self._write(_say(message))
-        return (await self._ask(wire.WithdrawLine(next(self._numbers), last))).texts
+    async def call(self, call: TerminalCall) -> CallResult:
+        if isinstance(call, WithdrawCall):  # what was said before is on its way before it
+            for message in self.bus.pending():
+                self._write(wire.SayLine(message))
+        return (await self._ask(wire.CallLine(next(self._numbers), call))).result
 
-    async def approve(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:  # noqa: ARG002
-        return "".join((await self._ask(wire.ApproveLine(next(self._numbers), key, choice, text))).texts)
-
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:  # noqa: ARG002
-        return "".join((await self._ask(wire.ChooseLine(next(self._numbers), key, number))).texts)
-
-    async def state(self, session_key: str) -> ChatState:  # noqa: ARG002
-        return (await self._ask(wire.StateLine(next(self._numbers)))).state or self.welcome.state
-
-    async def locate(self, file: Path) -> str:
-        """The path by which the tools of the gateway reach a file. Raises `NanobotError` and `OSError`."""
-        place = await asyncio.to_thread(file.resolve)
-        return "".join((await self._ask(wire.LocateLine(next(self._numbers), str(place)))).texts)
-
-    async def _ask(self, line: wire.AskingLine) -> wire.AnswerLine:
+    async def _ask(self, line: wire.SayLine | wire.CallLine) -> wire.AnswerLine:
         if self._over:
             raise TemporaryError(_(_GONE))
         waiting: asyncio.Future[wire.AnswerLine] = asyncio.get_running_loop().create_future()
@@ -143,21 +131,8 @@ class GatewayLink:
 
     async def _send_messages(self) -> None:
         while True:
-            self._write(_say(await self.bus.consume_inbound()))
+            self._write(wire.SayLine(await self.bus.consume_inbound()))
 
     def _write(self, line: wire.SocketLine) -> None:
         if not self._writer.transport.is_closing():
             self._writer.write(wire.encoded(line))
-
-
-def _say(message: InboundMessage, number: int = 0) -> wire.SayLine:
-    return wire.SayLine(
-        message.id,
-        message.content,
-        message.media,
-        message.context,
-        revisable=message.revisable,
-        aside=message.aside,
-        command=message.command,
-        number=number,
-    )

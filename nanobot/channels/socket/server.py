@@ -7,15 +7,14 @@ the session that a terminal had last. Nobody waits for a terminal: one that does
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 from loguru import logger
 
 from nanobot import __version__
-from nanobot.bus.events import TERMINAL, Address, OutboundMessage, TurnFinished
-from nanobot.channels.base import Agent
+from nanobot.bus.events import TERMINAL, Address, OutboundMessage
+from nanobot.channels.base import Agent, AgentHere, CallResult, Locate, StateCall, TerminalCall
 from nanobot.channels.socket import wire
-from nanobot.channels.socket.terminals import PERSON, JoinedTerminal, SessionMirror, said
+from nanobot.channels.socket.terminals import JoinedTerminal, SessionMirror
 from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
@@ -23,8 +22,6 @@ from nanobot.utils.translation import _, heard, speak, told
 
 #: Terminals at the same time, and seconds that those which are there get when the gateway ends.
 MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
-#: From a file to the path by which the tools reach it, empty where none does. Raises `NanobotError` and `OSError`.
-Locate = Callable[[Path], Awaitable[str]]
 
 
 class GatewaySocket:
@@ -189,41 +186,30 @@ class GatewaySocket:
                     if line.number in terminal.works:
                         terminal.works[line.number].cancel()
                 case wire.SayLine(number=0):
-                    await self._agent.bus.publish_inbound(said(terminal, line))
-                case _:
+                    await self._agent.bus.publish_inbound(terminal.said(line.message))
+                case wire.SayLine() | wire.CallLine():
                     self._begin(terminal, line)
 
-    def _begin(self, terminal: JoinedTerminal, line: wire.AskingLine) -> None:
+    def _begin(self, terminal: JoinedTerminal, line: wire.SayLine | wire.CallLine) -> None:
         """Work on a line that wants an answer, beside the others."""
         work = asyncio.ensure_future(self._work(terminal, line))
         terminal.works[line.number] = work
         work.add_done_callback(lambda _: terminal.works.pop(line.number, None))
 
-    async def _work(self, terminal: JoinedTerminal, line: wire.AskingLine) -> None:
+    async def _work(self, terminal: JoinedTerminal, line: wire.SayLine | wire.CallLine) -> None:
         try:
-            terminal.send(await self._answer(terminal, line))
-        except NanobotError as error:
-            terminal.send(wire.failed(line.number, error))
-        except OSError as error:
-            terminal.send(wire.AnswerLine(line.number, error=f"{error.strerror or error}.", kind="disk"))
+            if isinstance(line, wire.SayLine):
+                finished = await self._agent.loop.process(terminal.said(line.message))
+                answer = wire.AnswerLine(line.number, finished=finished)
+            else:
+                answer = wire.AnswerLine(line.number, await self._call(terminal, line.call))
+        except (NanobotError, OSError) as error:
+            answer = wire.AnswerLine.failed(line.number, error)
+        terminal.send(answer)
 
-    async def _answer(self, terminal: JoinedTerminal, line: wire.AskingLine) -> wire.AnswerLine:
-        loop, key = self._agent.loop, terminal.key
-        match line:
-            case wire.SayLine():
-                finished: TurnFinished = await loop.process(said(terminal, line))
-                return wire.AnswerLine(line.number, finished=finished)
-            case wire.WithdrawLine():
-                return wire.AnswerLine(line.number, await loop.withdraw(key, last=line.last))
-            case wire.ApproveLine():
-                return wire.AnswerLine(line.number, (await loop.approve(key, line.id, line.choice, line.text),))
-            case wire.ChooseLine():
-                return wire.AnswerLine(line.number, (await loop.choose(key, line.id, line.choice, PERSON),))
-            case wire.LocateLine():
-                return wire.AnswerLine(line.number, (await self._locate(Path(line.path)),))
-            case _:
-                state = await loop.state(key)
-                if state.session != terminal.session:
-                    terminal.session = state.session
-                    await self._point(await self._agent.sessions.current(key))
-                return wire.AnswerLine(line.number, state=state)
+    async def _call(self, terminal: JoinedTerminal, call: TerminalCall) -> CallResult:
+        result = await AgentHere(self._agent, terminal.address, self._locate).call(call)
+        if isinstance(call, StateCall) and result.state.session != terminal.session:
+            terminal.session = result.state.session
+            await self._point(await self._agent.sessions.current(terminal.key))
+        return result

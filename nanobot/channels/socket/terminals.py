@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec import Struct, field
@@ -21,13 +21,16 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.base import AgentTurns
+from nanobot.channels.base import PERSON
 from nanobot.channels.socket import wire
 from nanobot.session.rows import OutboxItem
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import _, speaking, spoken_at
 
-PERSON = Sender("local", role="owner")
+if TYPE_CHECKING:
+    from nanobot.agent.loop import AgentLoop
+    from nanobot.agent.work.runs import Reports
+
 #: Bytes that may wait for a terminal that does not read.
 MOST_WAITING = 64_000_000
 #: Characters of a message that are shown.
@@ -51,6 +54,10 @@ class JoinedTerminal(Struct, eq=False):
     def key(self) -> str:
         return self.address.key
 
+    def said(self, message: InboundMessage) -> InboundMessage:
+        """What its person says, as theirs and said here."""
+        return replace(message, address=self.address, sender=replace(PERSON, language=self.language), direct=True)
+
     def send(self, line: wire.SocketLine) -> None:
         """Hand a line over. Whoever does not read for long loses the connection."""
         transport = self.writer.transport
@@ -65,7 +72,7 @@ class JoinedTerminal(Struct, eq=False):
 class SessionMirror:
     """Sees every event of the agent (`see`) and shows those of the terminals' sessions that come from elsewhere."""
 
-    def __init__(self, loop: AgentTurns, joined: Mapping[str, JoinedTerminal]) -> None:
+    def __init__(self, loop: "AgentLoop", joined: Mapping[str, JoinedTerminal]) -> None:
         self._loop = loop
         self._joined = joined
         self._followed: dict[str, tuple[JoinedTerminal, ...]] = {}
@@ -114,39 +121,10 @@ class SessionMirror:
                 terminal.send(wire.event_line(message))
 
 
-def said(terminal: JoinedTerminal, line: wire.SayLine) -> InboundMessage:
-    return InboundMessage(
-        terminal.address,
-        replace(PERSON, language=terminal.language),
-        line.content,
-        line.media,
-        line.id,
-        line.context,
-        direct=True,
-        revisable=line.revisable,
-        aside=line.aside,
-        command=line.command,
-    )
-
-
-class JobReports(Protocol):
-    """What brings the results of jobs to people, as `agent.scheduler.Reports` says."""
-
-    async def sender(self, person: str) -> Sender | None: ...
-
-    async def line(self, address: Address, key: str, text: str) -> tuple[OutboxItem, ...]: ...
-
-    async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]: ...
-
-    async def place(self, address: Address) -> Address: ...
-
-    def wake(self) -> None: ...
-
-
 class SeatedReports:
     """Brings what comes of the terminal's jobs to a terminal that joined, and elsewhere while nobody sits at one."""
 
-    def __init__(self, here: JobReports, elsewhere: JobReports, seated: Callable[[], bool]) -> None:
+    def __init__(self, here: "Reports", elsewhere: "Reports", seated: Callable[[], bool]) -> None:
         self._here = here
         self._elsewhere = elsewhere
         self._seated = seated
@@ -168,5 +146,5 @@ class SeatedReports:
         self._elsewhere.wake()
 
     @property
-    def _reports(self) -> JobReports:
+    def _reports(self) -> "Reports":
         return self._here if self._seated() else self._elsewhere

@@ -17,15 +17,15 @@ from typing import Literal, TypeVar
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
-from nanobot.bus.events import ChatState, Event, OutboundMessage, ToolFinished, TurnFinished
+from nanobot.bus.events import ChatState, Event, InboundMessage, OutboundMessage, ToolFinished, TurnFinished
+from nanobot.channels.base import CallResult, TerminalCall
 from nanobot.errors import ChannelError, NanobotError, QuestionOver, TemporaryError, UsageError
-from nanobot.messages import Media
 from nanobot.utils.translation import _
 
 T = TypeVar("T")
 
 #: The form of the lines. A terminal and a gateway that speak different ones do not talk.
-PROTOCOL = 1
+PROTOCOL = 2
 #: Most bytes of a line.
 MOST_BYTES = 16_000_000
 #: Most characters of the result of a tool that a terminal is given, to be unfolded.
@@ -36,6 +36,12 @@ GREETING_SECONDS = 5.0
 _LONGEST_NAME, _DESCRIPTORS = 104, Path("/proc/self/fd")
 #: macOS tells who is on the other side in a `struct xucred` under these names (unix(4)).
 _SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED = 0, 1, "Iih16I"
+#: Errors that a terminal tells apart; the first that fits counts.
+_KINDS: tuple[tuple[Literal["over", "usage", "temporary"], type[NanobotError]], ...] = (
+    ("over", QuestionOver),
+    ("usage", UsageError),
+    ("temporary", TemporaryError),
+)
 
 
 class SocketLine(Struct, frozen=True, tag_field="type", tag=lambda name: name.removesuffix("Line").lower()):
@@ -62,16 +68,10 @@ class HelloLine(SocketLine, frozen=True):
 class SayLine(SocketLine, frozen=True):
     """A message of the person. One with a `number` is answered with the end of the turn that read it.
 
-    `aside` and `command` are those of `InboundMessage`.
+    Where it is said and by whom the gateway knows; the rest of it counts.
     """
 
-    id: str
-    content: str
-    media: tuple[Media, ...] = ()
-    context: str = ""
-    revisable: bool = False
-    aside: bool = False
-    command: bool = False
+    message: InboundMessage
     number: int = 0
 
 
@@ -81,41 +81,11 @@ class CancelLine(SocketLine, frozen=True):
     number: int
 
 
-class WithdrawLine(SocketLine, frozen=True):
-    """Take back what no turn has read yet, or the `last` of it."""
+class CallLine(SocketLine, frozen=True):
+    """What is asked of the conversation beside its messages."""
 
     number: int
-    last: bool = False
-
-
-class ApproveLine(SocketLine, frozen=True):
-    """The owner's answer to a question about a call."""
-
-    number: int
-    id: str
-    choice: str
-    text: str = ""
-
-
-class ChooseLine(SocketLine, frozen=True):
-    """The person's answer to a question of the model: its `choice`, from 1."""
-
-    number: int
-    id: str
-    choice: int
-
-
-class StateLine(SocketLine, frozen=True):
-    """What is to be told of this conversation beside its turns?"""
-
-    number: int
-
-
-class LocateLine(SocketLine, frozen=True):
-    """Where do the tools for files reach this file? It is copied to them where they do not."""
-
-    number: int
-    path: str
+    call: TerminalCall
 
 
 class CommandLine(Struct, frozen=True):
@@ -159,11 +129,17 @@ class AnswerLine(SocketLine, frozen=True):
     """The answer to the line with this `number`: what it asks for, or an `error` of a kind."""
 
     number: int
-    texts: tuple[str, ...] = ()
-    state: ChatState | None = None
+    result: CallResult = CallResult()
     finished: TurnFinished | None = None
     error: str = ""
     kind: Literal["", "usage", "over", "temporary", "disk"] = ""
+
+    @classmethod
+    def failed(cls, number: int, error: NanobotError | OSError) -> "AnswerLine":
+        """The answer that tells of an error."""
+        if isinstance(error, OSError):
+            return cls(number, error=f"{error.strerror or error}.", kind="disk")
+        return cls(number, error=str(error), kind=next((kind for kind, of in _KINDS if isinstance(error, of)), ""))
 
     def judged(self) -> "AnswerLine":
         """Itself. Raises the error that it carries: a `NanobotError`, or `OSError` where a file cannot be read."""
@@ -171,30 +147,18 @@ class AnswerLine(SocketLine, frozen=True):
             return self
         if self.kind == "disk":
             raise OSError(0, self.error.removesuffix("."))
-        kinds = {"usage": UsageError, "over": QuestionOver, "temporary": TemporaryError}
-        raise kinds.get(self.kind, NanobotError)(self.error)
+        raise dict[str, type[NanobotError]](_KINDS).get(self.kind, NanobotError)(self.error)
 
 
 class LeavingLine(SocketLine, frozen=True):
     """The gateway ends."""
 
 
-AskingLine = SayLine | WithdrawLine | ApproveLine | ChooseLine | StateLine | LocateLine
-TerminalLine = HelloLine | CancelLine | AskingLine
+TerminalLine = HelloLine | CancelLine | SayLine | CallLine
 GatewayLine = WelcomeLine | RefusedLine | EventLine | AnswerLine | LeavingLine
 FROM_TERMINAL = json.Decoder(TerminalLine)
 FROM_GATEWAY = json.Decoder(GatewayLine)
 _ENCODER = json.Encoder()
-
-
-def failed(number: int, error: NanobotError) -> AnswerLine:
-    """The answer that tells of an error."""
-    kind: Literal["", "usage", "over", "temporary"] = ""
-    if isinstance(error, UsageError):
-        kind = "over" if isinstance(error, QuestionOver) else "usage"
-    elif isinstance(error, TemporaryError):
-        kind = "temporary"
-    return AnswerLine(number, error=str(error), kind=kind)
 
 
 def event_line(message: OutboundMessage) -> EventLine:

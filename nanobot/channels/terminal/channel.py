@@ -21,13 +21,12 @@ from nanobot.bus.events import (
     InboundMessage,
     Notice,
     OutboundMessage,
-    Sender,
     StepStarted,
     ToolFinished,
     TurnFinished,
     TurnStarted,
 )
-from nanobot.channels.base import TerminalAgent
+from nanobot.channels.base import PERSON, CallResult, StateCall, TerminalAgent, WithdrawCall
 from nanobot.channels.terminal.blocks import MarkdownBlock
 from nanobot.channels.terminal.clipboard import ShownLately, copying
 from nanobot.channels.terminal.files import FileReader, branch_of, named
@@ -43,7 +42,6 @@ from nanobot.command.words import WORDS
 from nanobot.errors import NanobotError, UsageError
 from nanobot.utils.translation import _
 
-_PERSON = Sender("local", role="owner")
 #: A second Ctrl-C within this many seconds leaves.
 AGAIN = 2.0
 #: Seconds in which what comes is shown together: drawing costs more than all the rest of an answer.
@@ -109,7 +107,7 @@ class TerminalChannel:
         try:
             async with asyncio.TaskGroup() as group:
                 parts = (self._listen(events), self._show(), self._post(), self._spin(), self.questions.run())
-                work = [group.create_task(part) for part in (self._agent.loop.run(), self._look_on(), *parts)]
+                work = [group.create_task(part) for part in (self._agent.run(), self._look_on(), *parts)]
                 self._draw()
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
@@ -211,12 +209,12 @@ class TerminalChannel:
         self._outgoing.put_nowait(self._take_back)
 
     async def _take_back(self) -> None:
-        if taken := self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key, last=True)):
+        if taken := self._withdrawn(await self._agent.call(WithdrawCall(last=True))):
             self._surface.give_back(taken[0])
 
-    def _withdrawn(self, keys: tuple[str, ...]) -> list[str]:
+    def _withdrawn(self, taken: CallResult) -> list[str]:
         """What came back of what waited, as it was typed."""
-        return [self._unread.pop(key)[1] for key in keys if key in self._unread]
+        return [self._unread.pop(key)[1] for key in taken.texts if key in self._unread]
 
     def send_now(self, text: str, shown: str = "") -> None:
         """Stop what runs and answer at once what waits, `text` at the end."""
@@ -227,7 +225,7 @@ class TerminalChannel:
             self._outgoing.put_nowait(self._send_now)
 
     async def _send_now(self) -> None:
-        waiting = self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key))
+        waiting = self._withdrawn(await self._agent.call(WithdrawCall()))
         if not waiting:
             return  # a step has read it meanwhile
         await self._send("/stop")
@@ -319,7 +317,7 @@ class TerminalChannel:
         self._outgoing.put_nowait(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
-        unread = self._withdrawn(await self._agent.loop.withdraw(self._agent.address.key))
+        unread = self._withdrawn(await self._agent.call(WithdrawCall()))
         if unread:
             self._surface.give_back("\n".join(unread))
         await self._send("/stop")
@@ -403,14 +401,14 @@ class TerminalChannel:
         for problem in found.problems:
             await self._agent.bus.publish_outbound(OutboundMessage(here, Notice(problem, level="warning")))
         text = "\n\n".join(filter(None, (text, found.notes)))
-        message = InboundMessage(here, _PERSON, text, found.media, key, found.context, direct=True)
+        message = InboundMessage(here, PERSON, text, found.media, key, found.context, direct=True)
         await self._agent.bus.publish_inbound(message)
 
     async def _command(self, text: str, key: str) -> None:
         """Hand over a command for this machine: `!` keeps it out of the conversation, `!!` lets the model read it."""
         kept = text.startswith("!!")
         self._commands.add(key)
-        typed = InboundMessage(self._agent.address, _PERSON, text.lstrip("!").strip(), id=key, direct=True)
+        typed = InboundMessage(self._agent.address, PERSON, text.lstrip("!").strip(), id=key, direct=True)
         await self._agent.bus.publish_inbound(replace(typed, command=True, aside=not kept))
 
     async def _look_on(self) -> None:
@@ -423,7 +421,7 @@ class TerminalChannel:
     async def _look(self) -> None:
         try:
             async with asyncio.timeout(FAREWELL):
-                self.state = await self._agent.loop.state(self._agent.address.key)
+                self.state = (await self._agent.call(StateCall())).state
                 self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before

@@ -6,12 +6,13 @@ import mimetypes
 import re
 import shlex
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
 from msgspec import Struct
 
+from nanobot.channels.base import Locate
 from nanobot.channels.documents import Documents
 from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError, UsageError
@@ -23,11 +24,6 @@ from nanobot.web.fetch.content import image_info
 #: Largest picture that is read, in bytes.
 _LARGEST = 50_000_000
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
-
-
-#: From a file that somebody names to the path by which the tools reach it, empty where none does. Raises `NanobotError`
-#: and `OSError`.
-Locate = Callable[[Path], Awaitable[str]]
 
 
 async def _nowhere(_file: Path) -> str:

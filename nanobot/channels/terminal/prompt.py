@@ -1,10 +1,12 @@
-"""The question above the line being typed: shown from its event on, answered with keys, a line or an editor.
+"""The questions above the line being typed: shown from their events on, answered with keys, a line or an editor.
 
-What is asked and what each key means is in `questions.py`; here are the surface that shows it and the agent that hears.
+One is shown at a time, and a newer one waits until it is over. A key counts as an answer only where nobody is typing:
+on an empty line, and half a second after the last key and after the question appeared.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 from nanobot.bus.events import (
     ApprovalAsked,
@@ -13,17 +15,24 @@ from nanobot.bus.events import (
     Notice,
     QuestionAsked,
     QuestionClosed,
-    Sender,
     TurnFinished,
 )
-from nanobot.channels.base import TerminalAgent
-from nanobot.channels.terminal.questions import PAUSE, PersonAnswer, QuestionLine, TerminalQuestions
+from nanobot.channels.base import ApproveCall, ChooseCall, TerminalAgent
+from nanobot.channels.terminal.questions import CHOICES, QuestionLine, asked_lines, fitting, one_line
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece
 from nanobot.errors import NanobotError, UsageError
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
 
-_PERSON = Sender("local", role="owner")
+#: Seconds without a key after which one counts as an answer.
+PAUSE = 0.5
+_TOLD: Mapping[str, str] = {
+    "once": N_("y once"),
+    "always": N_("a always"),
+    "no": N_("n no"),
+    "edit": N_("e edit"),
+}
+Given = ApproveCall | ChooseCall
 
 
 class QuestionPrompt:
@@ -42,10 +51,15 @@ class QuestionPrompt:
     ) -> None:
         self._agent = agent
         self._surface = surface
+        self._clock = clock
         self._draw = draw
         self._tell = tell
-        self._questions = TerminalQuestions(clock)
-        self._given: asyncio.Queue[PersonAnswer] = asyncio.Queue()
+        self._open: list[ApprovalAsked | QuestionAsked] = []
+        self._shown_since = self._quiet_since = 0.0
+        self._mode: Literal["keys", "reason", "edit"] = "keys"
+        self._chosen = 0  # the answer that the arrow keys have come to, from 1 on
+        self._words = ""  # what was typed to narrow down a picker
+        self._given: asyncio.Queue[Given] = asyncio.Queue()
         self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -57,107 +71,204 @@ class QuestionPrompt:
 
         What does not fit above the line being typed is given back, to be printed.
         """
+        before = self._current
         match event:
             case ApprovalAsked() | QuestionAsked():
-                shown = self._questions.ask(event)
+                if all(one.id != event.id for one in self._open):  # else another page of it; a terminal has no pages
+                    self._open.append(event)
             case ApprovalClosed() | QuestionClosed():
-                shown = self._questions.close(event.id)
+                self._open = [one for one in self._open if one.id != event.id]
             case TurnFinished():
-                shown = self._questions.close()
+                self._open.clear()
             case _:
                 return ()
         pieces: tuple[Piece, ...] = ()
-        if shown:
-            lines = self._questions.lines()
-            if not self._surface.fits(lines) and not self.picking:
-                pieces = tuple(Piece("asked", line.text) for line in lines[:-1])
-            self._surface.ring(_("A question waits for your answer."))
+        if self._current is None:
+            self._mode = "keys"
+        elif self._current is not before:
+            pieces = self._begin()
         self._draw_again()
         return pieces
 
     def lines(self) -> tuple[QuestionLine, ...]:
-        """The question that is shown, whole; none where nothing is asked."""
-        return self._questions.lines()
+        """The question that is shown, whole, and the keys that count; none where nothing is asked."""
+        asked = self._current
+        if asked is None:
+            return ()
+        return (*asked_lines(asked, self._chosen, self._words), QuestionLine(self._keys(asked), "keys"))
 
     def takes(self, key: str) -> bool:
         """Whether a key on the empty line answers the question that is shown."""
-        return self._questions.ready and self._questions.means(key)
+        return self._ready and self._means(key)
 
     def touched(self) -> None:
         """A key was pressed: the next one counts as an answer after a pause."""
-        self._questions.touched()
+        self._quiet_since = self._clock()
         self._draw_again()
 
     @property
     def picking(self) -> bool:
-        """Whether a picker is shown: the arrow keys and Enter are its own, and what is typed narrows it down."""
-        return self._questions.picking
+        """Whether a picker is shown: it was asked for, so the arrow keys and Enter count at once, and what is typed
+        narrows it down."""
+        return self._picker is not None
 
     @property
     def chooses(self) -> bool:
-        """Whether the arrow keys on the empty line go through the answers of the question that is shown."""
-        return self._questions.chooses
+        """Whether the arrow keys on the empty line go through the answers of the question that is shown: as every key,
+        and at once when they have begun to."""
+        chosen = self._seen and self._chosen > 0
+        return isinstance(self._current, QuestionAsked) and (chosen or self._ready)
 
     def typed(self, text: str) -> None:
-        """The line being typed has changed."""
-        if self.picking:
-            self._questions.narrow(text)
-            self._draw_again()
+        """The line being typed has changed: a picker shows what holds all of its words, and comes to the first one."""
+        picker = self._picker
+        if picker is None or text == self._words:
+            return
+        self._words = text
+        known = fitting(picker, text)
+        if all(number != self._chosen for number, _ in known):
+            self._chosen = known[0][0] if known else 0
+        self._draw_again()
 
     def move(self, step: int) -> None:
-        """Go up or down among these answers."""
-        self._questions.move(step)
+        """Go up or down among the answers of the question that is shown, if it has any."""
+        question = self._current
+        if (picker := self._picker) is not None:
+            known = [number for number, _ in fitting(picker, self._words)]
+            at = known.index(self._chosen) + step if self._chosen in known else 0
+            if known:  # by one it goes round, by more to the end
+                self._chosen = known[at % len(known) if abs(step) == 1 else min(max(at, 0), len(known) - 1)]
+        elif isinstance(question, QuestionAsked) and self.chooses:
+            count = len(question.choices)
+            self._chosen = (self._chosen + step - 1) % count + 1 if self._chosen else 1 if step > 0 else count
         self._draw_again()
 
     def pick(self) -> bool:
         """Enter on the empty line: True where the arrow keys have come to an answer."""
-        return self._give(self._questions.pick())
+        if not self._chosen:
+            return False
+        picker = self._picker
+        return self._give(ChooseCall(picker.id, self._chosen) if picker else self._press(str(self._chosen)))
 
     def leave(self) -> bool:
         """Leave a picker without an answer; False where none is shown."""
-        return self._give(self._questions.leave())
+        return self._give(ChooseCall(self._picker.id, 0) if self._picker is not None else None)
 
     def back(self) -> bool:
         """Leave the reason or the text that is being written; False where none is."""
-        left = self._questions.back()
-        self._draw_again()
-        return left
+        was, self._mode = self._mode, "keys"
+        self.touched()
+        return was != "keys"
 
     def answer_key(self, key: str) -> None:
         """A key was pressed on the empty line for the question that is shown."""
-        asked = self._questions.current
-        if not self._give(self._questions.press(key)):
-            if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
-                self._begin_edit(asked)
+        if not self._give(self._press(key)):
             self._draw_again()
 
     def answer_line(self, text: str) -> bool:
         """A line was entered; True where it is the reason of a no, or what is to be done instead."""
-        return self._give(self._questions.written(text))
+        question, mode = self._current, self._mode
+        if question is None or mode == "keys" or (mode == "edit" and not text.strip()):
+            return False
+        self._mode = "keys"
+        return self._give(ApproveCall(question.id, "no" if mode == "reason" else "edit", text))
 
     def answer_number(self, text: str) -> bool:
         """A line was entered; True where it is the number of an answer to the model."""
-        return self._give(self._questions.numbered(text))
+        number = text.strip()
+        if not (number.isascii() and number.isdecimal()):
+            return False
+        if (picker := self._picker) is not None:
+            return int(number) <= len(picker.choices) and self._give(ChooseCall(picker.id, int(number)))
+        return isinstance(self._current, QuestionAsked) and self._seen and self._give(self._press(number))
 
     def answer_words(self, text: str) -> bool:
-        """A line was entered where there are no keys; True where it answers the question that is shown."""
-        asked, given = self._questions.current, self._questions.worded(text)
-        if given is None and self.picking and text.strip():
+        """A line was entered where there are no keys: `y`, `a`, `n because …`, `e other text`, a number.
+
+        True where it answers the question that is shown. A file is written anew in an editor, which `e` alone opens.
+        """
+        question = self._current
+        if not isinstance(question, ApprovalAsked):
+            if self.answer_number(text):
+                return True
+            if not self.picking or not text.strip():
+                return False
             self.typed(text)
             return True
-        if self._questions.mode == "edit" and isinstance(asked, ApprovalAsked):
-            self._begin_edit(asked)
+        word, _, rest = text.strip().partition(" ")
+        choice = CHOICES.get(word.casefold(), "")
+        in_editor = choice == "edit" and bool(question.file)
+        alone = rest and (choice in ("once", "always") or in_editor)
+        if not self._ready or choice not in question.choices or alone:
+            return False
+        if in_editor:
+            self._begin_edit(question)
             return True
-        return self._give(given)
+        return self._give(ApproveCall(question.id, choice, rest))
+
+    @property
+    def _current(self) -> ApprovalAsked | QuestionAsked | None:
+        """The question that is shown."""
+        return self._open[0] if self._open else None
+
+    @property
+    def _picker(self) -> QuestionAsked | None:
+        """The question that is shown where one of many things is being chosen."""
+        current = self._current
+        return current if isinstance(current, QuestionAsked) and current.picker else None
+
+    @property
+    def _seen(self) -> bool:
+        """Whether the question has been there long enough to be what somebody answers."""
+        return bool(self._open) and self._clock() - self._shown_since >= PAUSE
+
+    @property
+    def _ready(self) -> bool:
+        """Whether a key counts as an answer now; the line being typed is empty then."""
+        return self._seen and self._mode == "keys" and self._clock() - self._quiet_since >= PAUSE
+
+    def _begin(self) -> tuple[Piece, ...]:
+        """Another question is shown now."""
+        self._mode, self._chosen, self._words = "keys", int(self.picking), ""
+        self._shown_since = self._quiet_since = self._clock()
+        self._surface.ring(_("A question waits for your answer."))
+        lines = self.lines()
+        if self.picking or self._surface.fits(lines):
+            return ()
+        return tuple(Piece("asked", line.text) for line in lines[:-1])
+
+    def _means(self, key: str) -> bool:
+        """Whether a key is an answer to the question that is shown, where it counts."""
+        question = self._current
+        if isinstance(question, QuestionAsked):
+            return not question.picker and key.isdecimal() and 1 <= int(key) <= len(question.choices)
+        return question is not None and CHOICES.get(key, "") in question.choices
+
+    def _press(self, key: str) -> Given | None:
+        """What a key answers; None where a reason or a text is to follow, or where the key means nothing here."""
+        question = self._current
+        if question is None or not self._means(key):
+            return None
+        if isinstance(question, QuestionAsked):
+            return ChooseCall(question.id, int(key))
+        match CHOICES[key]:
+            case "no":
+                self._mode = "reason"
+            case "edit":
+                self._begin_edit(question)
+            case choice:
+                return ApproveCall(question.id, choice)
+        return None
 
     def _begin_edit(self, asked: ApprovalAsked) -> None:
         """Let the person write anew what is proposed: a line below the question, a file in their editor."""
+        self._mode = "edit"
         if asked.file:
             self._to_edit.put_nowait(asked)
         else:
             self._surface.give_back(asked.proposed)
 
-    def _give(self, given: PersonAnswer | None) -> bool:
+    def _give(self, given: Given | None) -> bool:
         if given is not None:
             self._given.put_nowait(given)
             self._draw_again()
@@ -166,17 +277,32 @@ class QuestionPrompt:
     def _draw_again(self) -> None:
         """Draw the question as it is now, and again when its keys count."""
         self._draw()
-        if self._questions.current is not None:
+        if self._open:
             asyncio.get_running_loop().call_later(PAUSE + 0.05, self._draw)
+
+    def _keys(self, question: ApprovalAsked | QuestionAsked) -> str:
+        if self._mode == "reason":
+            return _("No. Why? Enter sends what you write to the model; Ctrl-C goes back.")
+        if self._mode == "edit" and isinstance(question, ApprovalAsked) and question.file:
+            file = one_line(question.file)
+            return _("{file} is open in your editor; what you save is judged anew.", file=file)
+        if self._mode == "edit":
+            return _("Change it below; Enter takes it, to be judged anew. Ctrl-C goes back.")
+        more = " · " + _("{count} more wait", count=len(self._open) - 1) if len(self._open) > 1 else ""
+        if isinstance(question, QuestionAsked) and question.picker:
+            count = _("{part} of {all}", part=len(fitting(question, self._words)), all=len(question.choices))
+            return count + " · " + _("↑↓ and Enter choose · type to find · Esc leaves") + more
+        if isinstance(question, QuestionAsked):
+            told = _("1 to {last} or ↑↓ and Enter answers, or write something else", last=len(question.choices))
+        else:
+            told = " · ".join(_(_TOLD[one]) for one in question.choices if one in _TOLD)
+        return f"{told}{more}" if self._ready else f"…{more}"
 
     async def _reply(self) -> None:
         while True:
-            given, loop, key = await self._given.get(), self._agent.loop, self._agent.address.key
+            given = await self._given.get()
             try:
-                if given.number or given.left:
-                    await loop.choose(key, given.id, given.number, _PERSON)
-                else:
-                    await loop.approve(key, given.id, given.choice, given.text)
+                await self._agent.call(given)
             except NanobotError as error:
                 self._tell(Notice(str(error), "warning"))
 
@@ -190,13 +316,12 @@ class QuestionPrompt:
                 self._tell(Notice(str(error), "warning"))
             else:
                 self._take_edited(asked, text)
-            self._questions.back()
-            self._draw_again()
+            self.back()
 
     def _take_edited(self, asked: ApprovalAsked, text: str) -> None:
         if text.strip() in ("", asked.proposed.strip()):
             self._tell(Notice(_("Nothing was written anew in the editor.")))
-        elif self._questions.current is not asked:
+        elif self._current is not asked:
             self._tell(Notice(_("The question was over before the editor was left."), "warning"))
         else:
-            self._given.put_nowait(PersonAnswer(asked.id, "edit", text))
+            self._given.put_nowait(ApproveCall(asked.id, "edit", text))

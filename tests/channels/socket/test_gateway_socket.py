@@ -23,6 +23,7 @@ from nanobot.bus.events import (
     Sender,
     TurnFinished,
 )
+from nanobot.channels.base import CallResult, WithdrawCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink, Refused
 from nanobot.channels.socket.server import MOST_TERMINALS, GatewaySocket
@@ -301,9 +302,9 @@ async def test_what_waits_is_taken_back_by_its_id_however_it_was_on_its_way(tmp_
         await seat.say("go")
         await seat.until(lambda: any(isinstance(one.event, TextDelta) for one in seat.seen))
         keys = [await seat.say("one"), await seat.say("two"), await seat.say("three")]
-        assert await seat.link.withdraw(TERMINAL.key, last=True) == (keys[2],)
-        assert await seat.link.withdraw(TERMINAL.key) == tuple(keys[:2])
-        assert await seat.link.withdraw(TERMINAL.key) == ()
+        assert await seat.link.call(WithdrawCall(last=True)) == CallResult((keys[2],))
+        assert await seat.link.call(WithdrawCall()) == CallResult(tuple(keys[:2]))
+        assert await seat.link.call(WithdrawCall()) == CallResult()
 
 
 async def test_there_is_room_for_so_many_terminals_and_a_place_is_free_again(tmp_path: Path) -> None:

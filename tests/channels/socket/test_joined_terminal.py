@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nanobot import __version__
+from nanobot.channels.base import LocateCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
@@ -252,7 +253,7 @@ async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_
             carrying = asyncio.create_task(link.run())
             for place in (tmp_path / "pipe", Path("/dev/zero")):
                 with pytest.raises(NanobotError, match="is no file"):
-                    await link.locate(place)
+                    await link.call(LocateCall(str(place)))
             link.close()
             await carrying
 

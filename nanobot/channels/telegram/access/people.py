@@ -10,14 +10,13 @@ import json
 import secrets
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role
-from nanobot.channels.base import AgentTurns
 from nanobot.channels.telegram.settings import CHANNEL, EVERYBODY, judged_ids
 from nanobot.errors import StoreError, UsageError
 from nanobot.security.policy import GRANTS
@@ -25,6 +24,9 @@ from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import ENGLISH, _, listed, sentences, speaking
+
+if TYPE_CHECKING:
+    from nanobot.agent.loop import AgentLoop
 
 #: How long a link to claim the bot, and a code to be let in, are good.
 CLAIM_VALID = timedelta(minutes=10)
@@ -354,7 +356,7 @@ Announce = Callable[[ClaimLink | None], None]
 class RightsWatch:
     """Ends what runs of people who may do less by now, whichever process has changed that."""
 
-    def __init__(self, access: Access, turns: AgentTurns) -> None:
+    def __init__(self, access: Access, turns: "AgentLoop") -> None:
         self._access = access
         self._turns = turns
 
