@@ -55,7 +55,6 @@ RULES: dict[str, tuple[str, object]] = {
     "vote": ("VOTED", 9.0),
     "descent": ("DESCENT", 9.0),
     "around": ("AROUND", 0.0),
-    "together": ("TOGETHER", 9.0),
     "links": ("LINKS", 9.0),
     "lead": ("LEAD", 10**9),
     "lines": ("LINE", 0),

@@ -52,7 +52,8 @@ def _read(
     root: HtmlElement, source: str, url: str, about: Metadata, notes: list[str], markdown: bool, keep: Keep
 ) -> Extracted:
     found = select(root, walk(root), about.title)
-    blocks = _without_title(found.blocks, about.title) if found.how == "article" else found.blocks
+    post = found.how == "article" or about.published  # a page of reference has its title in its text
+    blocks = _without_title(found.blocks, about.title) if post else found.blocks
     text = _rendered(blocks, found.comments if keep.comments else [], base_of(root, url), markdown, keep)
     data = page_data(root) if len(text) < _POOR_CHARS else ""
     if len(data) > len(text):

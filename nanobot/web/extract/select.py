@@ -54,14 +54,13 @@ LANDMARK = 0.6  # of the prose of the page makes a landmark its content,
 TITLED = 0.1  # or this, where the headline stands in it,
 VOTED = 0.1  # and this a part that readability chose
 DESCENT = 0.86  # a part inside with this share of the prose of the landmark is the better one
-AROUND = 0.3  # a part with a telling name is dropped while it holds less of the prose than this
-TOGETHER = 0.5  # and those of its name less than this
+AROUND = 0.5  # parts with a telling name are dropped while those of the name hold less of the prose than this
 LINKS = 0.5  # a block with more of its words in links is a link
 CODE = 0.05  # of the words being code make a page of reference,
 ANCHORED = 0.5  # or this part of its headings, and at least four, being places that the page itself links to
 WIDENED = 0.25  # links among the words that stand around a reference; more are the frame of the page
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
-LEAD = 15  # words make a paragraph, or a heading, between the headline and the text its beginning
+LEAD = 10  # words make a sentence, or a heading, between the headline and the text its beginning
 LINE = 15  # a line before or after the text with fewer words, which ends no sentence, is no part of it
 _MOST_WORDS = 1_000_000  # each counted once for every part that it stands in: beyond, the vote would take seconds
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
@@ -307,8 +306,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     together: dict[str, float] = {}
     for part in named:
         together[part.names] = together.get(part.names, 0.0) + page.mass(part)
-    most = page.mass(scope)
-    return {part: page.mass(part) < AROUND * most and together[part.names] < TOGETHER * most for part in named}
+    return {part: together[part.names] < AROUND * page.mass(scope) for part in named}
 
 
 def _is_section(page: _Page, part: Part) -> bool:
@@ -349,7 +347,7 @@ def _rows(page: _Page, scope: Part) -> list[list[Part]]:
 
 
 def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
-    """Without links that stand apart from the text: outside its paragraphs and lists, or after its last paragraph.
+    """Without links that stand apart from the text: neither in nor beside its paragraphs and lists, or after the last.
 
     A heading belongs to the text that follows it, an item to its list where most of that is text.
     """
@@ -361,10 +359,12 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
         elif part.tag in {"p", "ul", "ol", "dl"}:
             own = page.blocks[part.first : part.last]
             apart[part] = part.first >= end and sum(map(_is_link, own)) > 0.5 * len(own)
+    beside = {part for part in set(page.inside(scope)) & _begun(page) if part.last <= end}
     return [
         block
         for block, after in zip(blocks, [*blocks[1:], None], strict=False)
-        if not _is_link(block) or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, True))
+        if not _is_link(block)
+        or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, block.part not in beside))
     ]
 
 
@@ -401,13 +401,15 @@ def _is_text(block: Block | None) -> bool:
 
 
 def _lead(page: _Page, scope: Part) -> list[Block]:
-    """The paragraphs between the headline and the text, which begin it: they often stand in a part of their own."""
+    """The headings and sentences between the headline and the text, which begin it: often in a part of their own."""
     if not 0 <= page.headline < scope.first:
         return []
     return [
         block
         for block in page.blocks[page.headline + 1 : scope.first]
-        if _prose(block) >= LEAD and not (block.part.hidden or page.framed[block.part] or is_caption(block))
+        if _prose(block) >= LEAD
+        and (block.kind == "heading" or _SENTENCE_END.search(block.text))
+        and not (block.part.hidden or page.framed[block.part] or is_caption(block) or _AROUND.search(block.part.names))
     ]
 
 

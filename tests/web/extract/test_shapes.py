@@ -133,6 +133,34 @@ def test_teasers_and_lines_around_an_article_go_and_what_begins_it_stays() -> No
     assert not [lost for lost in ("12 March", "Another story", "Storms came", "Harbour Press") if lost in found.text]
 
 
+def test_a_link_beside_the_paragraph_of_its_section_stays_and_one_after_the_text_goes() -> None:
+    sections = "".join(
+        f"<section><p>{PROSE * 2}</p><a href='/{n}'>Try {n} now</a></section><section><p>{PROSE * 2}</p></section>"
+        for n in range(3)
+    )
+    html = f"<article>{sections}<div><a href='/z'>Elsewhere</a></div></article>"
+    text = extract(f"<html><body>{html}</body></html>", BASE).text
+    assert all(f"[Try {n} now](https://ex.org/{n})" in text for n in range(3))
+    assert "Elsewhere" not in text
+
+
+def test_only_a_sentence_or_a_heading_before_the_text_begins_it() -> None:
+    lead = "The new gates of the old harbour hold, and ten towns know."
+    before = f"<p>By Ann Writer on Monday, 18 November 1953 at 11 in the morning</p><p>{lead}</p>"
+    text = f"<article><div>{before}</div><div class='article-body'>{f'<p>{PROSE * 2}</p>' * 6}</div></article>"
+    found = extract(f"<html><head><title>The gates</title></head><body><h1>The gates</h1>{text}</body></html>", BASE)
+    assert found.text.startswith(f"{lead}\n\n{PROSE.strip()}")
+
+
+def test_a_dated_page_of_code_leaves_its_title_to_the_head_of_the_result() -> None:
+    date = '<meta name="date" content="1953-03-12">'
+    html = "<html><head><title>Gates</title>{}</head><body><article><h1>Gates</h1>{}</article></body></html>"
+    code = f"<p>{PROSE}</p>" + "<pre>open(gate)\nclose(gate)</pre>" * 20
+    post, manual = (extract(html.format(head, code), BASE) for head in (date, ""))
+    assert (post.how, manual.how) == ("reference", "reference")
+    assert manual.text == f"# Gates\n\n{post.text}"
+
+
 def test_a_line_below_a_heading_ends_a_text_and_other_lines_after_it_do_not() -> None:
     text = "".join(f"<p>Paragraph {number}. {PROSE * 2}</p>" for number in range(8))
     end = "<div><h2>Opening hours</h2><div>Monday to Friday</div></div><div>Photo by Harbour Press</div><h3>More</h3>"
