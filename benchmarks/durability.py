@@ -71,9 +71,7 @@ class LookTool(Tool[LookArgs]):
     Arguments = LookArgs
     access: Access = "public"
 
-    @property
-    def idempotent(self) -> bool:
-        return True
+    idempotent = True
 
     async def run(self, args: LookArgs, context: ToolContext) -> ToolResult:  # noqa: ARG002
         return ToolResult(FOUND)

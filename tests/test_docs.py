@@ -15,7 +15,7 @@ from msgspec import Struct
 from benchmarks.recipes import RECIPES, shown_on_the_page, steady, transcript
 from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
-from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
+from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.bus.events import Address, Event
 from nanobot.channels.telegram.access.gate import access_commands
 from nanobot.channels.telegram.access.people import Access
@@ -206,7 +206,7 @@ def test_every_event_is_documented() -> None:
 def test_every_tool_and_each_of_its_parameters_is_documented() -> None:
     chapters = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page("tools.md")))
     found = all_tools()
-    assert {"ask", "message", "nanobot_docs", "todo", "web_fetch", "web_search", *FILE_DESCRIPTIONS} <= found.keys()
+    assert {"ask", "message", "nanobot_docs", "todo", "web_fetch", "web_search", *FILE_OFFERS} <= found.keys()
     for name, parameters in found.items():
         rows = re.findall(r"(?m)^\| `(\w+)` \|", chapters[name])
         assert sorted(rows) == sorted(parameters), name

@@ -23,7 +23,7 @@ from nanobot import __version__
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import Proposal, ToolContext, ToolLike
+from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import MessageBus, Outcome, TurnFinished
@@ -33,7 +33,7 @@ from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
 from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Access, Effect
 from nanobot.session.pins import ToolWords
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
@@ -54,7 +54,6 @@ class RecordedTool(Struct, frozen=True):
     spec: ToolSpec
     aliases: tuple[str, ...] = ()
     exclusive: bool = False
-    lock: str = ""
     ordered: bool = False
     access: Access = "public"
     foreign_words: ToolWords | None = None
@@ -360,34 +359,31 @@ class ReplayProvider:
         return None
 
 
-class ReplayTool:
+class ReplayTool(ToolLike):
     """Answers the recorded calls of one tool, found by their arguments.
 
     A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
     """
 
+    idempotent = True
+
     def __init__(self, tool: RecordedTool, replay: Replay) -> None:
-        self.name, self.spec, self.aliases = tool.name, tool.spec, tool.aliases
-        self.exclusive, self.lock, self.ordered = tool.exclusive, tool.lock, tool.ordered
-        self.access, self.idempotent = tool.access, True
-        self.grant: Grant = ""
-        self.interactive = False
-        self.foreign_words = tool.foreign_words
+        self._recorded = tool
+        self.aliases, self.access, self.foreign_words = tool.aliases, tool.access, tool.foreign_words
+        self.exclusive, self.ordered = tool.exclusive, tool.ordered
         self._replay = replay
-        self.proposes = ""
 
-    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
-        return Proposal()
+    @property
+    def name(self) -> str:
+        return self._recorded.name
 
-    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:  # noqa: ARG002
-        return dict(arguments)
-
-    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
-        return
+    @property
+    def spec(self) -> ToolSpec:
+        return self._recorded.spec
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
-        return ToolLike.addresses(self, arguments, context) if self.name == "web_fetch" else ()
+        return super().addresses(arguments, context) if self.name == "web_fetch" else ()
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         """None but telling what was recorded; a call that was refused is judged again."""
@@ -395,13 +391,7 @@ class ReplayTool:
             return (Effect("send"),)
         if self.access == "reads":  # what may be read is told by a disk, and by none here
             return (Effect("forbidden", self.name, reason=_("it was refused when this turn was recorded")),)
-        return ToolLike.effects(self, arguments, context)
-
-    def asks(self, url: str) -> bool:  # noqa: ARG002
-        return False
-
-    def refuses(self, url: str) -> str:  # noqa: ARG002
-        return ""
+        return super().effects(arguments, context)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """Whether the next of these calls needed no network when it was recorded."""

@@ -278,11 +278,11 @@ class AgentRunner:
         await turn.add(*turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Neighbours that may run together; what is ordered, or exclusive without a lock of its like, is alone."""
+        """Neighbours that may run together; what is ordered or exclusive is alone."""
         batch: list[ToolCall] = []
         for call in calls:
             tool = self.tools.get(call.name)
-            if tool is not None and (tool.ordered or (tool.exclusive and not tool.lock)):
+            if tool is not None and (tool.ordered or tool.exclusive):
                 yield batch
                 yield [call]
                 batch = []

@@ -18,11 +18,7 @@ from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import files_of, skill_folders
 from nanobot.agent.tools.knowledge.offered import LibraryTools, SkillTools
 from nanobot.agent.tools.offers import (
-    DOCS_DESCRIPTION,
-    SCHEDULE_DESCRIPTION,
     SPAWN,
-    SPAWN_DESCRIPTION,
-    WATCH_DESCRIPTION,
     fetch_description,
 )
 from nanobot.agent.tools.own_tools import CommandTools, schedule_tool, spawn_tool, talk_tools, watch_tool
@@ -208,7 +204,7 @@ class Builder:
     def _schedule(self) -> ToolLike:
         if self.appointments is None:
             raise SkipTool(Later(N_("nothing is kept here after the end of this conversation")))
-        return DeferredTool("schedule", partial(schedule_tool, self.appointments), SCHEDULE_DESCRIPTION)
+        return DeferredTool("schedule", partial(schedule_tool, self.appointments))
 
     def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
         from nanobot.agent.work.sight import AgentSight, seeing
@@ -222,7 +218,7 @@ class Builder:
     def _watch(self) -> ToolLike:
         if self.watches is None or not self.loaded.config.tools.web.enable:
             raise SkipTool(Later(N_("tools.web.enable is false, or nothing is kept here")))
-        return DeferredTool("watch", partial(watch_tool, self.watches), WATCH_DESCRIPTION)
+        return DeferredTool("watch", partial(watch_tool, self.watches))
 
     def _join(self, role: "Role") -> "tuple[Ledger, Share]":
         try:
@@ -404,7 +400,7 @@ class Builder:
         return {
             **(self.plugins.tools() if self.plugins is not None else {}),
             **talk_tools(self.files, self._reached, self._paths.media),
-            "nanobot_docs": lambda: DeferredTool("nanobot_docs", self.library.docs_tool, DOCS_DESCRIPTION),
+            "nanobot_docs": lambda: DeferredTool("nanobot_docs", self.library.docs_tool),
             SPAWN: self._spawn,
             "web_fetch": self._web_fetch,
             "schedule": self._schedule,
@@ -443,7 +439,7 @@ class Builder:
     def _spawn(self) -> ToolLike:
         if not self.loaded.config.agents.subagents.max:
             raise SkipTool(Later(N_("agents.subagents.max is 0")))
-        return DeferredTool(SPAWN, spawn_tool, SPAWN_DESCRIPTION)
+        return DeferredTool(SPAWN, spawn_tool)
 
     def _web_fetch(self) -> ToolLike:
         web = self.loaded.config.tools.web

@@ -58,7 +58,7 @@ class FakeTool(Tool[QueryArgs]):
     ) -> None:
         self.name = name  # type: ignore[misc]  # a name per instance, for tests alone
         self._answer = answer
-        self._exclusive = exclusive
+        self.exclusive = exclusive
         self.access = access
         self._gate = gate
         self._stubborn = stubborn
@@ -67,10 +67,6 @@ class FakeTool(Tool[QueryArgs]):
         self.running = 0
         self.most = 0
         self.started = asyncio.Event()
-
-    @property
-    def exclusive(self) -> bool:
-        return self._exclusive
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         return ()

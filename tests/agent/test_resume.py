@@ -41,9 +41,7 @@ class SendTool(FakeTool):
 class LookTool(FakeTool):
     """A tool that may run again."""
 
-    @property
-    def idempotent(self) -> bool:
-        return True
+    idempotent = True
 
 
 @dataclass

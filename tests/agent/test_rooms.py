@@ -22,7 +22,7 @@ def imports(path: Path) -> set[str]:
 
 
 def test_N01_tools_settings_throttle_hints_and_usage_have_one_module_each() -> None:
-    assert {"nanobot_docs", "web_search", "web_fetch"} | offers.FILE_DESCRIPTIONS.keys() <= offers.OFFERS.keys()
+    assert {"nanobot_docs", "web_search", "web_fetch"} | offers.FILE_OFFERS.keys() <= offers.OFFERS.keys()
     assert inspect.getmodule(schema_web.WebSearchConfig) is schema_web
     assert "web" in schema_tools.ToolsConfig.__struct_fields__
     for module, name in (

@@ -201,9 +201,7 @@ async def test_N25_an_ordered_call_is_alone_in_its_batch_and_holds_up_no_other_s
     both_in = asyncio.Barrier(2)
 
     class Command(FakeTool):
-        @property
-        def ordered(self) -> bool:
-            return True
+        ordered = True
 
         async def _wait(self) -> None:
             async with asyncio.timeout(120):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanobot.agent.tools.offers import SCHEDULE_DESCRIPTION, SPAWN_DESCRIPTION, WATCH_DESCRIPTION
+from nanobot.agent.tools.offers import OFFERS
 from nanobot.bus.events import Role
 from nanobot.command.builtin import builtin_router
 from nanobot.command.tool_groups import missing_lines, tool_groups
@@ -96,7 +96,7 @@ def test_every_summary_is_in_chinese(command: object) -> None:
 
 
 def test_a_tool_of_no_group_says_in_chinese_what_it_does_and_one_that_is_off_why() -> None:
-    alone = (("schedule", SCHEDULE_DESCRIPTION, ""), ("watch", WATCH_DESCRIPTION, ""), ("spawn", SPAWN_DESCRIPTION, ""))
+    alone = [(name, OFFERS[name].description, "") for name in ("schedule", "watch", "spawn")]
     off = ("exec", "", Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
     with speaking("zh"):
         assert not english_left("\n".join(group.line for group in tool_groups((*alone, off))))

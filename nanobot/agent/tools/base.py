@@ -202,28 +202,35 @@ class ToolContext(Struct):
 
 
 class ToolLike(Protocol):
-    """A tool as the registry and the runner see it. What it says here holds for every tool that does not say other."""
+    """A tool as the registry and the runner see it. What it says here holds for every tool that does not say other.
+
+    `access` is what a call does: read what anybody may read, read what is the owner's, or perhaps change something.
+    `grant` is what a user needs from the owner so that the tool is offered; empty: it is the owner's, or public.
+    `proposes` names the argument that the owner may write anew when they are asked, such as a command.
+    `exclusive`: no other exclusive call may run beside it, of any session; nor any call of its batch.
+    `ordered`: no other call of its batch may run beside it, while other sessions run theirs: it may take long.
+    `interactive`: a call waits for the person of the turn, so that it is offered only where they can answer.
+    `idempotent`: a call may run again: it only looks something up, or a second run changes nothing more.
+    `local`: a call asks nobody outside, whatever address stands in its arguments.
+    `foreign_words` is what a stranger says of this tool, which a model is told; None where nanobot describes it.
+    """
+
+    access: Access = "changes"
+    grant: Grant = ""
+    aliases: tuple[str, ...] = ()
+    proposes: str = ""
+    exclusive: bool = False
+    ordered: bool = False
+    interactive: bool = False
+    idempotent: bool = False
+    local: bool = False
+    foreign_words: ToolWords | None = None
 
     @property
     def name(self) -> str: ...
 
     @property
     def spec(self) -> ToolSpec: ...
-
-    @property
-    def access(self) -> Access:
-        """What a call does: read what anybody may read, read what is the owner's, or perhaps change something."""
-        return "changes"
-
-    @property
-    def grant(self) -> Grant:
-        """What a user needs from the owner so that this tool is offered; empty: it is the owner's, or public."""
-        return ""
-
-    @property
-    def foreign_words(self) -> ToolWords | None:
-        """What a stranger says of this tool, which a model is told; None where nanobot describes it."""
-        return None
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:  # noqa: ARG002
         """Look up in `context` what `effects` has to know. Never raises, and changes nothing else."""
@@ -239,41 +246,10 @@ class ToolLike(Protocol):
         said = json.dumps(arguments, ensure_ascii=False, default=str)
         return (Effect("service" if self.access == "reads" else "change", self.name, said),)
 
-    @property
-    def exclusive(self) -> bool:
-        """True when no other exclusive call may run beside it, of any session; nor any call of its batch.
-
-        One that names a `lock` waits for its like alone.
-        """
-        return False
-
-    @property
-    def ordered(self) -> bool:
-        """True when no other call of its batch may run beside it, while other sessions run theirs: it may take long."""
-        return False
-
-    @property
-    def lock(self) -> str:
-        """What an exclusive tool shares with its like alone, such as `ddgs`; empty: it runs with nothing beside it."""
-        return ""
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def interactive(self) -> bool:
-        """True where a call waits for the person of the turn, so that it is offered only where they can answer."""
-        return False
-
-    @property
-    def idempotent(self) -> bool:
-        """True where a call may run again: it only looks something up, or a second run changes nothing more."""
-        return False
-
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         """The http(s) addresses that a call with these arguments sends something to. Never raises."""
-        return tuple(dict.fromkeys(url for text in texts_of(arguments) for url in extract_urls(text).urls))
+        texts = () if self.local else texts_of(arguments)
+        return tuple(dict.fromkeys(url for text in texts for url in extract_urls(text).urls))
 
     def asks(self, url: str) -> bool:  # noqa: ARG002
         """True where a call itself asks the owner before it reaches this address, so that nobody asks twice."""
@@ -285,12 +261,7 @@ class ToolLike(Protocol):
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """True where this call asks nobody outside, so that it is no external lookup. Never raises."""
-        return False
-
-    @property
-    def proposes(self) -> str:
-        """The name of the argument that the owner may write anew when they are asked, such as a command; or empty."""
-        return ""
+        return self.local
 
     def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
         """What the owner may write anew when they are asked. Never raises; may read a file."""
@@ -320,10 +291,7 @@ class Tool(ToolLike, Generic[Args]):
 
     name: ClassVar[str]
     description: str
-    access: Access = "changes"
     own_words: ClassVar[bool] = False
-    aliases: ClassVar[tuple[str, ...]] = ()
-    proposes: str = ""
     argument_aliases: ClassVar[Mapping[str, str]] = {}
     Arguments: type[Args]
     defaults: Mapping[str, object] = {}

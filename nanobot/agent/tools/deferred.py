@@ -1,4 +1,4 @@
-"""Tools that are offered before they are imported.
+"""The tools of nanobot itself: what is known of each stands in `offers`, so that it is offered before it is imported.
 
 Most questions need no tool or one, and importing those that search and read takes a third of a start.
 """
@@ -6,28 +6,47 @@ Most questions need no tool or one, and importing those that search and read tak
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from nanobot.agent.tools.base import Proposal, ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.base import Args, Proposal, Tool, ToolContext, ToolLike, schema_of
 from nanobot.agent.tools.offers import OFFERS
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Effect
+
+
+def _be(tool: ToolLike | type[ToolLike], name: str) -> None:
+    """Have a tool, or a kind of tools, be what the offer of this name says."""
+    offer = OFFERS[name]
+    tool.access, tool.grant, tool.aliases, tool.proposes = offer.access, offer.grant, offer.aliases, offer.proposes
+    tool.exclusive, tool.ordered, tool.interactive = offer.exclusive, offer.ordered, offer.interactive
+    tool.idempotent, tool.local = offer.idempotent, offer.local
+
+
+class OwnTool(Tool[Args]):
+    """A tool of nanobot itself, which does what its offer says: `class AskTool(OwnTool[AskArguments], name="ask")`."""
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        if name:
+            _be(cls, name)
+            cls.name, cls.description = name, OFFERS[name].description
+            cls.Arguments = OFFERS[name].arguments  # type: ignore[assignment]  # the same as that in its brackets
 
 
 class DeferredTool(ToolLike):
-    """A tool that imports and makes the real one when it is called, or asked about a call.
+    """Stands for a tool of nanobot itself, which it imports and makes when that is called, or asked about a call.
 
-    `description` and the `defaults` of arguments are those of the settings in force.
+    `description` and the `defaults` of arguments are those of the settings in force, where they tell.
     """
 
     def __init__(
         self,
         name: str,
         make: Callable[[], ToolLike],
-        description: str,
+        description: str = "",
         defaults: Mapping[str, object] | None = None,
     ) -> None:
-        self._offer = OFFERS[name]
-        self._spec = ToolSpec(name, description, schema_of(self._offer.arguments, defaults or {}))
+        _be(self, name)
+        offer = OFFERS[name]
+        self._spec = ToolSpec(name, description or offer.description, schema_of(offer.arguments, defaults))
         self._make = make
 
     @cached_property
@@ -42,54 +61,17 @@ class DeferredTool(ToolLike):
     def spec(self) -> ToolSpec:
         return self._spec
 
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return self._offer.aliases
-
-    @property
-    def access(self) -> Access:
-        return self._offer.access
-
-    @property
-    def grant(self) -> Grant:
-        return self._offer.grant
-
-    @property
-    def interactive(self) -> bool:
-        return self._offer.interactive
-
-    @property
-    def proposes(self) -> str:
-        return self._offer.proposes
-
     def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:
-        return super().proposal(arguments, context) if self.proposes else self.tool.proposal(arguments, context)
+        return self.tool.proposal(arguments, context)
 
     def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:
-        own = super().rewritten if self.proposes else self.tool.rewritten
-        return own(arguments, proposal, text)
+        return self.tool.rewritten(arguments, proposal, text)
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         await self.tool.prepare(arguments, context)
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         return self.tool.effects(arguments, context)
-
-    @property
-    def exclusive(self) -> bool:
-        return self.tool.exclusive
-
-    @property
-    def ordered(self) -> bool:
-        return self.tool.ordered
-
-    @property
-    def lock(self) -> str:
-        return self.tool.lock
-
-    @property
-    def idempotent(self) -> bool:
-        return self.tool.idempotent
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         return self.tool.addresses(arguments, context)

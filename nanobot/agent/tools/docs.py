@@ -8,14 +8,14 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import DOCS_DESCRIPTION, DocsArguments
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import DocsArguments
 from nanobot.errors import SkipTool
 from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import Document, DocumentPart, FoundPart
 from nanobot.library.sections import sections
 from nanobot.results import Source, ToolResult
-from nanobot.security.policy import Access
 from nanobot.utils.host import shipped
 from nanobot.utils.ranking import terms
 from nanobot.utils.translation import _, _n
@@ -41,7 +41,7 @@ class DocsSection(Struct, frozen=True):
     text: str
 
 
-class NanobotDocsTool(Tool[DocsArguments]):
+class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
     """`nanobot_docs`: the sections of the shipped documentation that answer a question. Needs no network.
 
     The text is `Documentation for: query` and then, per section, `[n] heading`, a line `url: docs/page.md#anchor`, a
@@ -49,25 +49,14 @@ class NanobotDocsTool(Tool[DocsArguments]):
     where no documentation is shipped.
     """
 
-    name: ClassVar[str] = "nanobot_docs"
-    description = DOCS_DESCRIPTION
     argument_aliases: ClassVar[Mapping[str, str]] = {"question": "query", "q": "query"}
-    Arguments = DocsArguments
-    access: Access = "public"
     own_words: ClassVar[bool] = True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
 
     def __init__(self, folder: Path | None = None, index: LibraryIndex | None = None) -> None:
         self._index = index or LibraryIndex(None)
         self._folder = folder or shipped("docs")
         if not any(self._folder.glob("*.md")):
             raise SkipTool(f"no documentation is installed under {self._folder}")
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     async def run(self, args: DocsArguments, context: ToolContext) -> ToolResult:
         found = await asyncio.to_thread(search_docs, args.query, self._folder, self._index)

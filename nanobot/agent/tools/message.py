@@ -10,15 +10,16 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import KnownChat, Tool, ToolContext
-from nanobot.agent.tools.offers import MESSAGE_DESCRIPTION, OFFERS, MessageArguments
+from nanobot.agent.tools.base import KnownChat, ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import MessageArguments
 from nanobot.bus.events import Address, MessageSent
 from nanobot.errors import PathError, StoreError
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.messages import Media
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import Effect
 from nanobot.utils.logs import holds_secret
 from nanobot.utils.text import shorten, strip_unsafe
 from nanobot.utils.translation import _
@@ -50,18 +51,13 @@ class _Outgoing(Struct, frozen=True):
     places: tuple[ResolvedPath, ...] = ()
 
 
-class MessageTool(Tool[MessageArguments]):
+class MessageTool(OwnTool[MessageArguments], name="message"):
     """`message`: files are copied under `media` when the call runs, so what is sent is what was judged.
 
     `messengers` bring it to chats, by the name of their channel. Elsewhere it is shown where the person is.
     """
 
-    name = "message"
-    description = MESSAGE_DESCRIPTION
-    aliases = OFFERS["message"].aliases
-    access: Access = "talks"
     own_words = True
-    Arguments = MessageArguments
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("content", "message", "body", "caption"), "text"),
         **dict.fromkeys(("chat", "recipient", "target", "channel", "chat_id"), "to"),
@@ -73,18 +69,10 @@ class MessageTool(Tool[MessageArguments]):
         self._messengers = messengers
         self._media = media
 
-    @property
-    def idempotent(self) -> bool:
-        """A call that runs again sends nothing a second time: what is sent stands in the outbox under its own key."""
-        return True
-
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
         files = given.get("files")
         return {**given, "files": [files] if files else []} if isinstance(files, str) else given
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()  # an address in a message is text
 
     async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
         if str(self.canonical(arguments).get("to", "")).strip().casefold() in _OWN:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -12,7 +13,7 @@ from nanobot.config.schema_tools import ExecConfig
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError
 from nanobot.results import SourceBook
-from nanobot.security.policy import Access, Grant
+from nanobot.security.policy import OWN, Access, Grant
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.web.urls import with_scheme
@@ -184,101 +185,185 @@ class WatchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "add"
 
 
-class Offer(Struct, frozen=True):
-    """What is known of a tool before it is imported: its arguments, its other names, and what it does.
-
-    `interactive` and `proposes` as in `ToolLike`.
-    """
+class Offer(Struct, frozen=True, kw_only=True):
+    """What is known of a tool before it is imported: what a model is told of it, and the rest as in `ToolLike`."""
 
     arguments: type[Struct]
+    description: str = ""
     aliases: tuple[str, ...] = ()
     access: Access = "public"
     grant: Grant = ""
-    interactive: bool = False
     proposes: str = ""
+    exclusive: bool = False
+    ordered: bool = False
+    interactive: bool = False
+    idempotent: bool = False
+    local: bool = False
 
 
-#: The name of the tool whose last call is the list of a session.
-TODO = "todo"
-#: The name of the tool that lets a helper do something.
-EXEC = "exec"
-SPAWN = "spawn"
+_READING = partial(Offer, access="reads", grant="files", idempotent=True, local=True)
+_CHANGING = partial(Offer, access="changes", grant="files", exclusive=True, local=True)
+#: The tools for files.
+FILE_OFFERS: Mapping[str, Offer] = {
+    "read_file": _READING(
+        arguments=ReadFileArguments,
+        description="Read a file: text with its line numbers, PDF and office files as text, pictures as pictures.",
+        aliases=("ReadFile", "Read", "view_file", "cat"),
+    ),
+    "list_dir": _READING(
+        arguments=ListDirArguments, description="List a folder.", aliases=("ListDir", "LS", "ls", "list_directory")
+    ),
+    "glob": _READING(
+        arguments=GlobArguments, description="Find files and folders by name.", aliases=("Glob", "find_files")
+    ),
+    "grep": _READING(
+        arguments=GrepArguments,
+        description="Find lines in files by a regular expression.",
+        aliases=("Grep", "search_files"),
+    ),
+    "write_file": _CHANGING(
+        arguments=WriteFileArguments,
+        description="Write a whole file. What it held before is kept.",
+        aliases=("WriteFile", "Write", "create_file"),
+    ),
+    "edit_file": _CHANGING(
+        arguments=EditFileArguments,
+        description="Change pieces of a text file: all of them or none.",
+        aliases=("EditFile", "Edit", "str_replace", "MultiEdit"),
+    ),
+    "delete_file": _CHANGING(
+        arguments=DeleteFileArguments,
+        description="Move a file or folder to the trash.",
+        aliases=("DeleteFile", "Delete", "remove_file"),
+    ),
+}
+#: The tool whose last call is the list of a session, the one for commands, and the one that lets a helper do something.
+TODO, EXEC, SPAWN = "todo", "exec", "spawn"
 OFFERS: Mapping[str, Offer] = {
-    "message": Offer(MessageArguments, ("send_message", "send_file", "SendMessage"), "talks", proposes="text"),
-    "ask": Offer(AskArguments, ("AskUserQuestion", "ask_user"), "talks", interactive=True),
-    "nanobot_docs": Offer(DocsArguments),
-    "recall": Offer(FindArguments, ("memory_search", "search_memory", "conversation_search"), "talks"),
-    "library": Offer(FindArguments, ("search_documents", "file_search"), "reads"),
-    "remember": Offer(RememberArguments, ("save_memory", "memory", "update_memory"), "changes", "own"),
-    "learn": Offer(LearnArguments, ("save_skill", "create_skill"), "changes", "files", interactive=True),
-    "skill": Offer(SkillArguments, ("Skill", "load_skill", "use_skill", "activate_skill"), "reads", "files"),
-    SPAWN: Offer(SpawnArguments, ("Task", "Agent", "delegate", "subagent")),
-    TODO: Offer(TodoArguments, ("TodoWrite", "update_plan", "todo_write"), "talks"),
-    "web_fetch": Offer(WebFetchArguments, ("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"), proposes="url"),
+    **FILE_OFFERS,
+    "message": Offer(
+        arguments=MessageArguments,
+        description="Send files to the person, or a message to another chat that the owner allowed. "
+        "Your answer goes to this chat by itself and needs no message.",
+        aliases=("send_message", "send_file", "SendMessage"),
+        access="talks",
+        proposes="text",
+        idempotent=True,  # what is sent stands in the outbox under its own key
+        local=True,
+    ),
+    "ask": Offer(
+        arguments=AskArguments,
+        description="Ask the person one question and wait for the answer: only where you cannot go on without their "
+        "decision. They tap a choice or write something else.",
+        aliases=("AskUserQuestion", "ask_user"),
+        access="talks",
+        interactive=True,
+        idempotent=True,
+    ),
+    TODO: Offer(
+        arguments=TodoArguments,
+        description="Show the person your list of steps, for work of three steps or more. "
+        "Send the whole list again when something changes.",
+        aliases=("TodoWrite", "update_plan", "todo_write"),
+        access="talks",
+        idempotent=True,
+    ),
+    "nanobot_docs": Offer(
+        arguments=DocsArguments,
+        description="Search nanobot's own documentation: for every question about nanobot itself, and before you "
+        "change its settings.",
+        idempotent=True,
+        local=True,
+    ),
+    "recall": Offer(
+        arguments=FindArguments,
+        description="Find what was said in earlier conversations, and what is noted in memory: who, when, the words.",
+        aliases=("memory_search", "search_memory", "conversation_search"),
+        access="talks",
+        idempotent=True,
+        local=True,
+    ),
+    "library": Offer(
+        arguments=FindArguments,
+        description="Search the person's own documents. Cite them by their numbers, as pages.",
+        aliases=("search_documents", "file_search"),
+        access="reads",
+        idempotent=True,
+        local=True,
+    ),
+    "remember": Offer(
+        arguments=RememberArguments,
+        description="Note a fact that the person told, in one sentence, for all conversations to come.",
+        aliases=("save_memory", "memory", "update_memory"),
+        access="changes",
+        grant=OWN,
+        exclusive=True,
+        local=True,
+    ),
+    "learn": _CHANGING(
+        arguments=LearnArguments,
+        description="Keep how something is done as a skill, when the person wants that.",
+        aliases=("save_skill", "create_skill"),
+        interactive=True,
+    ),
+    "skill": _READING(
+        arguments=SkillArguments,
+        description="Read how something is done, before you do it.",
+        aliases=("Skill", "load_skill", "use_skill", "activate_skill"),
+    ),
+    SPAWN: Offer(
+        arguments=SpawnArguments,
+        description="Let a helper do a part of the work that needs many lookups or much reading, and get its answer. "
+        "Several in one step run together.",
+        aliases=("Task", "Agent", "delegate", "subagent"),
+        idempotent=True,  # a call that runs again goes on with the same helper
+        local=True,
+    ),
+    "web_fetch": Offer(
+        arguments=WebFetchArguments,
+        aliases=("FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"),
+        proposes="url",
+        idempotent=True,
+    ),
     "web_search": Offer(
-        WebSearchArguments,
-        ("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch"),
+        arguments=WebSearchArguments,
+        aliases=("SearchWeb", "search_web", "google_web_search", "websearch", "webSearch", "WebSearch"),
+        idempotent=True,
     ),
-    "read_file": Offer(ReadFileArguments, ("ReadFile", "Read", "view_file", "cat"), "reads", "files"),
-    "list_dir": Offer(ListDirArguments, ("ListDir", "LS", "ls", "list_directory"), "reads", "files"),
-    "glob": Offer(GlobArguments, ("Glob", "find_files"), "reads", "files"),
-    "grep": Offer(GrepArguments, ("Grep", "search_files"), "reads", "files"),
-    "write_file": Offer(WriteFileArguments, ("WriteFile", "Write", "create_file"), "changes", "files"),
-    "edit_file": Offer(EditFileArguments, ("EditFile", "Edit", "str_replace", "MultiEdit"), "changes", "files"),
-    "exec": Offer(
-        ExecArguments,
-        ("bash", "Bash", "shell", "run_shell_command", "run_command", "execute"),
-        "changes",
-        "exec",
+    EXEC: Offer(
+        arguments=ExecArguments,
+        aliases=("bash", "Bash", "shell", "run_shell_command", "run_command", "execute"),
+        access="changes",
+        grant="exec",
         proposes="command",
+        ordered=True,
+        local=True,  # what a command may reach is among its effects, and nothing else can be reached
     ),
-    "schedule": Offer(ScheduleArguments, ("cron", "remind", "reminder", "set_reminder"), "changes", "own"),
-    "watch": Offer(WatchArguments, ("monitor", "watch_page", "track", "subscribe"), "changes", "own"),
-    "task": Offer(TaskArguments, ("BashOutput", "bash_output", "KillShell", "kill_shell"), "changes", "exec"),
-    "delete_file": Offer(DeleteFileArguments, ("DeleteFile", "Delete", "remove_file"), "changes", "files"),
+    "task": Offer(
+        arguments=TaskArguments,
+        description="What runs in the background: its output, and how it ended.",
+        aliases=("BashOutput", "bash_output", "KillShell", "kill_shell"),
+        access="changes",
+        grant="exec",
+        local=True,
+    ),
+    "schedule": Offer(
+        arguments=ScheduleArguments,
+        description="Remind the person, or do a task, at set times in their zone.",
+        aliases=("cron", "remind", "reminder", "set_reminder"),
+        access="changes",
+        grant=OWN,
+        idempotent=True,  # a call that runs again finds what it has set, and sets nothing a second time
+        local=True,  # an address in a reminder is text; a task that reads it is judged then
+    ),
+    "watch": Offer(
+        arguments=WatchArguments,
+        description="Tell the person when a page, feed, search, price or file changes.",
+        aliases=("monitor", "watch_page", "track", "subscribe"),
+        access="changes",
+        grant=OWN,
+    ),
 }
-
-MESSAGE_DESCRIPTION = (
-    "Send files to the person, or a message to another chat that the owner allowed. "
-    "Your answer goes to this chat by itself and needs no message."
-)
-ASK_DESCRIPTION = (
-    "Ask the person one question and wait for the answer: only where you cannot go on without their decision. "
-    "They tap a choice or write something else."
-)
-TODO_DESCRIPTION = (
-    "Show the person your list of steps, for work of three steps or more. "
-    "Send the whole list again when something changes."
-)
-RECALL_DESCRIPTION = "Find what was said in earlier conversations, and what is noted in memory: who, when, the words."
-REMEMBER_DESCRIPTION = "Note a fact that the person told, in one sentence, for all conversations to come."
-LIBRARY_DESCRIPTION = "Search the person's own documents. Cite them by their numbers, as pages."
-WATCH_DESCRIPTION = "Tell the person when a page, feed, search, price or file changes."
-SCHEDULE_DESCRIPTION = "Remind the person, or do a task, at set times in their zone."
-LEARN_DESCRIPTION = "Keep how something is done as a skill, when the person wants that."
-SKILL_DESCRIPTION = "Read how something is done, before you do it."
-SPAWN_DESCRIPTION = (
-    "Let a helper do a part of the work that needs many lookups or much reading, and get its answer. "
-    "Several in one step run together."
-)
-DOCS_DESCRIPTION = (
-    "Search nanobot's own documentation: for every question about nanobot itself, and before you change its settings."
-)
-
-
-#: What a model is told of the tools for files.
-FILE_DESCRIPTIONS: Mapping[str, str] = {
-    "read_file": "Read a file: text with its line numbers, PDF and office files as text, pictures as pictures.",
-    "list_dir": "List a folder.",
-    "glob": "Find files and folders by name.",
-    "grep": "Find lines in files by a regular expression.",
-    "write_file": "Write a whole file. What it held before is kept.",
-    "edit_file": "Change pieces of a text file: all of them or none.",
-    "delete_file": "Move a file or folder to the trash.",
-}
-
-
-TASK_DESCRIPTION = "What runs in the background: its output, and how it ended."
 
 
 def exec_description(config: ExecConfig) -> str:

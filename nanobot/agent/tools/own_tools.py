@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import FileTools
-from nanobot.agent.tools.offers import (
-    ASK_DESCRIPTION,
-    MESSAGE_DESCRIPTION,
-    TASK_DESCRIPTION,
-    TODO,
-    TODO_DESCRIPTION,
-    exec_description,
-)
+from nanobot.agent.tools.offers import TODO, exec_description
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.errors import SkipTool
@@ -53,9 +46,9 @@ def talk_tools(
         return TodoTool()
 
     return {
-        "ask": lambda: DeferredTool("ask", ask, ASK_DESCRIPTION),
-        "message": lambda: DeferredTool("message", message, MESSAGE_DESCRIPTION),
-        TODO: lambda: DeferredTool(TODO, todo, TODO_DESCRIPTION),
+        "ask": lambda: DeferredTool("ask", ask),
+        "message": lambda: DeferredTool("message", message),
+        TODO: lambda: DeferredTool(TODO, todo),
     }
 
 
@@ -104,7 +97,7 @@ class CommandTools:
     def _offered(self, name: str) -> ToolLike:
         if self.tasks is None:
             raise SkipTool(self._missing)
-        about = exec_description(self._config.exec) if name == "exec" else TASK_DESCRIPTION
+        about = exec_description(self._config.exec) if name == "exec" else ""
         return DeferredTool(name, self._make_exec if name == "exec" else self._make_task, about)
 
     def _make_exec(self) -> ToolLike:

@@ -1,7 +1,6 @@
 """The tools that are offered, by name."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 
@@ -38,7 +37,7 @@ class ToolRegistry:
         self._aliases: dict[str, str] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
-        self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)  # of exclusive tools, for all sessions
+        self._alone = asyncio.Lock()  # of exclusive tools, for all sessions
         self.run: RunTool = run_tool
 
     def register(self, tool: ToolLike) -> None:
@@ -138,7 +137,7 @@ class ToolRegistry:
             )
         if not tool.exclusive:
             return _cleaned(await self.run(tool, arguments, context))
-        async with self._locks[tool.lock]:
+        async with self._alone:
             return _cleaned(await self.run(tool, arguments, context))
 
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.offers import (
-    ASK_DESCRIPTION,
-    OFFERS,
-    TODO,
-    TODO_DESCRIPTION,
     AskArguments,
     TodoArguments,
     todo_items,
@@ -22,23 +19,10 @@ from nanobot.utils.translation import _
 _QUESTION, _CHOICE = 1_000, 80
 
 
-class AskTool(Tool[AskArguments]):
+class AskTool(OwnTool[AskArguments], name="ask"):
     """Asks the person of the turn, who taps, presses a key, or writes."""
 
-    name = "ask"
-    aliases = OFFERS["ask"].aliases
-    description = ASK_DESCRIPTION
-    Arguments = AskArguments
-    access = "talks"
     own_words = True
-
-    @property
-    def interactive(self) -> bool:
-        return True
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("send", context.address.key),)
@@ -59,19 +43,10 @@ class AskTool(Tool[AskArguments]):
         return ToolResult("No answer came in 10 minutes. Go on without it, or say what you need.", _("no answer"))
 
 
-class TodoTool(Tool[TodoArguments]):
+class TodoTool(OwnTool[TodoArguments], name="todo"):
     """Shows the person a short list of what is done and what is left."""
 
-    name = TODO
-    aliases = OFFERS[TODO].aliases
-    description = TODO_DESCRIPTION
-    Arguments = TodoArguments
-    access = "talks"
     own_words = True
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("send", context.address.key),)

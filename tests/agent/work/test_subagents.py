@@ -248,9 +248,7 @@ async def test_a_helper_ends_at_its_own_limit_with_what_it_has() -> None:
 class Look(FakeTool):
     """A tool that may run again."""
 
-    @property
-    def idempotent(self) -> bool:
-        return True
+    idempotent = True
 
 
 class Kept:

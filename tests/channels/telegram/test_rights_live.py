@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nanobot.agent.tools.offers import FILE_DESCRIPTIONS
+from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, running
 from tests.cli.harness import known_tools
@@ -158,7 +158,7 @@ async def _prompts(at: House, ada: User, bob: User, group: People) -> None:
     kept = {"schedule", "watch", "remember"}
     assert ["canary-soul" in request for request in theirs] == [True, True, True, False, False]
     assert [offered(request) for request in (own, *theirs)] == [
-        COMMON | talk | servers | FILE_DESCRIPTIONS.keys() | kept | {"skill", "learn"},
+        COMMON | talk | servers | FILE_OFFERS.keys() | kept | {"skill", "learn"},
         COMMON | talk | kept,
         COMMON | talk | servers,
         COMMON | talk,

@@ -428,14 +428,12 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
     sink = logger.add(lines.append, level="WARNING", format="{message}")
     made = WebSearchTool(config(provider=name.lower()), ddgs=FakeDdgs())
     logger.remove(sink)
-    assert made.exclusive
     assert made.providers[0] == "duckduckgo"
     assert f"{name}_API_KEY" in lines[0]
     first, second = await ask(made), await ask(made)
     assert f"Note: {name.lower()} lacks a key" in first.text
     assert "Note:" not in second.text
     with_key = WebSearchTool(config(provider=name.lower()), env={f"{name}_API_KEY": KEY}, ddgs=FakeDdgs())
-    assert not with_key.exclusive
     assert with_key.providers[0] == name.lower()
 
 
@@ -459,7 +457,6 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
 def test_N23_N24_N25_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
     made = WebSearchTool(config(**values), env=env)
     assert made.providers[0] == first
-    assert made.exclusive is (first == "duckduckgo")
 
 
 def test_S05_no_usable_back_end_means_no_tool() -> None:

@@ -12,13 +12,14 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.commands.processes import RunningCommand, brief, readable
-from nanobot.agent.tools.offers import OFFERS, TASK_DESCRIPTION, TaskArguments
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import TaskArguments
 from nanobot.bus.events import Address
 from nanobot.errors import UsageError
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Effect
 from nanobot.utils.translation import _, speaking, spoken_at
 
 #: (chat, text, what makes it this message and no other): say something in a chat, safely kept when it returns.
@@ -190,29 +191,14 @@ class BackgroundTasks:
             one.command.close()
 
 
-class TaskTool(Tool[TaskArguments]):
+class TaskTool(OwnTool[TaskArguments], name="task"):
     """Reads and stops what runs in the background."""
 
-    name = "task"
-    description = TASK_DESCRIPTION
-    access: Access = "changes"
-    Arguments = TaskArguments
-    aliases = OFFERS[name].aliases
     argument_aliases = dict.fromkeys(("task", "task_id", "bash_id", "number"), "id")
 
     def __init__(self, tasks: BackgroundTasks, most: int) -> None:
         self._tasks = tasks
         self._most = most
-
-    @property
-    def grant(self) -> Grant:
-        return "exec"
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         """What was allowed when it was started may be read, and stopped."""

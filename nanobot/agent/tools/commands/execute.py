@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.commands.around import FilesAround, first_line
 from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
+from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.files.common import to_its_end
-from nanobot.agent.tools.offers import OFFERS, ExecArguments, exec_description
+from nanobot.agent.tools.offers import ExecArguments, exec_description
 from nanobot.config.schema_tools import ExecConfig
 from nanobot.errors import NanobotError, PathError, UsageError
 from nanobot.files.origins import FROM_COMMAND
@@ -32,7 +33,7 @@ from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
 from nanobot.results import ToolResult, error_result
 from nanobot.security.network import Exceptions
-from nanobot.security.policy import Access, Effect, EffectKind, Grant
+from nanobot.security.policy import Effect, EffectKind
 from nanobot.security.sandbox import Confinement, Lifeline, Sandbox
 from nanobot.utils.translation import ENGLISH, _, speaking
 
@@ -85,17 +86,13 @@ class ExecSetup(Struct, frozen=True):
     find_proxy: Callable[[str], str | None] = lambda _url: None
 
 
-class ExecTool(Tool[ExecArguments]):
+class ExecTool(OwnTool[ExecArguments], name="exec"):
     """Runs commands in `sandbox`, in the folders of whoever speaks.
 
     What a command prints counts as the person's own where nothing in its reach came from outside; else it is marked.
     """
 
-    name = "exec"
-    access: Access = "changes"
     own_words = True
-    Arguments = ExecArguments
-    aliases = OFFERS[name].aliases
     argument_aliases: ClassVar[Mapping[str, str]] = {
         "cmd": "command",
         **dict.fromkeys(("working_dir", "workdir", "working_directory", "dir_path"), "cwd"),
@@ -113,21 +110,6 @@ class ExecTool(Tool[ExecArguments]):
         self._find_proxy = surroundings.find_proxy
         self._own_processes = sandbox.name == "bubblewrap"
         self._ending: set[asyncio.Task[None]] = set()
-
-    @property
-    def grant(self) -> Grant:
-        return "exec"
-
-    @property
-    def ordered(self) -> bool:
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        """None: what a command may reach is among its effects, and nothing else can be reached."""
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     # Before the call
 

@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import Proposal, ToolContext
 from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, person_of, result_of, to_its_end
 from nanobot.agent.tools.offers import (
-    FILE_DESCRIPTIONS,
-    OFFERS,
     DeleteFileArguments,
     EditFileArguments,
     WriteFileArguments,
@@ -25,7 +23,7 @@ from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore, Make
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath, is_control
-from nanobot.security.policy import Access, Effect, EffectKind
+from nanobot.security.policy import Effect, EffectKind
 
 #: Told of a change that the owner has just said yes to: who that is, the file, what it held (None: it was new), what it
 #: holds now. Whether something else counts with that yes.
@@ -78,26 +76,17 @@ async def _changed(
     return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff, changed=change.counted)
 
 
-class WriteFileTool(FileTool[WriteFileArguments]):
+class WriteFileTool(FileTool[WriteFileArguments], name="write_file"):
     """`write_file`: a whole file, with the folders that it needs. The answer is the receipt."""
 
-    name: ClassVar[str] = "write_file"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "changes"
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **PATH_NAMES,
         **dict.fromkeys(("text", "contents", "file_text", "data", "body"), "content"),
     }
-    Arguments = WriteFileArguments
 
     def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
         super().__init__(spaces)
         self._follow = follow
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
         given = self.canonical(arguments)
@@ -117,23 +106,14 @@ class WriteFileTool(FileTool[WriteFileArguments]):
         return await _changed(store, args.path, lambda *_: make, context, self._follow)
 
 
-class EditFileTool(FileTool[EditFileArguments]):
+class EditFileTool(FileTool[EditFileArguments], name="edit_file"):
     """`edit_file`: exact pieces of a text are replaced, all or none. Also takes one edit as `old` and `new` alone."""
 
-    name: ClassVar[str] = "edit_file"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "changes"
     argument_aliases: ClassVar[Mapping[str, str]] = {**PATH_NAMES, **_EDIT_NAMES, "changes": "edits"}
-    Arguments = EditFileArguments
 
     def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
         super().__init__(spaces)
         self._follow = follow
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
@@ -201,21 +181,11 @@ def _name(path: str) -> str:
     return PurePath(path).name or path
 
 
-class DeleteFileTool(FileTool[DeleteFileArguments]):
+class DeleteFileTool(FileTool[DeleteFileArguments], name="delete_file"):
     """`delete_file`: a file, a link or a folder goes to the trash, from where `/undo` brings it back.
 
     A folder with something in it stays while content from outside stands in the conversation.
     """
-
-    name: ClassVar[str] = "delete_file"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "changes"
-    Arguments = DeleteFileArguments
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def judged(self, args: DeleteFileArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:
         place = store.roots.place(args.path, write=True, follow=False)

@@ -8,14 +8,15 @@ from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
-from nanobot.agent.tools.base import Tool, ToolContext
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import MissingFile, PathError, StoreError
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Effect, EffectKind, Grant
+from nanobot.security.policy import Effect, EffectKind
 from nanobot.utils.text import nearest
 
 Done = TypeVar("Done")
@@ -28,14 +29,13 @@ FOLDER_NAMES: Mapping[str, str] = dict.fromkeys(
 )
 
 
-class FileTool(Tool[PathArgs]):
+class FileTool(OwnTool[PathArgs]):
     """A tool for the files of whoever speaks. Every byte of a result is nanobot's own or that of the person, unless a
     file came from outside; such a result is marked.
 
     Subclasses say in `judged` what a call would do, and do it in `work`.
     """
 
-    grant: Grant = "files"
     own_words: ClassVar[bool] = True
     argument_aliases: ClassVar[Mapping[str, str]] = PATH_NAMES
 
@@ -53,12 +53,6 @@ class FileTool(Tool[PathArgs]):
     def files_of(self, person: FileUser) -> FileStore:
         """The files that it works with. Raises `PathError` for those who have none."""
         return self.spaces.of(person)
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         given = self.canonical(arguments)

@@ -14,13 +14,13 @@ import msgspec
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, reading, result_of
-from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, GlobArguments, GrepArguments, ListDirArguments
+from nanobot.agent.tools.offers import GlobArguments, GrepArguments, ListDirArguments
 from nanobot.errors import PathError
 from nanobot.files.search import MAX_SEARCHED, Found, SearchJob
 from nanobot.files.store import FileStore
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import Effect
 from nanobot.utils.processes import run_program
 
 #: Entries, files and lines that are shown, and seconds for a search.
@@ -33,24 +33,14 @@ FindArgs = TypeVar("FindArgs", ListDirArguments, GlobArguments, GrepArguments)
 class _FindTool(FileTool[FindArgs]):
     """What looks below a folder, and changes nothing."""
 
-    access: Access = "reads"
     argument_aliases: ClassVar[Mapping[str, str]] = FOLDER_NAMES
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     def judged(self, args: FindArgs, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("read", str(store.roots.place(args.path).path)),)
 
 
-class ListDirTool(_FindTool[ListDirArguments]):
+class ListDirTool(_FindTool[ListDirArguments], name="list_dir"):
     """`list_dir`: a line for each entry, folders with a / at their end, files with size and day of the last change."""
-
-    name: ClassVar[str] = "list_dir"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    Arguments = ListDirArguments
 
     async def work(self, args: ListDirArguments, store: FileStore, context: ToolContext) -> ToolResult:
         return await asyncio.to_thread(self._listed, args, store, context)
@@ -91,14 +81,10 @@ def _entry(store: FileStore, place: ResolvedPath, entry: "os.DirEntry[str]") -> 
     return f"{name}  {status.st_size:,} bytes  {datetime.fromtimestamp(status.st_mtime, UTC):%Y-%m-%d}"
 
 
-class GlobTool(_FindTool[GlobArguments]):
+class GlobTool(_FindTool[GlobArguments], name="glob"):
     """`glob`: the paths of files and folders whose name matches, in their order."""
 
-    name: ClassVar[str] = "glob"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
     argument_aliases: ClassVar[Mapping[str, str]] = {**FOLDER_NAMES, "glob_pattern": "pattern", "query": "pattern"}
-    Arguments = GlobArguments
 
     async def work(self, args: GlobArguments, store: FileStore, context: ToolContext) -> ToolResult:
         found, foreign = await _searched(store, args.path, context, names=args.pattern, most=_FILES)
@@ -106,19 +92,15 @@ class GlobTool(_FindTool[GlobArguments]):
         return result_of("\n".join([count, *(hit.shown for hit in found.hits), *_ends(found)]), count, foreign)
 
 
-class GrepTool(_FindTool[GrepArguments]):
+class GrepTool(_FindTool[GrepArguments], name="grep"):
     """`grep`: the files with lines that match, each with its lines as `number: text`, by path."""
 
-    name: ClassVar[str] = "grep"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **FOLDER_NAMES,
         **dict.fromkeys(("query", "regex", "search"), "pattern"),
         **dict.fromkeys(("include", "file_pattern", "glob_pattern"), "glob"),
         **dict.fromkeys(("-i", "case_insensitive"), "ignore_case"),
     }
-    Arguments = GrepArguments
 
     def judged(self, args: GrepArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path)

@@ -12,9 +12,7 @@ from loguru import logger
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
-from nanobot.agent.tools.offers import (
-    FILE_DESCRIPTIONS,
-)
+from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
@@ -55,7 +53,7 @@ class FileTools:
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where files are switched off."""
-        return {name: partial(self._offered, name) for name in FILE_DESCRIPTIONS}
+        return {name: partial(self._offered, name) for name in FILE_OFFERS}
 
     @property
     def offered(self) -> bool:
@@ -65,7 +63,7 @@ class FileTools:
     def _offered(self, name: str) -> ToolLike:
         if not self.offered:
             raise SkipTool(Later(N_('tools.profile is "web"')))
-        return DeferredTool(name, lambda: self._tools[name], FILE_DESCRIPTIONS[name])
+        return DeferredTool(name, lambda: self._tools[name])
 
     @cached_property
     def _tools(self) -> dict[str, ToolLike]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, reading, result_of
-from nanobot.agent.tools.offers import FILE_DESCRIPTIONS, OFFERS, ReadFileArguments
+from nanobot.agent.tools.offers import ReadFileArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore
@@ -24,7 +24,7 @@ from nanobot.files.versions import MAX_OUTPUT, OUTPUT_FOLDER
 from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import Effect
 from nanobot.utils.text import counted, strip_unsafe
 from nanobot.web.extract.page import Job
 from nanobot.web.extract.worker import Extractor
@@ -55,23 +55,18 @@ class _Text(Struct, frozen=True):
     numbered: bool = True
 
 
-class ReadFileTool(FileTool[ReadFileArguments]):
+class ReadFileTool(FileTool[ReadFileArguments], name="read_file"):
     """`read_file`: `notes.md, lines 1 to 3 of 3`, then the lines, each behind its number and a tab.
 
     PDF and office files come as their text without numbers, pictures as media. What comes from a document or a picture
     counts as content from outside: it is seldom the person's own. At most `limit` bytes are read. Call `aclose`.
     """
 
-    name: ClassVar[str] = "read_file"
-    description = FILE_DESCRIPTIONS[name]
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "reads"
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **PATH_NAMES,
         **dict.fromkeys(("start", "start_line", "from_line", "line"), "offset"),
         **dict.fromkeys(("lines", "max_lines", "line_count"), "limit"),
     }
-    Arguments = ReadFileArguments
 
     def __init__(self, spaces: FileSpaces, *, media: Path, limit: int) -> None:
         super().__init__(spaces)
@@ -79,10 +74,6 @@ class ReadFileTool(FileTool[ReadFileArguments]):
         self._limit = limit
         self._extractor = Extractor(size=1, wall=_SECONDS)
         self._documents: OrderedDict[str, _Text] = OrderedDict()
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     async def aclose(self) -> None:
         await self._extractor.aclose()

@@ -8,14 +8,15 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Question, Tool, ToolContext
+from nanobot.agent.tools.base import Question, ToolContext
+from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.files.change import WriteFileTool
-from nanobot.agent.tools.offers import LEARN_DESCRIPTION, OFFERS, LearnArguments
+from nanobot.agent.tools.offers import LearnArguments
 from nanobot.errors import ProviderError, StoreError, UsageError
 from nanobot.files.spaces import FileSpaces
 from nanobot.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Effect
 from nanobot.session.store import SessionStore
 from nanobot.skills.shelf import FoundSkill, SkillShelf, similar
 from nanobot.skills.skill import FILE, NAME, front_matter, skill_text
@@ -43,37 +44,17 @@ class RecordedWork(Struct, frozen=True):
     answer: str
 
 
-class LearnTool(Tool[LearnArguments]):
+class LearnTool(OwnTool[LearnArguments], name="learn"):
     """`learn`: writes `skills/NAME/SKILL.md` of the workspace. The owner sees the change and says yes, whoever wishes
     it; with that yes it counts. Then the skill is tried once on the last turn that made calls.
     """
 
-    name: ClassVar[str] = "learn"
-    description = LEARN_DESCRIPTION
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "changes"
-    grant: Grant = "files"
     own_words: ClassVar[bool] = True
-    Arguments = LearnArguments
 
     def __init__(self, spaces: FileSpaces, shelf: SkillShelf, store: SessionStore) -> None:
         self._write = WriteFileTool(spaces)
         self._shelf = shelf
         self._store = store
-
-    @property
-    def exclusive(self) -> bool:
-        return True
-
-    @property
-    def interactive(self) -> bool:
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         if context.role != "owner":

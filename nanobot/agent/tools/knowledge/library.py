@@ -7,15 +7,16 @@ from datetime import datetime, tzinfo
 from pathlib import PurePath
 from typing import ClassVar
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import LIBRARY_DESCRIPTION, OFFERS, RECALL_DESCRIPTION, FindArguments
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import FindArguments
 from nanobot.errors import StoreError
 from nanobot.library.index import LibraryIndex
 from nanobot.library.memory import MemoryFiles
 from nanobot.library.parts import FoundPart, Scope
 from nanobot.library.talk import Conversations
 from nanobot.results import Source, ToolResult, error_result
-from nanobot.security.policy import Access, Effect
+from nanobot.security.policy import Effect
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import _, _n
@@ -32,19 +33,14 @@ _PAGE = re.compile(r"Page (\d+)")
 _STILL = "[The index of conversations is still being made; ask again in a minute for what is missing.]"
 
 
-class RecallTool(Tool[FindArguments]):
+class RecallTool(OwnTool[FindArguments], name="recall"):
     """`recall`: who said what and when in earlier conversations of this person or group, and their memory files.
 
     Each hit is a line `2026-11-20 14:03, owner:` or `memory/2026-11-20.md, Family:`, and the quotation below it.
     """
 
-    name: ClassVar[str] = "recall"
-    description = RECALL_DESCRIPTION
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "talks"
     own_words: ClassVar[bool] = True
     argument_aliases: ClassVar[Mapping[str, str]] = _NAMES
-    Arguments = FindArguments
 
     def __init__(
         self, index: LibraryIndex, store: SessionStore, talk: Conversations, memory: MemoryFiles | None, zone: tzinfo
@@ -54,16 +50,6 @@ class RecallTool(Tool[FindArguments]):
         self._talk = talk
         self._memory = memory
         self._zone = zone
-
-    @property
-    def idempotent(self) -> bool:
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("recall", context.person if context.direct else context.address.key),)
@@ -101,33 +87,18 @@ class RecallTool(Tool[FindArguments]):
         return f"{where}:\n{shorten(part.text, _QUOTE)}"
 
 
-class LibraryTool(Tool[FindArguments]):
+class LibraryTool(OwnTool[FindArguments], name="library"):
     """`library`: sections of the owner's documents, each a source with its number: `[n] title`, a line `url:` that
     names the file and the page or heading, a blank line, and the text.
 
     What a PDF, an office file, a page or a mail holds counts as content from outside, as in `read_file`.
     """
 
-    name: ClassVar[str] = "library"
-    description = LIBRARY_DESCRIPTION
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "reads"
     own_words: ClassVar[bool] = True
     argument_aliases: ClassVar[Mapping[str, str]] = _NAMES
-    Arguments = FindArguments
 
     def __init__(self, index: LibraryIndex) -> None:
         self._index = index
-
-    @property
-    def idempotent(self) -> bool:
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         if context.role != "owner" or not context.direct:

@@ -15,13 +15,6 @@ from loguru import logger
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import FileTools, user_of
-from nanobot.agent.tools.offers import (
-    LEARN_DESCRIPTION,
-    LIBRARY_DESCRIPTION,
-    RECALL_DESCRIPTION,
-    REMEMBER_DESCRIPTION,
-    SKILL_DESCRIPTION,
-)
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.config.schema import LibraryConfig
@@ -64,14 +57,14 @@ class SkillTools:
 
     def factories(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for each tool; it raises `SkipTool` where nothing can be written."""
-        return {"skill": lambda: DeferredTool("skill", self._tool, SKILL_DESCRIPTION), "learn": self._offer_learn}
+        return {"skill": lambda: DeferredTool("skill", self._tool), "learn": self._offer_learn}
 
     def _offer_learn(self) -> ToolLike:
         if not self._files.offered or self._folders[0][0] != "workspace":
             raise SkipTool(
                 Later(N_("no skill can be written here, for there are no files or the workspace is not trusted"))
             )
-        return DeferredTool("learn", self._learn, LEARN_DESCRIPTION)
+        return DeferredTool("learn", self._learn)
 
     def _learn(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.learn import LearnTool
@@ -139,12 +132,12 @@ class LibraryTools:
     def _offer_recall(self) -> ToolLike:
         if self._file is None:
             raise SkipTool(Later(N_("this conversation leaves no trace, and finds none of others")))
-        return DeferredTool("recall", self._recall, RECALL_DESCRIPTION)
+        return DeferredTool("recall", self._recall)
 
     def _offer_library(self) -> ToolLike:
         if not self._config.folders or self._file is None:
             raise SkipTool(Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
-        return DeferredTool("library", self._library, LIBRARY_DESCRIPTION)
+        return DeferredTool("library", self._library)
 
     def _offer_remember(self) -> ToolLike:
         if not self._files.offered or self._folder is None:
@@ -153,7 +146,7 @@ class LibraryTools:
                     N_('tools.profile is "web"') if self._folder else N_("nobody has said that this folder is trusted")
                 )
             )
-        return DeferredTool("remember", self._remember, REMEMBER_DESCRIPTION)
+        return DeferredTool("remember", self._remember)
 
     def _remember(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.remember import RememberTool

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import FileTool, hold, to_its_end
-from nanobot.agent.tools.offers import OFFERS, REMEMBER_DESCRIPTION, RememberArguments
+from nanobot.agent.tools.offers import RememberArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.edits import Change, text_of
 from nanobot.files.spaces import FileSpaces, FileUser
@@ -26,7 +26,7 @@ from nanobot.library.lines import MEMORY, PERSON, added, day_note, fact_of, line
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import OWN, Access, Effect, Grant, texts_of
+from nanobot.security.policy import Effect, texts_of
 from nanobot.security.trust import unwrap
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
@@ -43,30 +43,20 @@ _ALIKE = 0.5
 _NO_FAILURE = frozenset({"", "invalid_input", "cancelled"})
 
 
-class RememberTool(FileTool[RememberArguments]):
+class RememberTool(FileTool[RememberArguments], name="remember"):
     """Adds a line, or changes the one that the fact replaces. `zone` is that of the person.
 
     What stands there already is not added again, and what a failed call of this turn seems to tell is refused.
     """
 
-    name: ClassVar[str] = "remember"
-    description = REMEMBER_DESCRIPTION
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "changes"
-    grant: Grant = OWN
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("text", "content", "memory", "note"), "fact"),
         "old": "replaces",
     }
-    Arguments = RememberArguments
 
     def __init__(self, spaces: FileSpaces, zone: tzinfo) -> None:
         super().__init__(spaces)
         self._zone = zone
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def files_of(self, person: FileUser) -> FileStore:
         return self.spaces.own(person)  # a memory is one's own, also where the owner has granted no files

@@ -6,45 +6,30 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Question, Tool, ToolContext
-from nanobot.agent.tools.offers import OFFERS, SKILL_DESCRIPTION, SkillArguments
+from nanobot.agent.tools.base import Question, ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import SkillArguments
 from nanobot.errors import StoreError, UsageError
 from nanobot.results import Source, ToolResult, error_result
-from nanobot.security.policy import Access, Effect, Grant
+from nanobot.security.policy import Effect
 from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
 from nanobot.skills.skill import read_beside
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _, sentences
 
 
-class SkillTool(Tool[SkillArguments]):
+class SkillTool(OwnTool[SkillArguments], name="skill"):
     """`skill`: the text of a skill, or of a file beside it; without a name the list of all.
 
     One that the owner has not let count is content from outside. Where they are there, they are asked once, with its
     text before them.
     """
 
-    name: ClassVar[str] = "skill"
-    description = SKILL_DESCRIPTION
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[name].aliases
-    access: Access = "reads"
-    grant: Grant = "files"
     own_words: ClassVar[bool] = True
     argument_aliases: ClassVar[Mapping[str, str]] = {"skill": "name", "skill_name": "name", "path": "file"}
-    Arguments = SkillArguments
 
     def __init__(self, shelf: SkillShelf) -> None:
         self._shelf = shelf
-
-    @property
-    def idempotent(self) -> bool:
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        return True
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("read", f"skill {self.canonical(arguments).get('name', '')}".strip()),)

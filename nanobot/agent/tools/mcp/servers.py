@@ -226,8 +226,8 @@ class McpServers:
     def words(self, name: str) -> tuple[ToolWords, ...]:
         """What a server says of the tools that it offers now."""
         server = self._servers.get(name)
-        tools = server.allowed() if server is not None else []
-        return tuple(McpTool(tool_name(name, one.name), one, server).foreign_words for one in tools if server)
+        offered = [McpTool(tool_name(name, one.name), one, server) for one in server.allowed()] if server else []
+        return tuple(tool.foreign_words for tool in offered if tool.foreign_words)
 
     def states(self) -> tuple[ServerState, ...]:
         """How every server is that is switched on."""

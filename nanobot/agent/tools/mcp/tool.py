@@ -60,35 +60,23 @@ class Host(Protocol):
 class McpTool(ToolLike):
     """One tool of one server. Its results come from outside and are marked so."""
 
+    grant: Grant = "mcp"
+
     def __init__(self, name: str, remote: RemoteTool, server: Host) -> None:
         self._name = name
         self._remote = remote
         self._server = server
         self._schema = object_schema(remote.schema)
         self._spec = ToolSpec(name, described(remote.description, server.name), _shown_schema(self._schema))
-        self._words = ToolWords(server.name, remote.name, _mark(server.key, remote), _told(remote, self._spec.schema))
+        said = _told(remote, self._spec.schema)
+        self.foreign_words = ToolWords(server.name, remote.name, _mark(server.key, remote), said)
+        # What the server says of its tool; one that says nothing may change something.
+        self.access = "reads" if remote.read_only else "changes"
+        self.idempotent = remote.idempotent
 
     @property
     def name(self) -> str:
         return self._name
-
-    @property
-    def foreign_words(self) -> ToolWords:
-        return self._words
-
-    @property
-    def access(self) -> Access:
-        """What the server says of its tool; what does not say that it only reads may change something."""
-        return "reads" if self._remote.read_only else "changes"
-
-    @property
-    def grant(self) -> Grant:
-        return "mcp"
-
-    @property
-    def idempotent(self) -> bool:
-        """What the server says of its tool; one that says nothing may have effects."""
-        return self._remote.idempotent
 
     @property
     def spec(self) -> ToolSpec:

@@ -16,10 +16,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import OFFERS, WebFetchArguments, fetch_description, named
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import WebFetchArguments, fetch_description, named
 from nanobot.agent.tools.web.answers import answer_from, answer_natively
-from nanobot.agent.tools.web.pages import TOOL, WebPages
+from nanobot.agent.tools.web.pages import WebPages
 from nanobot.agent.tools.web.results import (
     ShownPage,
     Style,
@@ -35,7 +36,6 @@ from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchError, ProviderError
 from nanobot.messages import Media
 from nanobot.results import ToolResult
-from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shares, squeeze
 from nanobot.utils.translation import _, _n
@@ -111,7 +111,7 @@ def _split(urls: str) -> list[object]:
     return [part for part in re.split(r",?\s+|,(?=https?://|www\.|#)", urls.strip()) if part]
 
 
-class WebFetchTool(Tool[WebFetchArguments]):
+class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
     """`web_fetch`: reads a page through the guarded client and pages through it from memory.
 
     `whitelist` are the operator's exceptions (nets, addresses, names); `media_dir` is where images go, None keeps none.
@@ -120,8 +120,6 @@ class WebFetchTool(Tool[WebFetchArguments]):
     read; `readers` are those of plug-ins. Call `aclose` at the end.
     """
 
-    name: ClassVar[str] = TOOL
-    aliases: ClassVar[tuple[str, ...]] = OFFERS[TOOL].aliases
     argument_aliases: ClassVar[Mapping[str, str]] = {
         "URL": "url",
         "uri": "url",
@@ -133,8 +131,6 @@ class WebFetchTool(Tool[WebFetchArguments]):
         "max_length": "max_chars",
         "start_index": "offset",
     }
-    Arguments = WebFetchArguments
-    access: Access = "public"
 
     def __init__(
         self,
@@ -182,10 +178,6 @@ class WebFetchTool(Tool[WebFetchArguments]):
     async def look(self, request: PageRequest, timeout: float) -> Page:
         """A page as it is now, read by this machine alone for who watches it. Raises `FetchError`."""
         return await self._pages.look(request, timeout)
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     def read(self, given: Mapping[str, object]) -> WebFetchArguments:
         """Exactly one of `url`, `urls` and a `prompt` that names pages; a prompt without any goes with the others."""

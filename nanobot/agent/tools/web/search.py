@@ -4,6 +4,7 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -11,13 +12,13 @@ from loguru import logger
 from msgspec import Struct, convert
 from msgspec.structs import asdict, replace
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import OFFERS, WebSearchArguments, search_description
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import WebSearchArguments, search_description
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts
-from nanobot.security.policy import Access
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold, strip_unsafe
@@ -59,7 +60,7 @@ _KINDS: dict[SearchErrorKind, ToolErrorKind] = {
 }
 
 
-class WebSearchTool(Tool[WebSearchArguments]):
+class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
     """Searches with the configured back end and those that may step in.
 
     Raises `SkipTool` when no usable back end remains. `clients` and `ddgs` are the seams to the network;
@@ -68,10 +69,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
     `plugins` make the engines of plug-ins.
     """
 
-    name: ClassVar[str] = "web_search"
-    aliases: ClassVar[tuple[str, ...]] = OFFERS["web_search"].aliases
-    Arguments = WebSearchArguments
-    access: Access = "public"
     argument_aliases: ClassVar[Mapping[str, str]] = {
         "count": "limit",
         "numResults": "limit",
@@ -109,6 +106,7 @@ class WebSearchTool(Tool[WebSearchArguments]):
         self._warned: set[str] = set()
         self._kept: PageStore[_Found] = PageStore()
         self._twins = KeyLocks()
+        self._alone = asyncio.Lock()
         self.defaults = {"limit": config.max_results}
         self.description = search_description(config, templates or PromptTemplates(), fetch=read_page is not None)
         self._chain = self._make_chain()
@@ -116,20 +114,6 @@ class WebSearchTool(Tool[WebSearchArguments]):
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         """The words of a search go to the engine, whatever address stands in them."""
         return ()
-
-    @property
-    def exclusive(self) -> bool:
-        """True where DuckDuckGo is asked first: its library does not bear two calls at once."""
-        return self._effective_provider() == DUCKDUCKGO
-
-    @property
-    def lock(self) -> str:
-        """Other tools run beside a search through that library; a second one waits."""
-        return "ddgs"
-
-    @property
-    def idempotent(self) -> bool:
-        return True
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -180,7 +164,8 @@ class WebSearchTool(Tool[WebSearchArguments]):
         first = self._effective_provider()
         query = _query(args, context.call_id)
         key = _key(query, context)
-        async with self._twins.hold(key):
+        # The library of DuckDuckGo does not bear two calls at once.
+        async with self._twins.hold(key), self._alone if first == DUCKDUCKGO else nullcontext():
             kept = None if args.fresh or not context.turn_id else self._kept.get(context.turn_id, key)
             try:
                 found = kept or await self._ask(query, context)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import OFFERS, SCHEDULE_DESCRIPTION, ScheduleArguments
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import ScheduleArguments
 from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.job import JobKind, Once
-from nanobot.security.policy import OWN, Access, Effect, Grant
+from nanobot.security.policy import Effect
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import N_, _
 
@@ -25,16 +26,10 @@ _WORDS = {
 _PAST = {"remove": N_("removed job {number}"), "pause": N_("paused job {number}"), "resume": N_("resumed job {number}")}
 
 
-class ScheduleTool(Tool[ScheduleArguments]):
+class ScheduleTool(OwnTool[ScheduleArguments], name="schedule"):
     """`schedule`: what is set runs by itself later, so it is asked for beside content from outside."""
 
-    name = "schedule"
-    description = SCHEDULE_DESCRIPTION
-    aliases = OFFERS["schedule"].aliases
-    access: Access = "changes"
-    grant: Grant = OWN
     own_words = True
-    Arguments = ScheduleArguments
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("time", "schedule", "at", "cron", "cron_expr", "rule"), "when"),
         **dict.fromkeys(("message", "prompt", "task", "reminder", "content"), "text"),
@@ -48,14 +43,6 @@ class ScheduleTool(Tool[ScheduleArguments]):
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
         return {**given, "do": _WORDS.get(str(given["do"]), given["do"])} if "do" in given else given
-
-    @property
-    def idempotent(self) -> bool:
-        """A call that runs again finds what it has set, and sets nothing a second time."""
-        return True
-
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
-        return ()  # an address in a reminder is text; a task that reads it is judged then
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         try:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from nanobot.agent.tools.base import Tool, ToolContext
-from nanobot.agent.tools.offers import OFFERS, WATCH_DESCRIPTION, WatchArguments
+from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.offers import WatchArguments
 from nanobot.bus.events import Sender
 from nanobot.errors import NanobotError
 from nanobot.results import ToolResult, error_result
 from nanobot.schedule.appointments import Who
-from nanobot.security.policy import OWN, Access, Effect, Grant
+from nanobot.security.policy import Effect
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import N_, _
 from nanobot.watch.target import read_target
@@ -34,17 +35,11 @@ class WatchControl(Protocol):
         """What is new in these sources, or in all that the person watches, and was in no briefing."""
 
 
-class WatchTool(Tool[WatchArguments]):
+class WatchTool(OwnTool[WatchArguments], name="watch"):
     """`watch`: what is added runs by itself later, so it is judged as an appointment; its pages are judged as
     addresses."""
 
-    name = "watch"
-    description = WATCH_DESCRIPTION
-    aliases = OFFERS["watch"].aliases
-    access: Access = "changes"
-    grant: Grant = OWN
     own_words = True
-    Arguments = WatchArguments
     argument_aliases: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("url", "path", "query", "target", "id", "number"), "what"),
         **dict.fromkeys(("section", "near", "words"), "part"),
