@@ -48,18 +48,12 @@ _ASKED, _ANSWER = "asked ", "answer "
 _LOOK_SECONDS, _RENEW_SECONDS = 1.0, 5.0
 
 
-class Rewritten(Struct, frozen=True):
-    """What was proposed, and the `text` that the owner has put in its place."""
-
-    proposal: Proposal
-    text: str
-
-
 class Ruling(Struct, frozen=True):
-    """A verdict, and what the owner wrote in the place of what was proposed: that is to be judged anew."""
+    """A verdict, and the `text` that the owner wrote in the place of a `proposal`, which is to be judged anew."""
 
     verdict: Verdict
-    edited: Rewritten | None = None
+    proposal: Proposal = Proposal()
+    text: str = ""
 
 
 class SharedNotes(Protocol):
@@ -106,13 +100,7 @@ class Approvals(Struct):
         """What asks for this call; None where not only the owner speaks, nobody has just spoken, or the channel cannot
         bring an answer back."""
         here = not self.channels.isdisjoint(turn.message.address.names)
-        if turn.authority != "owner" or turn.scheduled or not here:
-            return None
-
-        async def ask(question: Question) -> Decided:
-            return await self._ask(turn, call, question)
-
-        return ask
+        return partial(self._ask, turn, call) if turn.authority == "owner" and here and not turn.scheduled else None
 
     async def strangers(self, turn: Turn, told: Sequence[ToolWords]) -> tuple[str, ...]:
         """Labels of those servers of whose tools a turn is told in words that the owner has not let count.
@@ -144,10 +132,9 @@ class Approvals(Struct):
             call = await judged_call(turn, tool, arguments, context)
             proposes = partial(tool.proposal, arguments, context)
             ruling = await self.verdict(call, context.approve, lambda: turn.said, proposes)
-            if ruling.edited is not None:
-                proposal, text = ruling.edited.proposal, ruling.edited.text
-                note = explanations.edited(tool.proposes, text, proposal.file)
-                arguments = tool.rewritten(arguments, proposal, text)
+            if ruling.text:
+                note = explanations.edited(tool.proposes, ruling.text, ruling.proposal.file)
+                arguments = tool.rewritten(arguments, ruling.proposal, ruling.text)
                 continue
             verdict = ruling.verdict
             waited = verdict.decision == "allow" and verdict.open
@@ -180,7 +167,7 @@ class Approvals(Struct):
         proposal = await asyncio.to_thread(proposes)
         decided = await approve(replace(question, proposal=proposal))
         if decided.choice == "edit":
-            return Ruling(verdict, Rewritten(proposal, decided.text))
+            return Ruling(verdict, proposal, decided.text)
         return Ruling(answered(verdict, yes=decided.yes, reason=decided.reason))
 
     async def _held(self, person: str, *, tainted: bool) -> frozenset[tuple[str, str]]:

@@ -20,6 +20,7 @@ from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolM
 from nanobot.providers.base import ToolSpec
 from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
+from nanobot.session.database import Clock, now
 from nanobot.session.window import first_kept
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, strip_unsafe
@@ -81,10 +82,6 @@ class Instructions(Struct, frozen=True):
     shared: bool = False
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
@@ -101,7 +98,7 @@ class ContextBuilder:
         *,
         zone: tzinfo = UTC,
         files: bool = True,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Clock = now,
         foreign_below: Callable[[Path], frozenset[str]] = lambda _: frozenset(),
         doubted: Callable[[Iterable[Path]], frozenset[Path]] = lambda _: frozenset(),
         shared: Path | None = None,

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -124,7 +125,8 @@ class Conversation:
         shown = shown_of(records, turn.authority, turn.session)
         task, tail = turn.prompt.summing(words_for(self.window)), int(self.window * TAIL)
         try:
-            made = await sum_up(shown, self._ask_for_summary, task, room=self.aside_room, tail=tail, focus=focus)
+            ask = partial(self.ask_aside, cause="compaction")
+            made = await sum_up(shown, ask, task, room=self.aside_room, tail=tail, focus=focus)
         except ProviderError as error:
             made = None
             text = _("The earlier conversation could not be summed up: {error}", error=error)
@@ -172,8 +174,9 @@ class Conversation:
         if await self.refused() is not None:
             return ""
         await self.turn.add(UserMessage((Text(instruction),), kind="notice"))
-        request = self._request()
-        request = replace(request, messages=flatten(request.messages), tools=())
+        request = replace(self._request(), tools=())
+        if self.turn.provider.info.capabilities.language_model:  # others read results, and not words about them
+            request = replace(request, messages=flatten(request.messages))
         with suppress(ProviderError, TimeoutError):
             async with asyncio.timeout(seconds):
                 return (await self._stream(request)).text.strip()
@@ -377,9 +380,6 @@ class Conversation:
         """As `ask_aside`, for a service that reads public pages itself: the answer and the pages that it read."""
         answer = await self._aside(replace(self._blank, messages=_asked(task), system=system, pages=pages))
         return answer.text.strip(), answer.pages
-
-    async def _ask_for_summary(self, system: str, prompt: str) -> str:
-        return await self.ask_aside(system, prompt, cause="compaction")
 
     async def _aside(self, request: Request, cause: Cause | None = None) -> AssistantMessage:
         if self.turn.spent() == "tokens":

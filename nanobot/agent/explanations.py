@@ -157,14 +157,8 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     return _("{happened} ({detail}). {advice}", happened=happened, detail=detail, advice=advised)
 
 
-def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, str]:
+def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, Later]:
     """Cause and advice, each without the other: what happened, and which command or key of the configuration helps."""
-    cause, advice = remedy_for(error, info)
-    return cause, told(advice)
-
-
-def remedy_for(error: ProviderError, info: ProviderInfo) -> tuple[str, Later]:
-    """The same for who is not the one for whom the request was made."""
     name = error.provider or info.name
     cause = error.detail or str(error)
     if error.status and str(error.status) not in cause:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from loguru import logger
 
-from nanobot.agent.explanations import remedy_for
+from nanobot.agent.explanations import remedy
 from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
@@ -59,7 +59,7 @@ class WatchedProvider(WrappedProvider):
                     yield delta
         except ProviderError as error:
             if error.kind not in _OF_THE_TALK and error.code != "empty_answer":
-                cause, advice = remedy_for(error, self.info)
+                cause, advice = remedy(error, self.info)
                 self._alarms.failed(Trouble(self._label + error.kind, self._what, cause, advice))
             raise
 

@@ -46,7 +46,8 @@ class Opening:
         """
         context, message = self._services.context, turn.message
         if records:
-            self._take_up(chat, turn, records)
+            take_up(turn, records)
+            chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
         else:
             current = await self._store.current(chat.key)
             turn.session = current.id
@@ -169,11 +170,6 @@ class Opening:
             chat.addresses = KnownAddresses(turn.session)
             chat.addresses.take((*(record.message for record in records), *turn.messages))
         return past
-
-    def _take_up(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> None:
-        """Go on where a process that died has left the turn."""
-        take_up(turn, records)
-        chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
 
 
 def helper_prompt(context: ContextBuilder, turn: Turn, errand: Errand) -> Prompt:

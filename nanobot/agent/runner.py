@@ -355,12 +355,11 @@ class AgentRunner:
         if name in _WRITES and result.success and (told := await report_checked(turn, Path(verdict.effects[0].target))):
             result = replace(result, text=f"{result.text}\n\n{told}")
         own = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
-        turn.did[call.id] = own + result.did
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)
             if source.number and not turn.sources.text(source.number):
                 turn.sources.note(source.number, result.text)
-        return result
+        return replace(result, did=own + result.did)
 
     def _context(self, conversation: Conversation, call: ToolCall) -> ToolContext:
         turn = conversation.turn
@@ -405,10 +404,9 @@ class AgentRunner:
         if result.untrusted:
             text = wrap(strip_unsafe(text), tool.name if tool else call.name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
-        did = turn.did.pop(call.id, ())
         error, receipt = result.error or "", result.receipt
         return ToolMessage(
-            call.id, call.name, content, error, result.untrusted, result.sources, receipt=receipt, did=did
+            call.id, call.name, content, error, result.untrusted, result.sources, receipt=receipt, did=result.did
         )
 
     async def _kept(self, turn: Turn, call: ToolCall, result: ToolResult) -> str:

@@ -30,7 +30,7 @@ from nanobot.agent.work.runs import (
     told_in,
     when_of,
 )
-from nanobot.bus.events import Address, InboundMessage, MessageSent, OutboundMessage, Sender
+from nanobot.bus.events import Address, Errand, InboundMessage, MessageSent, OutboundMessage, Sender
 from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import least
 from nanobot.schedule.due import Missed, missed
@@ -370,17 +370,7 @@ class Scheduler:
         content = services.templates.render(
             "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=task
         )
-        message = InboundMessage(
-            Address.of(job.chat),
-            sender,
-            content,
-            id=run.row.turn,
-            direct=job.direct,
-            cause="schedule",
-            conversation=conversation,
-        )
-        await services.process(message, run.settle)
-        await run.note()
+        await self._process(run, sender, content, conversation)
 
     async def _help(self, run: JobRun, sender: Sender) -> None:
         """The turn of a helper in the background."""
@@ -390,18 +380,25 @@ class Scheduler:
         session = await services.sessions.current(conversation)
         if not session.title:
             await services.sessions.rename(session.id, title_of(job))
+        sender = replace(sender, role=least(sender.role, errand.role), granted=granted)
+        await self._process(run, sender, errand.task, conversation, errand)
+
+    async def _process(
+        self, run: JobRun, sender: Sender, content: str, conversation: str, errand: Errand | None = None
+    ) -> None:
+        """The turn of a run, or of a helper where there is an `errand`."""
         message = InboundMessage(
-            Address.of(job.chat),
-            replace(sender, role=least(sender.role, errand.role), granted=granted),
-            errand.task,
+            Address.of(run.job.chat),
+            sender,
+            content,
             id=run.row.turn,
-            direct=job.direct,
-            revisable=True,
-            cause="helper",
+            direct=run.job.direct,
+            revisable=errand is not None,
+            cause="schedule" if errand is None else "helper",
             conversation=conversation,
             errand=errand,
         )
-        await services.process(message, run.settle)
+        await self._services.process(message, run.settle)
         await run.note()
 
     async def _set_aside(self, surface: JobSurface, row: InboxRow) -> None:

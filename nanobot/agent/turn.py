@@ -168,17 +168,16 @@ class Turn(Struct, eq=False):
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
     `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
     of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
-    began; `running` the hints of the calls that run now, `did` the kinds of effects that they have had, `asking` the
-    model that is asked now; `overdue` what it waited for when its time was over, `silent` whether that was the disk or
-    a model that had said nothing; `unanswered` the ids of the calls that the owner is asked about, `waited` the seconds
-    that calls have waited for that; `concluding`: it sums up; `notes` what a person has to be told with the answer;
-    `told` who has been told that the turn is running, by id; `reports` what is wrong with the citations of files.
-    `authority` is the least of the roles of those who speak in it: whatever the turn may see or do is judged by it.
-    `granted` is what a user may do besides. `taint` names the content from outside that stands in the conversation,
-    in the order in which it came. `scheduled`: nobody has just spoken. `unbacked` tells of what the answer claims
-    and no call has done. `strangers` labels the descriptions of tools that the model is told and the owner has not
-    let count. A helper has no more than these `tools`, and works with the `grants` and the kept pages of another
-    session.
+    began; `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited
+    for when its time was over, `silent` whether that was the disk or a model that had said nothing; `unanswered` the
+    ids of the calls that the owner is asked about, `waited` the seconds that calls have waited for that; `concluding`:
+    it sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running,
+    by id; `reports` what is wrong with the citations of files. `authority` is the least of the roles of those who speak
+    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
+    content from outside that stands in the conversation, in the order in which it came. `unbacked` tells of what the
+    answer claims and no call has done. `strangers` labels the descriptions of tools that the model is told and the
+    owner has not let count. A helper has no more than these `tools`, and works with the `grants` and the kept pages of
+    another session.
     After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
     a later turn.
     """
@@ -215,7 +214,6 @@ class Turn(Struct, eq=False):
     failures: Counter[str] = field(default_factory=Counter)
     doing: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
-    did: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
     waited: dict[str, float] = field(default_factory=dict)
     asking: str = ""
@@ -226,7 +224,6 @@ class Turn(Struct, eq=False):
     told: set[str] = field(default_factory=set)
     reports: dict[str, str] = field(default_factory=dict)
     granted: frozenset[str] = frozenset()
-    scheduled: bool = False
     unbacked: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
     tools: frozenset[str] | None = None
@@ -244,12 +241,16 @@ class Turn(Struct, eq=False):
     def __post_init__(self) -> None:
         self.authority = least(self.authority, self.message.sender.role)
         self.granted |= frozenset(self.message.sender.granted)
-        self.scheduled = self.scheduled or self.message.cause != "chat"
 
     @property
     def person(self) -> str:
         """Who speaks, on every channel somebody else."""
         return self.message.person
+
+    @property
+    def scheduled(self) -> bool:
+        """Nobody has just spoken."""
+        return self.message.cause != "chat"
 
     # What it may use up
 

@@ -120,7 +120,7 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
             facts,
         )
     except ProviderError as error:
-        cause, advice = remedy(error, info)
+        cause, advice = map(told, remedy(error, info))
         way = "" if info.local else _way(error.kind)
         return Finding(
             _MODEL,
@@ -133,7 +133,7 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
     price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
     used = message.usage.input + message.usage.output
     cost = _cost(price, message.usage)
-    told = _(
+    answered = _(
         "{name} answered in {seconds:.1f} s ({used} tokens, which cost {cost})",
         name=name,
         seconds=time.monotonic() - began,
@@ -142,8 +142,8 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
     )
     way = "" if info.local else "reached"
     if any(call.name == _PING.name and not call.error for call in message.calls):
-        return Finding(_MODEL, "ok", _("{told} and can call tools", told=told), "", facts | {"tools": "yes"}, way)
-    words = _("{told}, but did not call the tool that it was asked to call", told=told)
+        return Finding(_MODEL, "ok", _("{told} and can call tools", told=answered), "", facts | {"tools": "yes"}, way)
+    words = _("{told}, but did not call the tool that it was asked to call", told=answered)
     fix = _("Without tools it can only talk: choose a model that can call tools (/model lists what is offered).")
     return Finding(_MODEL, "warn", words, fix, facts | {"tools": "no"}, way)
 

@@ -14,7 +14,7 @@ from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider
-from nanobot.utils.translation import settle
+from nanobot.utils.translation import settle, told
 from tests.agent.harness import HERE, Box, FakeTool, agent
 from tests.agent.test_approvals import Deploy
 from tests.fakes.chinese import english_left
@@ -37,7 +37,7 @@ def ends(box: Box) -> list[TurnFinished]:
 def test_every_failure_of_a_model_is_explained_in_chinese(kind: ProviderErrorKind) -> None:
     error = ProviderError(kind, "no", status=500, provider="acme", detail="no", key_hint="ACME_API_KEY")
     info = ProviderInfo("acme", "big", base_url="https://acme.example/v1")
-    assert not english_left("\n".join([explain(error, info), *remedy(error, info)]))
+    assert not english_left("\n".join([explain(error, info), *map(told, remedy(error, info))]))
 
 
 async def test_the_replies_about_a_chat_and_its_turn_are_in_chinese() -> None:

@@ -42,8 +42,8 @@ async def scheduled(one: Machine, replies: list[Reply]) -> None:
     """The same turn, as a schedule begins it: the owner's, with nobody there."""
     loop = one.running.loop
     one.world.model.replies[:] = list(replies)
-    message = InboundMessage(OWN, OWNER, "Do it.", direct=True)
-    turn = Turn("t-1", message, loop._chat(OWN.key).provider, Publisher(one.running.bus, OWN), scheduled=True)
+    message = InboundMessage(OWN, OWNER, "Do it.", direct=True, cause="schedule")
+    turn = Turn("t-1", message, loop._chat(OWN.key).provider, Publisher(one.running.bus, OWN))
     await loop.runner.run(turn)
     await asyncio.sleep(0)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.context import estimate_all
-from nanobot.agent.history import forget_failures, seen_by
+from nanobot.agent.history import foreign_in, forget_failures, seen_by
 from nanobot.agent.tools.base import Ask
 from nanobot.messages import ROLES, AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage
 from nanobot.session.store import COPIED, FORGOTTEN, Record, SessionStore
@@ -114,7 +114,8 @@ async def sum_up(shown: Shown, ask: Ask, task: str, *, room: int, tail: int, foc
     before = shown.summary.text if shown.summary is not None else ""
     for part in _parts([_within(line, room // 2) for line in said], room // 2):
         before = await ask(task, _request(_within(before, room // 3), part, focus))
-    untrusted = bool(shown.summary and shown.summary.untrusted) or any(map(_is_foreign, (m for _, t in old for m in t)))
+    untrusted = bool(shown.summary and shown.summary.untrusted)
+    untrusted = untrusted or any(foreign_in((message for _, turn in old for message in turn), "guest"))
     text = f"{_EARLIER}{before.removeprefix(_EARLIER.strip()).strip()}"
     summary = UserMessage((Text(text),), kind="notice", untrusted=untrusted)
     rest = shown.turns[len(old) :]
@@ -144,13 +145,6 @@ async def take_back(store: SessionStore, session: str) -> int:
         summary, keep = earlier.message, earlier.kept or earlier.seq + 1
     await store.compact(session, summary, keep)
     return newest.seq
-
-
-def _is_foreign(message: Message) -> bool:
-    if isinstance(message, AssistantMessage):
-        return bool(message.pages)
-    media = any(isinstance(part, Media) for part in message.content)
-    return message.untrusted or (isinstance(message, UserMessage) and (media or message.speaker == "guest"))
 
 
 def _told(turn: Sequence[Message]) -> Iterator[str]:

@@ -115,18 +115,17 @@ class JobRun:
         """Keep the end of the turn with its answer for the chat, whose model is told of it too."""
         items: tuple[OutboxItem, ...] = ()
         also: Also | None = None
-        if finished is not None:
-            failed, stopped = finished.outcome == "failed", finished.outcome == "cancelled"
-            silent = is_silent(finished.text) and not finished.receipts
-            if failed and not self.job.failures:
-                items = await self._failed(finished.error)
-            elif not (failed or stopped or silent):
-                items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
-                also = await self._heard(message, finished, closing)
-            said = _("stopped") if stopped else _("had nothing to say") if silent else _("answered")
-            self._result = (_("failed: {error}", error=finished.error) if failed else said, failed)
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing, also))
-        self._reports.wake()
+        if finished is not None and finished.outcome == "failed":
+            items = await self._failed(finished.error)
+        elif finished is not None and finished.outcome == "cancelled":
+            self._result = _("stopped"), False
+        elif finished is not None and is_silent(finished.text) and not finished.receipts:
+            self._result = _("had nothing to say"), False
+        elif finished is not None:
+            self._result = _("answered"), False
+            items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
+            also = await self._heard(message, finished, closing)
+        await self._finish(items, closing, also)
 
     async def _heard(self, message: InboundMessage, finished: TurnFinished, closing: Closing | None) -> Also | None:
         """What the model of the chat is to know of an answer; those of helpers it is told at their length elsewhere."""
@@ -139,7 +138,6 @@ class JobRun:
 
     async def work(self, work: JobWork | None, sender: Sender) -> None:
         """Do a job that needs no turn."""
-        items: tuple[OutboxItem, ...] = ()
         also: Also | None = None
         try:
             text = await (work or _nobody)(self.job, self.prompted.due, sender)
@@ -147,9 +145,9 @@ class JobRun:
             also = await told_in(self._reports, self.job, text, now()) if text else None
             self._result = (_("told of a change") if text else _("nothing new"), False)
         except NanobotError as error:
-            self._result = (_("failed: {error}", error=error), True)
-            items = () if self.job.failures else await self._failed(str(error))
-        await self._over(items, also)
+            items = await self._failed(str(error))
+        await self._finish(items, also=also)
+        await self.note()
 
     async def has_news(self, sender: Sender) -> bool:
         """Whether a briefing has anything to tell; where it has not, the run is over, and no model was asked."""
@@ -161,15 +159,16 @@ class JobRun:
         except StoreError:
             raise
         except NanobotError as error:
-            self._result = (_("failed: {error}", error=error), True)
-            items = () if self.job.failures else await self._failed(str(error))
-        await self._over(items)
+            items = await self._failed(str(error))
+        await self._finish(items)
+        await self.note()
         return False
 
-    async def _over(self, items: tuple[OutboxItem, ...], also: Also | None = None) -> None:
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, also=also))
+    async def _finish(
+        self, items: tuple[OutboxItem, ...], closing: Closing | None = None, also: Also | None = None
+    ) -> None:
+        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing, also))
         self._reports.wake()
-        await self.note()
 
     async def note(self) -> None:
         """Keep how it ended for who asks; what fails again and again is paused, and that is said."""
@@ -189,6 +188,10 @@ class JobRun:
         self._reports.wake()
 
     async def _failed(self, error: str) -> tuple[OutboxItem, ...]:
+        """Note a failure; what the chat is told of it, of several in a row once."""
+        self._result = _("failed: {error}", error=error), True
+        if self.job.failures:
+            return ()
         said = _(
             "⚠️ “{title}” of {time} failed: {error} I say this once; `/schedule` shows how it goes on.",
             title=title_of(self.job),

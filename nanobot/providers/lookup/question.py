@@ -211,9 +211,7 @@ def read_turn(messages: tuple[Message, ...]) -> TurnReading:
                 reading.calls.add(call.name)
                 url = jsonval.text(jsonval.obj(jsonval.parse(call.arguments)).get("url"))
                 reading.asked |= {url} - {""}
-        elif message.kind == "notice":
-            _take_retold(message, reading)
-        else:
+        elif message.kind != "notice":
             own, given = _spoken(message)
             reading.question = f"{reading.question} {own}".strip()
             reading.given.extend(PageText(0, "", "", text) for text in given)
@@ -226,16 +224,6 @@ def _spoken(message: Message) -> tuple[str, list[str]]:
     wrapped = [unwrap(text.strip()) for text in texts]
     own = " ".join(text for text, outside in zip(texts, wrapped, strict=True) if outside is None)
     return own.strip(), [outside.text for outside in wrapped if outside and outside.source != "name"]
-
-
-def _take_retold(notice: UserMessage, reading: TurnReading) -> None:
-    """A request without tools tells their results in notices, under a line `[Result of NAME]`."""
-    name = ""
-    for said in (part.text for part in notice.content if isinstance(part, Text)):
-        told = re.match(r"\[Result of ([\w.-]+)\]\n", said)
-        name, text = (told[1], said[told.end() :]) if told else (name, said)
-        if name and text.strip():
-            _take(ToolMessage("", name, (Text(text),), "failed" if text.startswith("Error: ") else ""), reading)
 
 
 def _take(message: ToolMessage, reading: TurnReading) -> None:
