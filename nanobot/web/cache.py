@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
@@ -73,25 +74,15 @@ class KeyLocks:
 
     def __init__(self, most: int = 1) -> None:
         self._most = most
-        self._wanted: dict[tuple[str, ...], tuple[asyncio.Semaphore, int]] = {}
+        self._wanted: WeakValueDictionary[tuple[str, ...], asyncio.Semaphore] = WeakValueDictionary()
 
     def held(self, key: tuple[str, ...]) -> bool:
         """True while somebody is in for this key or waits for it."""
         return key in self._wanted
 
-    @asynccontextmanager
-    async def hold(self, key: tuple[str, ...]) -> AsyncIterator[None]:
-        places, users = self._wanted.get(key, (asyncio.Semaphore(self._most), 0))
-        self._wanted[key] = places, users + 1
-        try:
-            async with places:
-                yield
-        finally:
-            users = self._wanted[key][1] - 1
-            if users:
-                self._wanted[key] = places, users
-            else:
-                del self._wanted[key]
+    def hold(self, key: tuple[str, ...]) -> asyncio.Semaphore:
+        """What is entered with `async with`."""
+        return self._wanted.setdefault(key, asyncio.Semaphore(self._most))
 
 
 class HostSlots:
