@@ -128,7 +128,7 @@ async def read_here(
             return Page(got.url, got.final_url, got.status, "empty", empty, unchanged=True, seen=known)
     try:
         async with asyncio.timeout_at(start + limits.seconds):
-            return await _read(got, request, keep, extractor)
+            return await page_of(got, request, keep, extractor)
     except TimeoutError:
         raise FetchError(
             "timeout",
@@ -153,7 +153,8 @@ def _seen(got: Download, before: SeenPage) -> SeenPage:
     return SeenPage(etag, modified, hashlib.sha256(got.body).hexdigest() if not got.cut else "")
 
 
-async def _read(got: Download, request: PageRequest, keep: Keep, extractor: Extractor) -> Page:
+async def page_of(got: Download, request: PageRequest, keep: Keep, extractor: Extractor) -> Page:
+    """The page in what was downloaded. Raises `FetchError` where it is none."""
     said = content_type(got.headers.get("content-type", ""))
     kind = sniff(said.mime, got.body, got.final_url)
     stored = {one.strip().lower().partition("=")[0] for one in got.headers.get("cache-control", "").split(",")}

@@ -18,13 +18,13 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
-from nanobot.utils.text import sendable, strip_unsafe
-from nanobot.utils.translation import N_, _, sentences
+from nanobot.utils.text import sendable
+from nanobot.utils.translation import _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
-from nanobot.web.extract.page import Job, Keep
+from nanobot.web.extract.page import Keep
 from nanobot.web.extract.worker import Extractor
-from nanobot.web.fetch.download import Limits
-from nanobot.web.fetch.local import doubts, read_here, wall
+from nanobot.web.fetch.download import Download, Limits
+from nanobot.web.fetch.local import page_of, read_here
 from nanobot.web.fetch.page import Page, PageRequest, PluginReader, PrivateHost, keeps_home
 from nanobot.web.fetch.remote import ConfiguredService, FirecrawlReader, JinaReader, RemoteReader, Step
 from nanobot.web.service import ServiceAccess, call_id_header
@@ -166,25 +166,26 @@ class PageReader:
         raise FetchError("no_content", " ".join(failures))
 
     async def _shown(self, request: PageRequest, html: str, by: str) -> Page:
-        body, wanted = html.encode("utf-8", "replace"), self._config.extract
-        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
-        content = await self._extractor.extract(Job(body, request.url, "html", request.format, "utf-8", keep=keep))
-        content = replace(content, title=strip_unsafe(content.title), text=strip_unsafe(content.text))
-        if not content.text.strip() or (front := wall(content.title, content.text)) is not None:
-            sentence = front.sentence if content.text.strip() and front is not None else N_("It showed nothing.")
-            raise FetchError("no_content", _(sentence), phase="extract")
-        page = Page(request.url, request.url, 200, "html", replace(content, extractor=by), len(body))
-        return replace(page, doubts=doubts(content, html))
+        """The page in the HTML that a plug-in gives."""
+        said = httpx.Headers({"Content-Type": "text/html; charset=utf-8"})
+        got = Download(request.url, request.url, 200, said, html.encode("utf-8", "replace"))
+        page = await page_of(got, request, self._keep(request), self._extractor)
+        if page.kind == "empty":
+            raise FetchError("no_content", _("It showed nothing."), phase="extract")
+        return replace(page, content=replace(page.content, extractor=by))
+
+    def _keep(self, request: PageRequest) -> Keep:
+        wanted = self._config.extract
+        return Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
 
     async def _read_here(
         self, request: PageRequest, timeout: float, client: httpx.AsyncClient, exceptions: Exceptions
     ) -> Page:
         judge_url(request.url, exceptions)  # of a code host, the page as well as the file in its place
-        config, wanted = self._config, self._config.extract
+        config = self._config
         agent = config.user_agent or PAGE_USER_AGENT
         limits = Limits(timeout, config.max_bytes, config.retries, agent, exceptions)
-        keep = Keep(wanted.comments, wanted.tables, wanted.links, wanted.images, request.scripts)
-        return await read_here(request, limits, keep, client=client, extractor=self._extractor)
+        return await read_here(request, limits, self._keep(request), client=client, extractor=self._extractor)
 
     async def stays_home(self, request: PageRequest) -> str:
         """Why nobody else may be told of this URL; empty where they may. Raises where it may not be read at all."""
