@@ -97,7 +97,7 @@ class ExternalTools:
     def follow(self, registry: ToolRegistry) -> None:
         """ServerOffer the tools of MCP servers that list them after the start, from the next turn on."""
         if self._servers is not None:
-            self._servers.changed = lambda: registry.replace("mcp_", self._remote())
+            self._servers.changed = lambda: registry.replace(self._remote(), "mcp_")
 
     # What /mcp asks
 

@@ -110,7 +110,7 @@ class AgentRunner:
         they began."""
         fresh = copy(self)
         fresh.approvals = replace(self.approvals, policy=policy)
-        self.tools = self.tools.renew(factories)
+        self.tools = self.tools.replace(factories)
         return fresh
 
     async def run(self, turn: Turn) -> TurnFinished:

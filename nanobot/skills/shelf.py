@@ -6,6 +6,7 @@ content. What was said yes to is kept among the permissions; another content ask
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class SkillShelf:
 
     async def all(self) -> tuple[FoundSkill, ...]:
         """Every skill that can be offered, by name."""
-        skills, hidden = await asyncio.to_thread(self._look)
+        skills, hidden, _broken = await asyncio.to_thread(self._look)
         given, used = await self._given(skills), await self._uses()
         agreed, named = {one.about for one in given}, {_named(one) for one in given}
 
@@ -77,7 +78,7 @@ class SkillShelf:
 
     async def broken(self) -> tuple[str, ...]:
         """Folders with a SKILL.md that cannot be offered, each with the reason."""
-        return await asyncio.to_thread(self._broken)
+        return tuple((await asyncio.to_thread(self._look))[2])
 
     async def agree(self, person: str, skill: Skill) -> Permission:
         """Let a skill count as it is now, in the place of what counted before. Raises `UsageError` where it is too
@@ -140,33 +141,22 @@ class SkillShelf:
         more = f"{'Also' if lines else 'There are'}: {_names(bare)}." if bare else ""
         return "\n".join(filter(None, (*lines, more)))
 
-    def _look(self) -> tuple[list[Skill], dict[str, list[Path]]]:
-        skills, hidden = dict[str, Skill](), dict[str, list[Path]]()
-        for place, folder in self._within():
-            try:
-                skill = read_skill(folder, place)
-            except UsageError:
-                continue
-            if not NAME.fullmatch(skill.name) or not skill.description:
-                continue
-            hidden.setdefault(skill.name, [])
-            if skill.name in skills:
-                hidden[skill.name].append(folder)
-            else:
-                skills[skill.name] = skill
-        return list(skills.values()), hidden
-
-    def _broken(self) -> tuple[str, ...]:
-        told = []
+    def _look(self) -> tuple[list[Skill], dict[str, list[Path]], list[str]]:
+        """The skills by their place, the folders that each hides, and what is wrong with what cannot be offered."""
+        skills, hidden, broken = dict[str, Skill](), defaultdict[str, list[Path]](list), list[str]()
         for place, folder in self._within():
             try:
                 skill = read_skill(folder, place)
             except UsageError as error:
-                told.append(str(error))
+                broken.append(str(error))
                 continue
             if not NAME.fullmatch(skill.name) or not skill.description:
-                told.append(f"{folder}: {' '.join(skill.problems)}")
-        return tuple(told)
+                broken.append(f"{folder}: {' '.join(skill.problems)}")
+            elif skill.name in skills:
+                hidden[skill.name].append(folder)
+            else:
+                skills[skill.name] = skill
+        return list(skills.values()), hidden, broken
 
     def _within(self) -> Iterable[tuple[Place, Path]]:
         for place, folder in self._folders:

@@ -284,15 +284,16 @@ class Tool(ToolLike, Generic[Args]):
 
     Subclasses set `name`, `description`, `Arguments` and `access`, and write `run`; `defaults` are those of arguments
     that the settings change. Unknown arguments are refused with the nearest known name; `argument_aliases` maps other
-    spellings to the canonical ones. A tool that does not say what it does may change something: the owner alone has it,
-    and is asked before every call. What it answers, failures too, reaches the model as content from outside, unless
-    `own_words` says that every byte is nanobot's own.
+    spellings to the canonical ones, and `value_aliases` those of the values of an argument. A tool that does not say
+    what it does may change something: the owner alone has it, and is asked before every call. What it answers, failures
+    too, reaches the model as content from outside, unless `own_words` says that every byte is nanobot's own.
     """
 
     name: ClassVar[str]
     description: str
     own_words: ClassVar[bool] = False
     argument_aliases: ClassVar[Mapping[str, str]] = {}
+    value_aliases: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     Arguments: type[Args]
     defaults: Mapping[str, object] = {}
 
@@ -324,7 +325,17 @@ class Tool(ToolLike, Generic[Args]):
         """The arguments under their canonical names, without those that are null: models send these for "not given"."""
         given = {key: value for key, value in arguments.items() if value is not None}
         others = {self.argument_aliases[key]: value for key, value in given.items() if key in self.argument_aliases}
-        return others | {key: value for key, value in given.items() if key not in self.argument_aliases}
+        canonical = others | {key: value for key, value in given.items() if key not in self.argument_aliases}
+        for key in canonical.keys() & self.value_aliases.keys():
+            canonical[key] = self.value_aliases[key].get(str(canonical[key]), canonical[key])
+        return canonical
+
+    def meant(self, arguments: Mapping[str, object]) -> Args | None:
+        """The arguments of a call as they are meant; None where the call only says what is wrong with them."""
+        try:
+            return self.read(self.canonical(arguments))
+        except ValueError:
+            return None
 
     def read(self, given: Mapping[str, object]) -> Args:
         """Canonical arguments as they are meant. Raises ValueError that says what is wrong with them."""

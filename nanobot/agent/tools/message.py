@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import KnownChat, ToolContext
 from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.files.common import person_of
 from nanobot.agent.tools.offers import MessageArguments
 from nanobot.bus.events import Address, MessageSent
 from nanobot.errors import PathError, StoreError
-from nanobot.files.spaces import FileSpaces, FileUser
+from nanobot.files.spaces import FileSpaces
 from nanobot.messages import Media
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
@@ -141,14 +142,14 @@ class MessageTool(OwnTool[MessageArguments], name="message"):
         personal = chat.role == "owner" == context.role or chat.address == context.address
         if not args.files:
             return _Outgoing(chat, personal)
-        roots = self._spaces.of(_user(context)).roots
+        roots = self._spaces.of(person_of(context)).roots
         return _Outgoing(chat, personal, tuple(roots.place(one) for one in args.files))
 
     def _copy(self, place: ResolvedPath, context: ToolContext) -> Media:
         """The file as it is now, under a name made from what it holds."""
         if not any(one.kind in ("read", "keys") and one.target == str(place.path) for one in context.allowed):
             raise PathError(f"{place.shown} is not the file that this call was allowed for. Make the call again.")
-        data = self._spaces.of(_user(context)).read(place, _BYTES)
+        data = self._spaces.of(person_of(context)).read(place, _BYTES)
         if holds_secret(data.decode("utf-8", "replace")):
             raise PathError(f"{place.shown} holds a key or a token of the configuration, which is never sent.")
         path = self._media / f"{hashlib.sha256(data).hexdigest()[:16]}{place.path.suffix[:8].lower()}"
@@ -157,10 +158,6 @@ class MessageTool(OwnTool[MessageArguments], name="message"):
             path.write_bytes(data)
         mime = mimetypes.guess_type(place.path.name)[0] or "application/octet-stream"
         return Media(str(path), mime, place.path.name, len(data))
-
-
-def _user(context: ToolContext) -> FileUser:
-    return FileUser(context.role, context.person, context.direct, "files" in context.granted)
 
 
 def _chat(wanted: str, context: ToolContext) -> KnownChat:

@@ -55,19 +55,14 @@ class ToolRegistry:
             why = reason.args[0] if reason.args and isinstance(reason.args[0], str) else str(reason)
             self._skipped = {**self._skipped, name: why}
 
-    def replace(self, prefix: str, factories: Mapping[str, ToolFactory]) -> None:
-        """Offer these tools in the place of all whose names begin with `prefix`. A turn that runs keeps what it has."""
-        self._tools = {name: tool for name, tool in self._tools.items() if not name.startswith(prefix)}
-        self._skipped = {name: why for name, why in self._skipped.items() if not name.startswith(prefix)}
-        self._specs = None
-        for name, factory in factories.items():
-            self.register_factory(name, factory)
-
-    def renew(self, factories: Mapping[str, ToolFactory]) -> "ToolRegistry":
-        """Offer these tools in the place of those of their names; what was offered before, for who goes on with it."""
+    def replace(self, factories: Mapping[str, ToolFactory], prefix: str | None = None) -> "ToolRegistry":
+        """Offer these tools in the place of those of their names and of all whose names begin with `prefix`; what was
+        offered before, for who goes on with it."""
         before = copy(self)
-        self._tools = {name: tool for name, tool in self._tools.items() if name not in factories}
-        self._skipped = {name: why for name, why in self._skipped.items() if name not in factories}
+        gone = {name for name in (*self._tools, *self._skipped) if prefix is not None and name.startswith(prefix)}
+        gone |= factories.keys()
+        self._tools = {name: tool for name, tool in self._tools.items() if name not in gone}
+        self._skipped = {name: why for name, why in self._skipped.items() if name not in gone}
         self._specs = None
         for name, factory in factories.items():
             self.register_factory(name, factory)

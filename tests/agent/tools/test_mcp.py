@@ -46,7 +46,7 @@ async def started(
 def skipped(servers: McpServers, name: str) -> str:
     """Why a server offers no tools."""
     registry = ToolRegistry()
-    registry.replace("", servers.factories())
+    registry.replace(servers.factories(), "")
     return registry.skipped[name]
 
 

@@ -50,7 +50,7 @@ async def connected(folder: Path, url: str) -> AsyncIterator[McpServers]:
 
 async def hello(servers: McpServers) -> str:
     registry = ToolRegistry()
-    registry.replace("", servers.factories())
+    registry.replace(servers.factories(), "")
     return (await run_tool(registry, "mcp_one_hello", {})).text
 
 

@@ -52,7 +52,7 @@ async def connected(
     registry = ToolRegistry()
     try:
         await servers.start(wait)
-        registry.replace("", servers.factories())
+        registry.replace(servers.factories(), "")
         yield registry, servers
     finally:
         await servers.aclose()
@@ -168,7 +168,7 @@ async def test_a_server_that_has_other_tools_now_is_asked_for_them_again(tmp_pat
     try:
         await servers.start(120)
         registry = ToolRegistry()
-        registry.replace("", servers.factories())
+        registry.replace(servers.factories(), "")
         assert "mcp_one_late" not in registry.names
         servers.changed = lambda: told.set() if "mcp_one_late" in servers.factories() else None
         await run_tool(registry, "mcp_one_more", {})

@@ -59,10 +59,8 @@ class LearnTool(OwnTool[LearnArguments], name="learn"):
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         if context.role != "owner":
             return (Effect("forbidden", "skills", reason="skills are the owner's"),)
-        try:
-            return self._write.effects(_file(self.read(self.canonical(arguments))), context)
-        except ValueError:
-            return (Effect("read"),)  # the call only says what is wrong with its arguments
+        args = self.meant(arguments)
+        return (Effect("read"),) if args is None else self._write.effects(_file(args), context)
 
     async def run(self, args: LearnArguments, context: ToolContext) -> ToolResult:
         if not NAME.fullmatch(args.name):

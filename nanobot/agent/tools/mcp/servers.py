@@ -152,7 +152,7 @@ class McpServers:
         usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
         self._servers = {name: _Server(name, one, around or Surroundings()) for name, one in usable.items()}
         self._tasks: list[asyncio.Task[None]] = []
-        self.changed: Callable[[], None] = lambda: None
+        self.changed: Callable[[], object] = lambda: None
 
     async def start(self, timeout: float, limit: float = LIST_SECONDS) -> None:
         """Ask for every server's tools and wait for that `timeout` seconds; a server has `limit` seconds to list them.

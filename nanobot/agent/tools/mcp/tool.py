@@ -57,30 +57,36 @@ class Host(Protocol):
     media: Path | None
 
 
-class McpTool(ToolLike):
-    """One tool of one server. Its results come from outside and are marked so."""
+class _OfServer(ToolLike):
+    """What a server offers as a tool of ours."""
 
     grant: Grant = "mcp"
 
-    def __init__(self, name: str, remote: RemoteTool, server: Host) -> None:
-        self._name = name
-        self._remote = remote
+    def __init__(self, spec: ToolSpec, server: Host) -> None:
+        self._spec = spec
         self._server = server
-        self._schema = object_schema(remote.schema)
-        self._spec = ToolSpec(name, described(remote.description, server.name), _shown_schema(self._schema))
-        said = _told(remote, self._spec.schema)
-        self.foreign_words = ToolWords(server.name, remote.name, _mark(server.key, remote), said)
-        # What the server says of its tool; one that says nothing may change something.
-        self.access = "reads" if remote.read_only else "changes"
-        self.idempotent = remote.idempotent
 
     @property
     def name(self) -> str:
-        return self._name
+        return self._spec.name
 
     @property
     def spec(self) -> ToolSpec:
         return self._spec
+
+
+class McpTool(_OfServer):
+    """One tool of one server. Its results come from outside and are marked so."""
+
+    def __init__(self, name: str, remote: RemoteTool, server: Host) -> None:
+        self._remote = remote
+        self._schema = object_schema(remote.schema)
+        spec = ToolSpec(name, described(remote.description, server.name), _shown_schema(self._schema))
+        super().__init__(spec, server)
+        self.foreign_words = ToolWords(server.name, remote.name, _mark(server.key, remote), _told(remote, spec.schema))
+        # What the server says of its tool; one that says nothing may change something.
+        self.access = "reads" if remote.read_only else "changes"
+        self.idempotent = remote.idempotent
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         """Check the arguments by the server's schema, then ask the server."""
@@ -93,7 +99,7 @@ class McpTool(ToolLike):
         except McpFailure as failure:
             return failed(failure)
         if said.failed:
-            reason = f"{self._name} failed: {strip_unsafe(said.text) or 'no reason given'}"
+            reason = f"{self.name} failed: {strip_unsafe(said.text) or 'no reason given'}"
             return ToolResult(f"Error: {reason}", shorten(reason, 200), error="service", untrusted=True)
         result = await result_of(said, server)
         return result if self._remote.read_only else replace(result, receipt=f"called {self._remote_name}")
@@ -103,25 +109,15 @@ class McpTool(ToolLike):
         return f"{self._server.name}/{shorten(squeeze(strip_unsafe(self._remote.name)), MAX_NAME)}"
 
 
-class McpResources(ToolLike):
+class McpResources(_OfServer):
     """What a server has to read: listed, or one of it read."""
 
     idempotent = True
     access: Access = "reads"
-    grant: Grant = "mcp"
 
     def __init__(self, name: str, server: Host) -> None:
-        self._name = name
-        self._server = server
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def spec(self) -> ToolSpec:
-        about = f"Lists the resources of the MCP server {self._server.name}, or reads the one that has this `uri`."
-        return ToolSpec(self._name, about, {"type": "object", "properties": {"uri": {"type": "string"}}})
+        about = f"Lists the resources of the MCP server {server.name}, or reads the one that has this `uri`."
+        super().__init__(ToolSpec(name, about, {"type": "object", "properties": {"uri": {"type": "string"}}}), server)
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         del context

@@ -329,7 +329,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """The pages that a call names, also by their numbers and in its prompt."""
-        args = self._meant(arguments)
+        args = self.meant(arguments)
         found = []
         for url in _urls_of(args) if args is not None else ():
             with contextlib.suppress(FetchError):
@@ -344,7 +344,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""
-        args = self._meant(arguments)
+        args = self.meant(arguments)
         if args is None or args.fresh or args.raw or args.prompt:
             return False
         try:
@@ -353,13 +353,6 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
             return False
         paging = bool(args.offset or args.find.strip() or args.section.strip())
         return self._pages.loading(requests, context) or (paging and self._pages.kept(requests, context))
-
-    def _meant(self, arguments: Mapping[str, object]) -> WebFetchArguments | None:
-        """The arguments as they are meant; None for a call that is answered with what is wrong with it."""
-        try:
-            return self.read(self.canonical(arguments))
-        except ValueError:
-            return None
 
 
 def _urls_of(args: WebFetchArguments) -> Sequence[str]:

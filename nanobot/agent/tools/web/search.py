@@ -103,13 +103,19 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         self._fetches = read_page is not None
         self._ledger = ledger or UsageLedger()
         self._hosts = Hosts.parse(fetch.allow, fetch.deny) if fetch is not None else ANY_HOST
-        self._warned: set[str] = set()
         self._kept: PageStore[_Found] = PageStore()
         self._twins = KeyLocks()
         self._alone = asyncio.Lock()
         self.defaults = {"limit": config.max_results}
         self.description = search_description(config, templates or PromptTemplates(), fetch=read_page is not None)
-        self._chain = self._make_chain()
+        #: The back end that is asked first; nothing else decides it.
+        self._first = self._catalog.first()
+        wanted = config.provider
+        self._lacking = ""  # the notice that the configured one cannot be used, until it was told
+        if wanted not in ("", "auto", self._first):
+            self._lacking = f"{wanted} lacks {self._catalog.missing(wanted)}; using {self._first}"
+            logger.warning("search back end {}", self._lacking)
+        self._chain = SearchChain([self._catalog.link(name) for name in self._catalog.order()], ledger=self._ledger)
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         """The words of a search go to the engine, whatever address stands in them."""
@@ -130,11 +136,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
 
     async def aclose(self) -> None:
         await self._chain.aclose()
-
-    def _make_chain(self) -> SearchChain:
-        self._effective_provider()  # which warns where the configured one cannot be asked
-        links = [self._catalog.link(name) for name in self._catalog.order()]
-        return SearchChain(links, ledger=self._ledger)
 
     def read(self, given: Mapping[str, object]) -> WebSearchArguments:
         """The arguments as engines take them."""
@@ -161,11 +162,10 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         )
 
     async def run(self, args: WebSearchArguments, context: ToolContext) -> ToolResult:
-        first = self._effective_provider()
         query = _query(args, context.call_id)
         key = _key(query, context)
         # The library of DuckDuckGo does not bear two calls at once.
-        async with self._twins.hold(key), self._alone if first == DUCKDUCKGO else nullcontext():
+        async with self._twins.hold(key), self._alone if self._first == DUCKDUCKGO else nullcontext():
             kept = None if args.fresh or not context.turn_id else self._kept.get(context.turn_id, key)
             try:
                 found = kept or await self._ask(query, context)
@@ -174,7 +174,7 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
                 return _failed(error, fetch=self._fetches)
             if kept is None and context.turn_id:
                 self._kept.put(context.turn_id, key, found, sum(len(hit.content) for hit in found.hits))
-        result = self._result(query, found, first, context)
+        result = self._result(query, found, context)
         return result if kept is None else replace(result, message=f"{result.message}, from this turn's own search")
 
     async def hits(
@@ -206,24 +206,13 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Waiting for a search that runs right now in the same words costs nothing."""
-        try:
-            args = self.read(self.canonical(arguments))
-        except ValueError:
-            return False
-        return not args.fresh and self._twins.held(_key(_query(args), context))
+        args = self.meant(arguments)
+        return args is not None and not args.fresh and self._twins.held(_key(_query(args), context))
 
-    def _effective_provider(self) -> str:
-        """The back end that is asked first; nothing else decides it."""
-        name = self._catalog.first()
-        wanted = self._config.provider
-        if wanted not in ("", "auto", name) and wanted not in self._warned:
-            self._warned.add(wanted)
-            logger.warning("search back end {} lacks {}; using {}", wanted, self._catalog.missing(wanted), name)
-        return name
-
-    def _result(self, query: SearchQuery, found: "_Found", first: str, context: ToolContext) -> ToolResult:
+    def _result(self, query: SearchQuery, found: "_Found", context: ToolContext) -> ToolResult:
         reply, hits = found.answered.reply, found.hits
-        notices = [*self._lacking(first), *reply.notices]
+        notices = [*filter(None, [self._lacking]), *reply.notices]
+        self._lacking = ""
         if query.include_content and hits and not any(hit.content for hit in hits):
             notices.append("no page text came with these results" + ": read pages with web_fetch" * self._fetches)
         now = datetime.now(UTC)
@@ -256,14 +245,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
             },
             untrusted=True,
         )
-
-    def _lacking(self, first: str) -> tuple[str, ...]:
-        """The notice that the configured back end cannot be used, once in the life of the tool."""
-        wanted = self._config.provider
-        if wanted in ("", "auto", first) or f"told {wanted}" in self._warned:
-            return ()
-        self._warned.add(f"told {wanted}")
-        return (f"{wanted} lacks {self._catalog.missing(wanted)}; using {first}",)
 
     async def _with_pages(self, hits: Sequence[SearchHit], seconds: float) -> list[SearchHit]:
         """The hits, those without page text read by ourselves as far as the time allows."""

@@ -17,12 +17,6 @@ from nanobot.utils.translation import N_, _
 #: Else one task could set others, and they more, while nobody looks.
 _ALONE = "What runs by itself sets no tasks and nothing that repeats; it may set a reminder for one time."
 _KINDS: Mapping[str, JobKind] = {"remind": "remind", "task": "ask", "briefing": "briefing"}
-_WORDS = {
-    **dict.fromkeys(("add", "create"), "remind"),
-    **dict.fromkeys(("delete", "cancel"), "remove"),
-    "ask": "task",
-    "news": "briefing",
-}
 _PAST = {"remove": N_("removed job {number}"), "pause": N_("paused job {number}"), "resume": N_("resumed job {number}")}
 
 
@@ -36,20 +30,21 @@ class ScheduleTool(OwnTool[ScheduleArguments], name="schedule"):
         **dict.fromkeys(("action", "kind", "type"), "do"),
         **dict.fromkeys(("job_id", "job", "number"), "id"),
     }
+    value_aliases: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "do": {
+            **dict.fromkeys(("add", "create"), "remind"),
+            **dict.fromkeys(("delete", "cancel"), "remove"),
+            "ask": "task",
+            "news": "briefing",
+        }
+    }
 
     def __init__(self, appointments: Appointments) -> None:
         self._appointments = appointments
 
-    def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        given = super().canonical(arguments)
-        return {**given, "do": _WORDS.get(str(given["do"]), given["do"])} if "do" in given else given
-
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
-        try:
-            args = self.read(self.canonical(arguments))
-        except ValueError:
-            return (Effect("send", context.address.key),)  # the call only says what is wrong with it
-        if args.do == "list":
+        args = self.meant(arguments)
+        if args is None or args.do == "list":
             return (Effect("send", context.address.key),)
         if args.do in _PAST:
             return (Effect("appointment", f"{args.do} job {args.id}"),)

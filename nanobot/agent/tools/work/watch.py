@@ -46,25 +46,21 @@ class WatchTool(OwnTool[WatchArguments], name="watch"):
         **dict.fromkeys(("when", "interval", "schedule", "often"), "every"),
         **dict.fromkeys(("action", "kind", "type"), "do"),
     }
+    value_aliases: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "do": {"create": "add", "delete": "remove", "cancel": "remove", "stop": "pause", "new": "news"}
+    }
 
     def __init__(self, watches: WatchControl) -> None:
         self._watches = watches
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
-        others = {"create": "add", "delete": "remove", "cancel": "remove", "stop": "pause", "new": "news"}
-        if "do" in given:
-            given["do"] = others.get(str(given["do"]), given["do"])
         return {**given, "what": str(given["what"])} if isinstance(given.get("what"), int) else given
 
     def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
-        here = (Effect("send", context.address.key),)
-        try:
-            args = self.read(self.canonical(arguments))
-        except ValueError:
-            return here  # the call only says what is wrong with it
-        if args.do in ("list", "news"):
-            return here
+        args = self.meant(arguments)
+        if args is None or args.do in ("list", "news"):
+            return (Effect("send", context.address.key),)
         if args.do in _PAST:
             return (Effect("appointment", f"{args.do} watch {args.what}"),)
         shown = squeeze(f"{args.what} {args.part} {args.every}")
