@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 import httpx
 from loguru import logger
 from msgspec import Struct, field
-from telegram.error import InvalidToken, TelegramError
 
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate, access_commands
-from nanobot.channels.telegram.access.people import Access, Announce, Claiming, RightsWatch
+from nanobot.channels.telegram.access.people import Access, Announce, offer_links, watch_rights
 from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
-from nanobot.channels.telegram.receive.poller import REFUSED, UNREACHED, Health, Poller
+from nanobot.channels.telegram.receive.poller import UNREACHED, Health, Poller, reached
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
@@ -37,13 +36,12 @@ from nanobot.cluster.share import Handlers, Share
 from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
-from nanobot.errors import ChannelError, StoreError
+from nanobot.errors import StoreError
 from nanobot.security.network import certificates, no_cookies
 from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
-from nanobot.utils.logs import scrub
-from nanobot.utils.translation import Later, _, apart, speaking, spoken_at
+from nanobot.utils.translation import _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 
 if TYPE_CHECKING:
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
 GRACE = 5.0
 _HEALTH_EVERY = 15.0
 _PURGE_EVERY = 3_600.0
-#: Seconds between two tries of a worker to learn the bot's name.
-_AGAIN = 5.0
 Work = Callable[[], Coroutine[object, object, None]]
 
 
@@ -98,7 +94,6 @@ class TelegramChannel:
         self._line, self._polls = TelegramLine(settings), PollClient(settings)
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
-        self._claiming = Claiming(self._access, setup.announce)
         self._menu = CommandMenu(self._line, setup.router, setup.ledger)
         self._sending = Sending.over(self._line, setup.ledger, settings.channel)
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
@@ -179,9 +174,9 @@ class TelegramChannel:
         if self._share is None or self._dispatcher is not None:
             running += [self._progress.follow(events), self._progress.run(), self._outbox.run(), self._tidy()]
             running.append(self._beside())
-            running.append(RightsWatch(self._access, self._setup.agent.loop).run())
+            running.append(watch_rights(self._access, self._setup.agent.loop))
         if self._share is None:
-            running.append(self._claiming.run())
+            running.append(self._claim())
         else:
             running.append(until_stored(self._inbox.recall))
         work = [group.create_task(one) for one in running]
@@ -220,7 +215,7 @@ class TelegramChannel:
             return bring
 
         def take_in() -> Coroutine[object, object, None]:
-            return both(bring, self._claiming.run)
+            return both(bring, self._claim)
 
         def elected() -> Coroutine[object, object, None]:  # one process of many polls
             return share.election(f"poller:{settings.channel}").run(take_in)
@@ -235,7 +230,6 @@ class TelegramChannel:
         await self._line.identify()
         self._inbox.identified()
         self._health.username = self._line.me.username
-        self._claiming.known(self._line.me.username)
         await self._access.keep_username(self._line.me.username)
         self._identified.set()
 
@@ -244,6 +238,11 @@ class TelegramChannel:
         await self._setup.ledger.accept(self._settings.channel, arrivals_of(updates))
 
     # Beside it
+
+    async def _claim(self) -> None:
+        """Let the owner claim the bot, whose name is in the link."""
+        await self._identified.wait()
+        await offer_links(self._access, self._setup.announce, self._line.me.username)
 
     async def _tidy(self) -> None:
         """Forget what was settled long ago; files only where no other ledger may name those of the folder too."""
@@ -312,20 +311,9 @@ class Worker:
 
     async def run(self) -> None:
         """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
-        await self._known()
+        await reached(self._identify, self._health, UNREACHED)
         self._queues.only_while(lambda: self._dispatcher.alive)
         await self._dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
-
-    async def _known(self) -> None:
-        while True:
-            try:
-                return await self._identify()
-            except InvalidToken as error:
-                raise ChannelError(_(REFUSED)) from error
-            except TelegramError as error:
-                reason = scrub(str(error)) or type(error).__name__
-                self._health.failed("retrying", Later(UNREACHED, why=reason), _AGAIN)
-                await asyncio.sleep(_AGAIN)
 
     def _living(self, workers: int) -> None:
         self._queues.share(workers)

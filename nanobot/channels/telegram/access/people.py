@@ -6,12 +6,12 @@ ledger; codes are kept as hashes.
 
 import asyncio
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
@@ -65,6 +65,17 @@ class Person(Struct, frozen=True):
     granted: tuple[str, ...] = ()
 
 
+class _Code(Struct, frozen=True):
+    """What is kept of a code, until when it is good: the role that it gives, or who has asked with it. Where it is not
+    known by its hash already, that is its `digest`."""
+
+    until: datetime
+    digest: str = ""
+    role: Role = "user"
+    id: str = ""
+    name: str = ""
+
+
 class Access:
     """The rights of one bot. `channel` is the name under which its facts stand in the ledger."""
 
@@ -111,30 +122,39 @@ class Access:
     async def offer(self) -> str:
         """A new code that makes its first user the owner, in all processes of the bot. An earlier one is void."""
         code = secrets.token_urlsafe(16)  # 128 bits, in letters that a start link takes
-        value = {"digest": _digest(code), "until": (self._clock() + CLAIM_VALID).isoformat()}
-        await self._ledger.set_notes({self._key("offer"): json.dumps(value)})
+        offered = _Code(self._clock() + CLAIM_VALID, _digest(code))
+        await self._ledger.set_notes({self._key("offer"): _json(offered)})
         return code
 
     async def claim(self, person: Person, code: str) -> Claim:
         """Try a code that came by a start link. In all processes of the bot together one claim can be the first."""
-        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1  # first of all: tries come side by side
+        tries = self._tried(person)
         if tries > MOST_WRONG:
             return "locked"
         if await self.owner():
             return "used"
-        offer = await self._ledger.note(self._key("offer"))
-        if offer is None or not secrets.compare_digest(_field(offer, "digest"), _digest(code)):
+        kept = await self._ledger.note(self._key("offer"))
+        offer = _code(kept) if kept is not None else None
+        if offer is None or not secrets.compare_digest(offer.digest, _digest(code)):
             return "locked" if tries == MOST_WRONG else "wrong"
-        if self._clock() > datetime.fromisoformat(_field(offer, "until")):
+        if self._clock() > offer.until:
             return "expired"
-        mine = secrets.token_hex(8)
-        if not await self._ledger.hold(self._key("claim"), mine, _CLAIM_SECONDS) or await self.owner():
+        if not await self._first(self._key("claim")) or await self.owner():
             return "used"
         await self._ledger.set_notes(
             {self._key("offer"): None, self._key("owner"): person.id, self._key("owner-name"): _name(person.name)}
         )
         logger.info("the bot was claimed by {} ({})", person.id, _name(person.name))
         return "claimed"
+
+    def _tried(self, person: Person) -> int:
+        """How often somebody has tried a code, counted before anything is looked at: tries come side by side."""
+        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
+        return tries
+
+    async def _first(self, key: str) -> bool:
+        """Whether a code is this try's to use up: that of one, in all processes of the bot together."""
+        return await self._ledger.hold(key, secrets.token_hex(8), _CLAIM_SECONDS)
 
     # People
 
@@ -156,13 +176,11 @@ class Access:
         """Who was let in, as the ledger has it; who stands in the configuration is no less than a user."""
         if kept is None:
             return Person(person_id)
-        found: object = json.loads(kept)
-        value = found if isinstance(found, dict) else {}
-        name = str(value.get("name", ""))
-        if value.get("role") == "guest" and person_id not in self._allowed:
-            return Person(person_id, name, "guest")
-        said = value.get("granted")
-        return Person(person_id, name, granted=tuple(one for one in GRANTS if one in (said or ())))
+        found = msgspec.convert({"id": person_id, **msgspec.json.decode(kept)}, Person)
+        if person_id in self._allowed:
+            found = replace(found, role="user")
+        may = found.granted if found.role == "user" else ()
+        return replace(found, granted=tuple(one for one in GRANTS if one in may))
 
     async def named(self, words: str) -> Person:
         """Whom the owner means by an id or a name. Raises `UsageError` where that is nobody or not one alone."""
@@ -186,36 +204,29 @@ class Access:
             raise UsageError(_("{name} is a guest. `/invite user` makes a link for users.", name=name))
         wanted = set(granted)
         changed = replace(person, granted=tuple(one for one in GRANTS if one in wanted))
-        await self._ledger.set_notes({self._key("user", person.id): _kept(changed)})
+        await self._ledger.set_notes({self._key("user", person.id): _json(changed)})
         return changed
 
     async def invite(self, role: Role) -> str:
         """A code that lets in who first uses it, as a user or a guest. Raises `UsageError` where too many are open."""
         if not await self.owner():
             raise UsageError(_("This bot has no owner yet. Its owner claims it with the link of `nanobot gateway`."))
-        now_ = self._clock()
-        old = await self._ledger.notes(self._key("invite", ""))
-        gone = [key for key, value in old.items() if datetime.fromisoformat(_field(value, "until")) < now_]
-        if len(old) - len(gone) >= MOST_INVITED:
+        if len(await self._codes("invite")) >= MOST_INVITED:
             raise UsageError(_("{most} links are open. They end by themselves after a day.", most=MOST_INVITED))
         code = secrets.token_urlsafe(16)
-        value = {"role": role, "until": (now_ + INVITE_VALID).isoformat()}
-        changes: dict[str, str | None] = dict.fromkeys(gone)
-        await self._ledger.set_notes({**changes, self._key("invite", _digest(code)): json.dumps(value)})
+        invited = _Code(self._clock() + INVITE_VALID, role=role)
+        await self._ledger.set_notes({self._key("invite", _digest(code)): _json(invited)})
         return code
 
     async def accept(self, person: Person, code: str) -> Person | None:
         """Let in who came by a link, once; None where the code is none, used or too old, or after too many tries."""
-        tries = self._wrong[person.id] = self._wrong.get(person.id, 0) + 1
-        key, mine = self._key("invite", _digest(code)), secrets.token_hex(8)
-        kept = await self._ledger.note(key) if tries <= MOST_WRONG else None
-        if kept is None or datetime.fromisoformat(_field(kept, "until")) < self._clock():
+        tries, digest = self._tried(person), _digest(code)
+        invited = (await self._codes("invite")).get(digest) if tries <= MOST_WRONG else None
+        key = self._key("invite", digest)
+        if invited is None or not await self._first(f"{key}:use") or await self._ledger.note(key) is None:
             return None
-        if not await self._ledger.hold(f"{key}:use", mine, _CLAIM_SECONDS) or await self._ledger.note(key) is None:
-            return None
-        role: Role = "guest" if _field(kept, "role") == "guest" else "user"
-        came = Person(person.id, _name(person.name), role)
-        await self._ledger.set_notes({key: None, self._key("user", person.id): _kept(came)})
+        came = Person(person.id, _name(person.name), invited.role)
+        await self._ledger.set_notes({key: None, self._key("user", person.id): _json(came)})
         del self._wrong[person.id]
         return came
 
@@ -226,26 +237,26 @@ class Access:
         """
         if self._wrong.get(person.id, 0) >= MOST_WRONG or not await self.owner():
             raise UsageError(_("Nobody can be let in at the moment."))
-        pending = sorted((await self._pending()).items(), key=lambda one: one[1][1])
-        void = [digest for digest, (asked, _until) in pending if asked.id == person.id]
-        others = [digest for digest, _who in pending if digest not in void]
+        pending = sorted((await self._codes("code")).items(), key=lambda one: one[1].until)
+        void = [digest for digest, asked in pending if asked.id == person.id]
+        others = [digest for digest, _asked in pending if digest not in void]
         void += others[: max(0, len(others) + 1 - MOST_PENDING)]
         code = "".join(secrets.choice(_LETTERS) for _letter in range(8))
-        value = {"id": person.id, "name": _name(person.name), "until": (self._clock() + CODE_VALID).isoformat()}
+        asked = _Code(self._clock() + CODE_VALID, id=person.id, name=_name(person.name))
         changes: dict[str, str | None] = {self._key("code", digest): None for digest in void}
-        await self._ledger.set_notes({**changes, self._key("code", _digest(code)): json.dumps(value)})
+        await self._ledger.set_notes({**changes, self._key("code", _digest(code)): _json(asked)})
         return f"{code[:4]}-{code[4:]}"
 
     async def approve(self, code: str) -> Person:
         """Let in who asked with this code. Raises `UsageError`."""
         digest = _digest(code.strip().upper().replace("-", ""))
-        asked = (await self._pending()).get(digest)
+        asked = (await self._codes("code")).get(digest)
         if asked is None:
             raise UsageError(
                 _("There is no such code; it may have expired. Who wants in sends /pair to get a new one.")
             )
-        person = asked[0]
-        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): _kept(person)})
+        person = Person(asked.id, asked.name)
+        await self._ledger.set_notes({self._key("code", digest): None, self._key("user", person.id): _json(person)})
         return person
 
     async def people(self) -> tuple[Person, ...]:
@@ -306,24 +317,22 @@ class Access:
     def _key(self, kind: str, name: str | None = None) -> str:
         return f"{self._prefix}{kind}" if name is None else f"{self._prefix}{kind}:{name}"
 
-    async def _pending(self) -> dict[str, tuple[Person, datetime]]:
-        """Codes that are still good, by hash; the others are forgotten."""
-        found: dict[str, tuple[Person, datetime]] = {}
-        gone: list[str] = []
-        for key, value in (await self._ledger.notes(self._key("code", ""))).items():
-            until = datetime.fromisoformat(_field(value, "until"))
-            if until < self._clock():
-                gone.append(key)
-            else:
-                found[key.rpartition(":")[2]] = (Person(_field(value, "id"), _field(value, "name")), until)
+    async def _codes(self, kind: str) -> dict[str, _Code]:
+        """Codes of a kind that are still good, by hash; the others are forgotten."""
+        kept = {key: _code(value) for key, value in (await self._ledger.notes(self._key(kind, ""))).items()}
+        gone = [key for key, one in kept.items() if one.until < self._clock()]
         if gone:
             await self._ledger.set_notes(dict.fromkeys(gone))
-        return found
+        return {key.rpartition(":")[2]: one for key, one in kept.items() if key not in gone}
 
 
-def _kept(person: Person) -> str:
-    """Somebody as the ledger keeps them."""
-    return json.dumps({"name": person.name, "role": person.role, "granted": person.granted})
+def _code(kept: str) -> _Code:
+    return msgspec.json.decode(kept, type=_Code)
+
+
+def _json(kept: Person | _Code) -> str:
+    """Somebody or a code as the ledger keeps them."""
+    return msgspec.json.encode(kept).decode()
 
 
 def _digest(code: str) -> str:
@@ -333,11 +342,6 @@ def _digest(code: str) -> str:
 def _name(text: str) -> str:
     """A name as somebody else chose it, fit for one line."""
     return shorten(squeeze(strip_unsafe(text)), _NAME)
-
-
-def _field(value: str, name: str) -> str:
-    found: object = json.loads(value)
-    return str(found.get(name, "")) if isinstance(found, dict) else ""
 
 
 class ClaimLink(Struct, frozen=True):
@@ -353,59 +357,33 @@ Announce = Callable[[ClaimLink | None], None]
 """Shows a link; None says that the bot has its owner now."""
 
 
-class RightsWatch:
-    """Ends what runs of people who may do less by now, whichever process has changed that."""
+async def watch_rights(access: Access, turns: "AgentLoop") -> None:
+    """End what runs of people who may do less by now, whichever process has changed that, until cancelled.
 
-    def __init__(self, access: Access, turns: "AgentLoop") -> None:
-        self._access = access
-        self._turns = turns
-
-    async def run(self) -> None:
-        """Look at those who wait for an answer, once in a second; while nobody does, nothing is asked of the disk."""
-        while True:
-            await asyncio.sleep(_RIGHTS_EVERY)
-            senders = {(one.sender.id, one.direct) for one in self._turns.at_work(CHANNEL)}
-            for person_id, direct in senders:
-                try:
-                    person = await self._access.person(person_id)
-                except StoreError as error:
-                    logger.warning("who may talk could not be read: {}", error)
-                    continue
-                role = person.role if person is not None else None if direct else "guest"
-                await self._turns.dismiss(Address(CHANNEL, person_id), role, person.granted if person else ())
+    Once in a second those are looked at who wait for an answer; while nobody does, nothing is asked of the disk.
+    """
+    while True:
+        await asyncio.sleep(_RIGHTS_EVERY)
+        for person_id, direct in {(one.sender.id, one.direct) for one in turns.at_work(CHANNEL)}:
+            try:
+                person = await access.person(person_id)
+            except StoreError as error:
+                logger.warning("who may talk could not be read: {}", error)
+                continue
+            role = person.role if person is not None else None if direct else "guest"
+            await turns.dismiss(Address(CHANNEL, person_id), role, person.granted if person else ())
 
 
-class Claiming:
-    """Offers links until the bot has an owner."""
-
-    def __init__(self, access: Access, announce: Announce) -> None:
-        self._access = access
-        self._announce = announce
-        self._username = ""
-        self._ready = asyncio.Event()
-
-    def known(self, username: str) -> None:
-        """The bot's name has been learned."""
-        self._username = username
-        self._ready.set()
-
-    async def run(self) -> None:
-        """Show links while there is no owner."""
-        await self._ready.wait()
-        seconds = CLAIM_VALID.total_seconds()
-        for number in range(1, _MOST_LINKS + 1):
-            if await self._access.owner():
-                return
-            url = f"https://t.me/{self._username}?start={await self._access.offer()}"
-            self._announce(ClaimLink(url, self._username, int(seconds // 60), number == _MOST_LINKS))
-            if await self._claimed_within(seconds):
-                self._announce(None)
-                return
-
-    async def _claimed_within(self, seconds: float) -> bool:
-        end = asyncio.get_running_loop().time() + seconds
+async def offer_links(access: Access, announce: Announce, username: str) -> None:
+    """Show links while the bot has no owner."""
+    for number in range(1, _MOST_LINKS + 1):
+        if await access.owner():
+            return
+        url = f"https://t.me/{username}?start={await access.offer()}"
+        announce(ClaimLink(url, username, int(CLAIM_VALID.total_seconds() // 60), number == _MOST_LINKS))
+        end = asyncio.get_running_loop().time() + CLAIM_VALID.total_seconds()
         while asyncio.get_running_loop().time() < end:
             await asyncio.sleep(_LOOK_EVERY)
-            if await self._access.owner():
-                return True
-        return False
+            if await access.owner():
+                announce(None)
+                return

@@ -20,6 +20,7 @@ from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter,
 from nanobot import __version__
 from nanobot.channels.telegram.bot import POLL_SECONDS
 from nanobot.channels.telegram.read.incoming import number_of
+from nanobot.channels.telegram.send.errors import penalty_of
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.host import process_identity
 from nanobot.utils.logs import scrub
@@ -37,7 +38,7 @@ _LOGGED_AGAIN = 10
 _FIGURES = re.compile(r"\d+")
 _STALLED = N_("nanobot itself was blocked for {seconds:.0f} s when this was written; the log shows where")
 
-REFUSED = N_(
+_REFUSED = N_(
     "Telegram refuses the bot's token: it was revoked or mistyped. Get the current one from @BotFather (/mybots, your "
     "bot, API Token), put it in channels.telegram.token, and start nanobot again."
 )
@@ -49,6 +50,10 @@ _NEXT_TRY = N_("{address}: {reason}. Next try in {seconds:.0f} s.")
 _ASKED = N_("Telegram asks us to wait {seconds:.0f} s")
 _NOT_KEPT = N_("Updates cannot be kept and wait at Telegram ({why})")
 _LATE = N_("it did not answer in time")
+
+
+#: Seconds before the second try of what did not reach Telegram, and at most between two.
+_FIRST, _MOST = 1.0, 30.0
 
 
 def _to_nobody(_line: str) -> None:
@@ -174,6 +179,26 @@ class Health(Struct):
         fresh.replace(path)
 
 
+async def reached(call: Callable[[], Awaitable[None]], health: Health, what: str, sleep: Sleep = asyncio.sleep) -> None:
+    """Make a call to Telegram, for as long as it takes; `what` tells of a failure. Raises `ChannelError` when Telegram
+    refuses the token."""
+    wait = _FIRST
+    while True:
+        try:
+            async with asyncio.timeout(POLL_SECONDS):
+                return await call()
+        except (InvalidToken, EndPointNotFound) as error:
+            raise _refused(health) from error
+        except RetryAfter as error:
+            wait = penalty_of(error)
+            said = Later(_ASKED, seconds=wait)
+        except (TelegramError, TimeoutError) as error:
+            wait = min(_MOST, wait * 2)
+            said = Later(what, why=_told(error))
+        health.failed("retrying", said, wait)
+        await sleep(wait)
+
+
 class Polls(Protocol):
     """What brings updates. Met by `bot.PollClient`."""
 
@@ -187,8 +212,8 @@ class Polls(Protocol):
 class Pace(Struct, frozen=True):
     """How long to wait after what went wrong, in seconds; `rebuild` failures in a row replace the HTTP client."""
 
-    first: float = 1.0
-    most: float = 30.0
+    first: float = _FIRST
+    most: float = _MOST
     conflict_first: float = 5.0
     conflict_most: float = 60.0
     deadline: float = POLL_SECONDS
@@ -218,24 +243,22 @@ class Poller:
         self._pace = pace or Pace()
         self._sleep = sleep
         self._offset: int | None = None
-        self._known = False
         self._conflicts = 0
 
     async def run(self) -> None:
         """Poll until cancelled. Raises `ChannelError` when Telegram refuses the token."""
+        await reached(self._identify, self._health, UNREACHED, self._sleep)
         while True:
             try:
                 async with asyncio.timeout(self._pace.deadline):
-                    rows = await self._ask()
-                if rows is not None:
-                    await self._commit(rows)
+                    rows = await self._client.get_updates(self._offset)
+                await self._commit(rows)
             except (InvalidToken, EndPointNotFound) as error:
-                self._health.failed("stopped", Later(REFUSED))
-                raise ChannelError(_(REFUSED)) from error
+                raise _refused(self._health) from error
             except Conflict as error:
                 await self._conflict(error)
             except RetryAfter as error:
-                wait = _seconds(error)
+                wait = penalty_of(error)
                 self._health.failed("retrying", Later(_ASKED, seconds=wait), wait)
                 await self._sleep(wait)
             except (TelegramError, TimeoutError) as error:
@@ -243,13 +266,6 @@ class Poller:
             except StoreError as error:
                 logger.error("updates could not be kept and were not confirmed: {}", error)
                 await self._failed(str(error), _NOT_KEPT)
-
-    async def _ask(self) -> list[Update] | None:
-        if not self._known:
-            await self._identify()
-            self._known = True
-            return None
-        return await self._client.get_updates(self._offset)
 
     async def _commit(self, rows: list[Update]) -> None:
         numbered = {number_of(row.get("update_id")): row for row in rows}
@@ -286,9 +302,9 @@ class Poller:
         await self._sleep(wait)
 
 
-def _seconds(error: RetryAfter) -> float:
-    after = error._retry_after  # noqa: SLF001 - the public property warns about its own change of type
-    return float(after.total_seconds())
+def _refused(health: Health) -> ChannelError:
+    health.failed("stopped", Later(_REFUSED))
+    return ChannelError(_(_REFUSED))
 
 
 def _told(error: Exception) -> str:

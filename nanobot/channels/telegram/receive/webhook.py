@@ -10,15 +10,14 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from loguru import logger
-from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from nanobot.channels.telegram.bot import ALLOWED_UPDATES, TelegramLine
 from nanobot.channels.telegram.read.incoming import number_of
-from nanobot.channels.telegram.receive.poller import REFUSED, Accept, Health, Sleep
+from nanobot.channels.telegram.receive.poller import Accept, Health, Sleep, reached
 from nanobot.config.schema import TelegramWebhookConfig
 from nanobot.errors import ChannelError, StoreError
-from nanobot.utils.logs import add_secrets, scrub
-from nanobot.utils.translation import N_, Later, _
+from nanobot.utils.logs import add_secrets
+from nanobot.utils.translation import N_, _
 
 _HEAD_BYTES = 16_384
 _BODY_BYTES = 4_000_000
@@ -63,34 +62,19 @@ class Webhook:
             raise _not_listening(self._settings, error) from error
         async with server:
             self.port = int(server.sockets[0].getsockname()[1])
-            await self._register()
+            await reached(self._register, self._health, _NOT_SET, self._sleep)
+            self._health.delivered_to()
             await server.serve_forever()
 
     async def _register(self) -> None:
-        """Tell Telegram where to deliver, for as long as it takes."""
-        wait = 1.0
-        while True:
-            try:
-                async with asyncio.timeout(_DEADLINE):
-                    await self._identify()
-                    await self._line.bot.set_webhook(
-                        self._settings.url,
-                        secret_token=self._secret,
-                        allowed_updates=list(ALLOWED_UPDATES),
-                        drop_pending_updates=False,
-                    )
-            except InvalidToken as error:
-                self._health.failed("stopped", Later(REFUSED))
-                raise ChannelError(_(REFUSED)) from error
-            except RetryAfter as error:
-                wait = float(error._retry_after.total_seconds())  # noqa: SLF001 - the public property warns of itself
-            except (TelegramError, TimeoutError) as error:
-                wait = min(60.0, wait * 2)
-                self._health.failed("retrying", Later(_NOT_SET, why=scrub(str(error))), wait)
-            else:
-                self._health.delivered_to()
-                return
-            await self._sleep(wait)
+        """Tell Telegram where to deliver. Raises `TelegramError`."""
+        await self._identify()
+        await self._line.bot.set_webhook(
+            self._settings.url,
+            secret_token=self._secret,
+            allowed_updates=list(ALLOWED_UPDATES),
+            drop_pending_updates=False,
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
