@@ -40,10 +40,11 @@ from nanobot.utils.translation import N_, Later, _
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp import ServerState
-    from nanobot.agent.work.runs import Reports, ScheduleServices
+    from nanobot.agent.work.runs import ScheduleServices
     from nanobot.builder.live import LiveConfig
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
+    from nanobot.channels.telegram.send.messages import TelegramReports
     from nanobot.doctor.checkup import Patient
     from nanobot.schedule.job import ScheduledJob
 
@@ -150,7 +151,7 @@ class Nanobot:
         if self._shared.share is not None:
             self._shared.share.telling(say)
         made: list[BaseChannel] = []
-        reports: dict[str, Reports] = {}
+        reports: dict[str, TelegramReports] = {}
         if self.config.channels.telegram.enabled:
             from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
 
@@ -182,27 +183,23 @@ class Nanobot:
         if self._shared.plugins is not None:
             made += [cast("BaseChannel", one) for _, one in self._shared.plugins.made("nanobot.channels", self)]
         if self._shared.share is not None:
-            return ChannelManager(self, made, *self._keeping(reports, {}))
-        serve, at_terminals = self._terminals(reports)
-        return ChannelManager(self, made, serve, *self._keeping(reports, at_terminals))
+            return ChannelManager(self, made, *self._keeping(reports))
+        return ChannelManager(self, made, self._terminals(reports), *self._keeping(reports))
 
-    def _terminals(
-        self, reports: "Mapping[str, Reports]"
-    ) -> "tuple[Callable[[], Awaitable[None]], Mapping[str, Reports]]":
-        """What serves terminals that join this gateway; and what brings the results of their jobs to people."""
+    def _terminals(self, reports: "Mapping[str, TelegramReports]") -> "Callable[[], Awaitable[None]]":
+        """What serves terminals that join this gateway, to which the results of their jobs go."""
         from nanobot.channels.socket.server import GatewaySocket
-        from nanobot.channels.socket.terminals import SeatedReports
         from nanobot.channels.terminal.appointments import TerminalReports
 
         shared = self._shared
         here = TerminalReports(shared.ledger, self.bus)
         locate = partial(shared.files.locate, copy=True)
         socket = GatewaySocket(self, shared.paths, locate, self.loop.runner.approvals.channels, here.run)
-        return socket.run, {name: SeatedReports(here, one, lambda: socket.talking) for name, one in reports.items()}
+        for one in reports.values():
+            one.beside(lambda: socket.talking, here.wake)
+        return socket.run
 
-    def _keeping(
-        self, reports: "Mapping[str, Reports]", at_terminals: "Mapping[str, Reports]"
-    ) -> "tuple[Callable[[], Awaitable[None]], ...]":
+    def _keeping(self, reports: "Mapping[str, TelegramReports]") -> "tuple[Callable[[], Awaitable[None]], ...]":
         """What keeps the appointments of a gateway: of many that share a database one does."""
         from nanobot.agent.scheduler import JobSurface, Scheduler
         from nanobot.session.lock import terminal_jobs_lock
@@ -213,7 +210,7 @@ class Nanobot:
         surfaces = [JobSurface(*one) for one in reports.items()]
         if shared.share is None:
             lock = terminal_jobs_lock(shared.paths.home)
-            surfaces += [JobSurface("terminal", one, lock, lent=True) for one in at_terminals.values()]
+            surfaces += [JobSurface("terminal", one, lock, lent=True) for one in reports.values()]
             return (Scheduler(self._scheduling(), surfaces, file=shared.heartbeat()).run,)
         if shared.share.worker is None:
             return ()

@@ -28,7 +28,6 @@ def least(*roles: Role) -> Role:
 
 class Text(Struct, frozen=True, tag_field="type", tag="text"):
     text: str
-    type: ClassVar[Literal["text"]] = "text"
 
 
 class Thinking(Struct, frozen=True, tag_field="type", tag="thinking"):
@@ -40,7 +39,6 @@ class Thinking(Struct, frozen=True, tag_field="type", tag="thinking"):
     text: str
     replay: str = ""
     origin: str = ""
-    type: ClassVar[Literal["thinking"]] = "thinking"
 
 
 class Media(Struct, frozen=True, tag_field="type", tag="media"):
@@ -54,7 +52,6 @@ class Media(Struct, frozen=True, tag_field="type", tag="media"):
     name: str = ""
     size: int = 0
     inline: bool = False
-    type: ClassVar[Literal["media"]] = "media"
 
 
 class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
@@ -69,7 +66,6 @@ class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
     arguments: str = ""
     error: str = ""
     replay: str = ""
-    type: ClassVar[Literal["tool_call"]] = "tool_call"
 
 
 class Usage(Struct, frozen=True):
@@ -254,14 +250,12 @@ class TextDelta(Struct, frozen=True, tag_field="type", tag="text_delta"):
     """A piece of the answer, in order."""
 
     text: str
-    type: ClassVar[Literal["text_delta"]] = "text_delta"
 
 
 class ThinkingDelta(Struct, frozen=True, tag_field="type", tag="thinking_delta"):
     """A piece of the reasoning, in order."""
 
     text: str
-    type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
 
 
 class ToolCallDelta(Struct, frozen=True, tag_field="type", tag="tool_call_delta"):
@@ -271,7 +265,6 @@ class ToolCallDelta(Struct, frozen=True, tag_field="type", tag="tool_call_delta"
     id: str = ""
     name: str = ""
     arguments: str = ""
-    type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
 
 
 class StepRetried(Struct, frozen=True, tag_field="type", tag="step_retried"):
@@ -280,7 +273,6 @@ class StepRetried(Struct, frozen=True, tag_field="type", tag="step_retried"):
     reason: str
     wait: float = 0.0
     provider: str = ""
-    type: ClassVar[Literal["step_retried"]] = "step_retried"
 
 
 class Completed(Struct, frozen=True, tag_field="type", tag="completed"):
@@ -288,7 +280,6 @@ class Completed(Struct, frozen=True, tag_field="type", tag="completed"):
 
     message: AssistantMessage
     request_id: str = ""
-    type: ClassVar[Literal["completed"]] = "completed"
 
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta | StepRetried | Completed

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.config.paths import PEOPLE, folder_name
-from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolMessage, UserMessage, UserPart
+from nanobot.messages import AssistantMessage, Media, Message, Role, Text, ToolCall, ToolMessage, UserMessage, UserPart
 from nanobot.providers.base import ToolSpec
 from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
@@ -300,7 +300,7 @@ def estimate(message: Message) -> int:
     for part in message.content:
         if isinstance(part, Media):
             total += IMAGE_TOKENS * (1 + part.size // _PAGE_BYTES if part.inline else 1)
-        elif part.type == "tool_call":
+        elif isinstance(part, ToolCall):
             total += estimate_text(part.name) + estimate_text(part.arguments) + _OVERHEAD
         else:
             total += estimate_text(part.text)

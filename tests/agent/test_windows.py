@@ -12,7 +12,7 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.errors import ProviderError
 from nanobot.files.outputs import OUTPUTS_KEPT
-from nanobot.messages import AssistantMessage, Media, Message, Text, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Media, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Action, Call, Fail, Say, ScriptedProvider
 from nanobot.results import ToolResult
@@ -80,7 +80,7 @@ def counted(request: Request) -> int:
     for one in request.messages:
         for part in one.content:
             pictures += isinstance(part, Media)
-            text = "" if isinstance(part, Media) else part.text if part.type != "tool_call" else part.arguments
+            text = "" if isinstance(part, Media) else part.arguments if isinstance(part, ToolCall) else part.text
             total += len(text.encode())
     return total // 3 + 1_500 * pictures
 

@@ -6,8 +6,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from nanobot.channels.terminal.completion import FileNames, PromptCompleter
 from nanobot.channels.terminal.files import branch_of, dropped_file, named_paths
+from nanobot.channels.terminal.input import FileNames, PromptCompleter
 
 
 @pytest.fixture

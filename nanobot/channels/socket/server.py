@@ -5,23 +5,129 @@ the session that a terminal had last. Nobody waits for a terminal: one that does
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from loguru import logger
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot import __version__
-from nanobot.bus.events import TERMINAL, Address, OutboundMessage
-from nanobot.channels.base import Agent, AgentHere, CallResult, Locate, StateCall, TerminalCall
+from nanobot.bus.events import (
+    TERMINAL,
+    Address,
+    ApprovalAsked,
+    ApprovalClosed,
+    InboundMessage,
+    Notice,
+    OutboundMessage,
+    QuestionAsked,
+    QuestionClosed,
+    TurnFinished,
+    TurnStarted,
+)
+from nanobot.channels.base import PERSON, Agent, AgentHere, CallResult, Locate, StateCall, TerminalCall
 from nanobot.channels.socket import wire
-from nanobot.channels.socket.terminals import JoinedTerminal, SessionMirror
 from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
-from nanobot.utils.translation import _, heard, speak, told
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.translation import _, heard, speak, speaking, spoken_at, told
 
+if TYPE_CHECKING:
+    from nanobot.agent.loop import AgentLoop
+
+#: Bytes that may wait for a terminal that does not read.
+MOST_WAITING = 64_000_000
+#: Characters of a message of another surface that are shown.
+_SHOWN = 400
 #: Terminals at the same time, and seconds that those which are there get when the gateway ends.
 MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
+
+
+class JoinedTerminal(Struct, eq=False):
+    """One connection. `session` is the one that its conversation is in; `asks`: it has one question and leaves.
+
+    `language` is that of its person.
+    """
+
+    address: Address
+    writer: asyncio.StreamWriter
+    asks: bool = False
+    session: str = ""
+    language: str = ""
+    works: dict[int, "asyncio.Task[None]"] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.address.key
+
+    def said(self, message: InboundMessage) -> InboundMessage:
+        """What its person says, as theirs and said here."""
+        return replace(message, address=self.address, sender=replace(PERSON, language=self.language), direct=True)
+
+    def send(self, line: wire.SocketLine) -> None:
+        """Hand a line over. Whoever does not read for long loses the connection."""
+        transport = self.writer.transport
+        if transport.is_closing():
+            return
+        self.writer.write(wire.encoded(line))
+        if transport.get_write_buffer_size() > MOST_WAITING:
+            logger.warning("a terminal has not read for {:,} bytes and is left", MOST_WAITING)
+            transport.abort()
+
+
+class SessionMirror:
+    """Sees every event of the agent (`see`) and shows those of the terminals' sessions that come from elsewhere."""
+
+    def __init__(self, loop: "AgentLoop", joined: Mapping[str, JoinedTerminal]) -> None:
+        self._loop = loop
+        self._joined = joined
+        self._followed: dict[str, tuple[JoinedTerminal, ...]] = {}
+
+    def see(self, message: OutboundMessage) -> None:
+        """Take an event in. A turn is shown from its begin on, so that what is typed meanwhile waits for it."""
+        event, turn = message.event, message.turn
+        if not turn or not self._joined:
+            return
+        if isinstance(event, TurnStarted):
+            self._follow(message)
+            return
+        shown = self._followed.pop(turn, ()) if isinstance(event, TurnFinished) else self._followed.get(turn, ())
+        for terminal in shown:
+            self._show(terminal, message)
+
+    def _follow(self, begin: OutboundMessage) -> None:
+        serving = self._loop.serving(begin.address.key)
+        if serving is None:
+            return
+        said, session = serving
+        others = tuple(one for one in self._joined.values() if one.session == session and one.key != begin.address.key)
+        if not others:
+            return
+        self._followed[begin.turn] = others
+        words = shorten(squeeze(strip_unsafe(said.content)), _SHOWN)
+        here, where = said.address.channel == "terminal", said.address.channel.capitalize()
+        for terminal in others:
+            terminal.send(wire.event_line(begin))
+            with speaking(spoken_at(terminal.key)):
+                told = _("On another terminal: {words}", words=words)
+                told = told if here else _("On {channel}: {words}", channel=where, words=words)
+            self._show(terminal, OutboundMessage(begin.address, Notice(told), begin.turn))
+
+    @staticmethod
+    def _show(terminal: JoinedTerminal, message: OutboundMessage) -> None:
+        match message.event:
+            case ApprovalAsked() | QuestionAsked():
+                where = message.address.channel.capitalize()
+                with speaking(spoken_at(terminal.key)):
+                    notice = Notice(_("A question waits for its answer on {channel}.", channel=where))
+                terminal.send(wire.event_line(OutboundMessage(message.address, notice, message.turn)))
+            case ApprovalClosed() | QuestionClosed():
+                return
+            case _:
+                terminal.send(wire.event_line(message))
 
 
 class GatewaySocket:

@@ -33,9 +33,8 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
-from nanobot.channels.terminal.completion import FileNames, PromptCompleter
 from nanobot.channels.terminal.files import edited
-from nanobot.channels.terminal.input import Pastes, bindings
+from nanobot.channels.terminal.input import FileNames, Pastes, PromptCompleter, bindings
 from nanobot.channels.terminal.live import (
     Live,
     clip,

@@ -26,8 +26,7 @@ from nanobot.bus.events import (
 from nanobot.channels.base import CallResult, WithdrawCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink, Refused
-from nanobot.channels.socket.server import MOST_TERMINALS, GatewaySocket
-from nanobot.channels.socket.terminals import MOST_WAITING
+from nanobot.channels.socket.server import MOST_TERMINALS, MOST_WAITING, GatewaySocket
 from nanobot.config.paths import Paths
 from nanobot.errors import UsageError
 from nanobot.messages import TextDelta

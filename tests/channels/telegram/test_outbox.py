@@ -12,7 +12,6 @@ from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
-from nanobot.channels.telegram.send.calls import Place
 from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import Media
@@ -146,7 +145,7 @@ async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_t
 
 async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothers() -> None:
     async with stage(PLAIN) as at:
-        alive, calls, place = [True], at.outbox.sending.calls, Place(at.address.chat)
+        alive, calls, place = [True], at.outbox.sending.calls, at.address
         at.queues.only_while(lambda: alive[0])
 
         async def stand_still() -> None:

@@ -51,7 +51,6 @@ _NEEDED = (
     "nanobot.agent.tools.web.search",
     "nanobot.builder.live",
     "nanobot.channels.socket.server",
-    "nanobot.channels.socket.terminals",
     "nanobot.channels.telegram.channel",
     "nanobot.channels.terminal.appointments",
     "nanobot.cli.gateway",

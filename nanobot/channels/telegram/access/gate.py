@@ -14,7 +14,7 @@ from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import Access, Person
 from nanobot.channels.telegram.read.incoming import IncomingMessage, Say
 from nanobot.channels.telegram.render.screen_messages import screen_messages_of
-from nanobot.channels.telegram.send.calls import Place, Sending
+from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.settings import GroupPolicy
 from nanobot.command.router import Command, CommandContext, CommandRouter, parse_command
 from nanobot.command.words import ROLES
@@ -199,11 +199,11 @@ class Refusals:
             self._waiting -= 1
 
     async def _send(self, address: Address, text: str) -> None:
-        queue, place = self._queues.queue(address.chat), Place(address.chat, address.thread)
+        queue = self._queues.queue(address.chat)
         for tried in range(_TRIES):
             async with queue.permit("partial") as permit:  # whatever else there is to say in this chat goes first
                 permit.used()
-                outcome = await self._calls.show(place, screen_messages_of(text)[0])
+                outcome = await self._calls.show(address, screen_messages_of(text)[0])
             if outcome not in {"not_sent", "flood"}:
                 return
             await self._queues.clock.wait(asyncio.Event(), 2.0**tried)

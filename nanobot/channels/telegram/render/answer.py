@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.bus.events import TurnFinished
+from nanobot.bus.events import Address, TurnFinished
 from nanobot.channels.citations import UNTITLED, sources_list
 from nanobot.channels.telegram.receive.callback_queries import PASSAGES
 from nanobot.channels.telegram.render.markdown import Rendered, render
@@ -18,6 +19,7 @@ from nanobot.channels.telegram.send.calls import Upload
 from nanobot.channels.telegram.show.status import STOPPED
 from nanobot.messages import Media
 from nanobot.results import Source
+from nanobot.session.rows import OutboxItem
 from nanobot.utils.marks import passages
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.utils.translation import _
@@ -95,6 +97,17 @@ def answer_messages(finished: TurnFinished) -> tuple[OutgoingMessage, ...]:
 def text_messages(text: str) -> tuple[OutgoingMessage, ...]:
     """A text (Markdown) in parts."""
     return tuple(OutgoingMessage("text", screen) for screen in screen_messages_of(text))
+
+
+def outbox_items(
+    channel: str, address: Address, key: str, messages: Sequence[OutgoingMessage]
+) -> tuple[OutboxItem, ...]:
+    """Messages as they go into the outbox of a bot, whose name in the ledger is `channel`, under their key."""
+    last = len(messages) - 1
+    return tuple(
+        OutboxItem(key, part, channel, address.chat, replace(one, last=part == last).to_json(), address.thread)
+        for part, one in enumerate(messages)
+    )
 
 
 def _long_code(rendered: Rendered) -> list[OutgoingMessage]:

@@ -30,18 +30,6 @@ T = TypeVar("T")
 Before = Callable[[], Awaitable[None]]
 
 
-class Place(Struct, frozen=True):
-    """Where a message goes. `reply_to` is the id of the message that it answers, 0 for none."""
-
-    chat: str
-    thread: str = ""
-    reply_to: int = 0
-
-    @property
-    def private(self) -> bool:
-        return not self.chat.startswith(("-", "@"))
-
-
 class Upload(Struct, frozen=True):
     """A file to send, with `text` under it; `photo` shows it as a picture."""
 
@@ -68,13 +56,22 @@ class Calls:
         return Calls(self._line, self._queues, SHORT_SECONDS)
 
     async def show(
-        self, place: Place, content: ScreenMessage | Upload, message_id: int = 0, *, before: Before | None = None
+        self,
+        place: Address,
+        content: ScreenMessage | Upload,
+        message_id: int = 0,
+        *,
+        reply_to: int = 0,
+        before: Before | None = None,
     ) -> int | Trouble:
-        """Send a message or a file, or edit the message of this id. Returns the id of what shows it now."""
+        """Send a message or a file, or edit the message of this id. Returns the id of what shows it now.
+
+        `reply_to` is the id of the message that it answers, 0 for none.
+        """
         topic_failed = False  # Telegram sometimes does not know a topic for a moment: it gets a second try
         for _ in range(6):
             seconds = UPLOAD_SECONDS if isinstance(content, Upload) else self._seconds
-            call = self._call(place, content, message_id)
+            call = self._call(place, content, message_id, reply_to)
             match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
                 case Message():
                     return outcome.message_id
@@ -82,8 +79,8 @@ class Calls:
                     return message_id
                 case "lost_target":
                     message_id = 0
-                case "lost_reply" if place.reply_to:
-                    place = replace(place, reply_to=0)
+                case "lost_reply" if reply_to:
+                    reply_to = 0
                 case "lost_thread" if place.thread:
                     place, topic_failed = (replace(place, thread="") if topic_failed else place), True
                 case "format" | "refused" if (simpler := _simpler(content, outcome)) is not None:
@@ -99,7 +96,7 @@ class Calls:
             chat, lambda to: self._line.bot.delete_message(to, message_id), seconds=self._seconds
         )
 
-    async def typing(self, place: Place) -> bool | Trouble:
+    async def typing(self, place: Address) -> bool | Trouble:
         thread = int(place.thread) if place.thread else None
         return await self._attempt(
             place.chat,
@@ -112,7 +109,7 @@ class Calls:
         outcome = await self._attempt(chat, lambda _to: self._line.bot.get_me(), seconds=SHORT_SECONDS)
         return not isinstance(outcome, str)
 
-    async def draft(self, place: Place, draft_id: int, screen: ScreenMessage) -> bool | Trouble:
+    async def draft(self, place: Address, draft_id: int, screen: ScreenMessage) -> bool | Trouble:
         """Show text in a draft, which Telegram forgets after half a minute."""
         thread = int(place.thread) if place.thread else None
         return await self._attempt(
@@ -124,12 +121,12 @@ class Calls:
         )
 
     def _call(
-        self, place: Place, content: ScreenMessage | Upload, message_id: int
+        self, place: Address, content: ScreenMessage | Upload, message_id: int, reply_to: int
     ) -> Callable[[int], Awaitable[Message | bool]]:
         """The call that shows it; the general topic of a forum wants no thread."""
         bot, text = self._line.bot, content.text
         thread = int(place.thread) if place.thread not in {"", "1"} else None
-        reply = ReplyParameters(place.reply_to) if place.reply_to else None
+        reply = ReplyParameters(reply_to) if reply_to else None
         if isinstance(content, Upload):
             send = bot.send_photo if content.photo else bot.send_document
             return lambda to: send(
@@ -234,9 +231,9 @@ async def send_part(
             refused = "later" if row is None else "never"
             raise StoreError("it is not to be shown now")  # English: the code alone sees it
 
-    place, known = Place(address.chat, address.thread), slot.message_id
+    known = slot.message_id
     try:
-        outcome = await sending.calls.show(place, screen, known, before=None if slot.row and known else draft)
+        outcome = await sending.calls.show(address, screen, known, before=None if slot.row and known else draft)
     except StoreError:
         if refused is None:
             raise

@@ -44,27 +44,29 @@ class TelegramMessages:
         return (*people, *groups)
 
     async def deliver(self, address: Address, text: str, files: tuple[Media, ...], key: str) -> str:
-        from nanobot.channels.telegram.render.answer import file_message, text_messages
+        from nanobot.channels.telegram.render.answer import file_message, outbox_items, text_messages
 
         with speaking(spoken_at(address.key)):
             made = [*text_messages(text), *map(file_message, files)]
-        made[-1] = replace(made[-1], last=True)
-        place = (self._channel, address.chat)
-        await self._put(
-            tuple(OutboxItem(key, part, *place, one.to_json(), address.thread) for part, one in enumerate(made))
-        )
+        await self._put(outbox_items(self._channel, address, key, made))
         return self._waits()
 
 
 class TelegramReports:
     """Meets `agent.work.runs.Reports`: brings what comes of the schedule to people and groups of the bot.
 
-    What is for a terminal goes to the owner, who may not sit there.
+    What is for a terminal goes to the owner while nobody sits there.
     """
 
     def __init__(self, access: Access, outbox: "TelegramOutbox") -> None:
         self._access = access
         self._outbox = outbox
+        self._seated: Callable[[], bool] = lambda: False
+        self._print: Callable[[], None] = lambda: None
+
+    def beside(self, seated: Callable[[], bool], print_: Callable[[], None]) -> None:
+        """There are terminals: whether somebody is `seated` at one, and what has the rows for them printed."""
+        self._seated, self._print = seated, print_
 
     async def sender(self, person: str) -> Sender | None:
         """Somebody with the rights that they have now; None for strangers."""
@@ -91,13 +93,14 @@ class TelegramReports:
         return await self._place(address) or address
 
     def wake(self) -> None:
+        self._print()
         self._outbox.wake()
 
     async def _place(self, address: Address) -> Address | None:
-        """Where what is for this address goes; None where the bot has nobody to tell."""
+        """Where what is for this address goes; None for a terminal, also where the bot has nobody to tell instead."""
         if address.channel == CHANNEL:
             return address
-        owner = await self._access.owner()
+        owner = "" if self._seated() else await self._access.owner()
         return Address(CHANNEL, owner) if owner else None
 
 

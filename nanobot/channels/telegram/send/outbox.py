@@ -19,6 +19,7 @@ from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.render.answer import (
     OutgoingMessage,
     answer_messages,
+    outbox_items,
     outgoing_of,
     text_messages,
 )
@@ -32,7 +33,7 @@ from nanobot.channels.telegram.render.screen_messages import (
     screen_messages_of,
     split,
 )
-from nanobot.channels.telegram.send.calls import Place, Sending, Upload
+from nanobot.channels.telegram.send.calls import Sending, Upload
 from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
@@ -99,21 +100,16 @@ class TelegramOutbox:
         messages = answer_messages(finished) or (
             OutgoingMessage("text", ScreenMessage(_("The model gave no answer. Ask again."))),
         )
-        messages = (*messages[:-1], replace(messages[-1], last=True))
-        return tuple(
-            self._item(
-                message.address,
-                message.id,
-                part,
-                replace(outgoing, urgent=command, reply_to=number if self.replies and not part else 0),
-            )
-            for part, outgoing in enumerate(messages)
+        reply_to = number if self.replies else 0
+        first = replace(messages[0], reply_to=reply_to)
+        return self._items(
+            message.address, message.id, [replace(one, urgent=command) for one in (first, *messages[1:])]
         )
 
     def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
         """A line of the channel itself (Markdown), which is said once under the key `turn`."""
         screens = screen_messages_of(text) or (ScreenMessage("…"),)
-        return self._item(address, turn, 0, OutgoingMessage("text", screens[0], urgent=True, last=True))
+        return self._items(address, turn, [OutgoingMessage("text", screens[0], urgent=True)])[0]
 
     async def say(self, address: Address, text: str, key: str) -> None:
         """Say a line of the channel itself, once under its key. Raises `StoreError`."""
@@ -128,9 +124,7 @@ class TelegramOutbox:
 
     def compose_message(self, address: Address, text: str, key: str) -> tuple[OutboxItem, ...]:
         """The parts of a text (Markdown), as they go into the ledger under `key`."""
-        *made, last = text_messages(text) or (OutgoingMessage("text", ScreenMessage("…")),)
-        messages = (*made, replace(last, last=True))
-        return tuple(self._item(address, key, part, one) for part, one in enumerate(messages))
+        return self._items(address, key, text_messages(text) or (OutgoingMessage("text", ScreenMessage("…")),))
 
     def wake(self) -> None:
         """There is something new in the ledger's outbox."""
@@ -232,15 +226,15 @@ class TelegramOutbox:
             if not begun:
                 raise StoreError("another worker sends it")  # English: the code alone sees it
 
-        place = Place(row.item.chat, row.item.thread, reply_to)
+        place = Address(CHANNEL, row.item.chat, row.item.thread)
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
-        outcome = await calls.show(place, content, slot.message_id, before=begin)
+        outcome = await calls.show(place, content, slot.message_id, reply_to=reply_to, before=begin)
         if outcome != "too_long" or isinstance(content, Upload):
             return outcome
         for number, piece in enumerate(split(Rendered(content.text), LIMIT // 2)):
             quiet = replace(piece, silent=piece.silent or content.silent)
-            outcome = await calls.show(place, quiet, 0 if number else slot.message_id)
+            outcome = await calls.show(place, quiet, 0 if number else slot.message_id, reply_to=reply_to)
             if isinstance(outcome, str):
                 return outcome
             slot.message_id = slot.message_id or outcome
@@ -325,9 +319,9 @@ class TelegramOutbox:
             await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
         self._slots.forget(turn)
 
-    def _item(self, address: Address, turn: str, part: int, outgoing: OutgoingMessage) -> OutboxItem:
+    def _items(self, address: Address, key: str, messages: Sequence[OutgoingMessage]) -> tuple[OutboxItem, ...]:
         self._told.add(address.chat)
-        return OutboxItem(turn, part, self.sending.channel, address.chat, outgoing.to_json(), address.thread)
+        return outbox_items(self.sending.channel, address, key, messages)
 
 
 def _firsts(rows: Sequence[OutboxRow]) -> tuple[OutboxRow, ...]:

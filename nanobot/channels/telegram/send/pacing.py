@@ -124,10 +124,11 @@ class Permit:
 
 
 class ChatQueue:
-    """The calls to one chat. `dead` tells that the chat cannot be written to: blocked, left or deleted."""
+    """The calls to one chat. `group`: it is one, or a channel. `dead` tells that it cannot be written to: blocked,
+    left or deleted."""
 
     def __init__(self, chat: str, pace: BotPace, clock: Clock) -> None:
-        self._group = chat.startswith(("-", "@"))
+        self.group = chat.startswith(("-", "@"))
         self._pace = pace
         self._clock = clock
         self._factor = 1.0
@@ -143,7 +144,7 @@ class ChatQueue:
     @property
     def interval(self) -> float:
         """Seconds between two messages now."""
-        base = GROUP_INTERVAL if self._group else FIRST_INTERVAL if self._shown < _QUICK_MESSAGES else INTERVAL
+        base = GROUP_INTERVAL if self.group else FIRST_INTERVAL if self._shown < _QUICK_MESSAGES else INTERVAL
         return min(MOST_INTERVAL, base * self._factor)
 
     @property

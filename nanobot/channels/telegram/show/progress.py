@@ -23,7 +23,7 @@ from nanobot.bus.events import (
     TurnStarted,
 )
 from nanobot.channels.telegram.render.screen_messages import screen_messages_of
-from nanobot.channels.telegram.send.calls import Place, Sending, send_part
+from nanobot.channels.telegram.send.calls import Sending, send_part
 from nanobot.channels.telegram.show.questions import IN_WORDS, TURN_ENDED, OpenQuestion
 from nanobot.channels.telegram.show.turn import TurnProgress
 from nanobot.command.settings import ChatSettings
@@ -134,7 +134,7 @@ class TelegramProgress:
                     return
                 permit.used()
                 if not message:
-                    await sending.calls.show(Place(address.chat, address.thread), screens[0])
+                    await sending.calls.show(address, screens[0])
                     return
                 await send_part(sending, address, (message, 0), screens[0], sending.slots.slot(message, 0))
         finally:

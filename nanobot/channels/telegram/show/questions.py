@@ -11,7 +11,7 @@ from nanobot.bus.events import Address, ApprovalAsked, QuestionAsked
 from nanobot.channels.telegram.receive.callback_queries import CHOOSE
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
-from nanobot.channels.telegram.send.calls import Place, Sending, Upload
+from nanobot.channels.telegram.send.calls import Sending, Upload
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n, speak
 
@@ -150,7 +150,7 @@ class OpenQuestion:
 
     async def show(self, sending: Sending, owner: Callable[[], Awaitable[str]]) -> None:
         """Show it until it is over, and then its outcome in its place."""
-        if isinstance(self.asked, QuestionAsked) or Place(self.origin.chat).private:
+        if isinstance(self.asked, QuestionAsked) or not sending.queues.queue(self.origin.chat).group:
             await self._hold(sending, self.origin, "")
             return
         asked = await owner()
@@ -212,5 +212,5 @@ async def _put(sending: Sending, address: Address, content: ScreenMessage | Uplo
     """The id of the message that shows it now, 0 where it could not be shown."""
     async with sending.queues.queue(address.chat).permit("command") as permit:
         permit.used()
-        outcome = await sending.calls.show(Place(address.chat, address.thread), content, message_id)
+        outcome = await sending.calls.show(address, content, message_id)
     return outcome if isinstance(outcome, int) else 0

@@ -10,7 +10,7 @@ from nanobot.bus.events import Event, Notice, OutboundMessage, ToolStarted, Turn
 from nanobot.channels.telegram.receive.callback_queries import STOP
 from nanobot.channels.telegram.render.answer import MOST_PARTS
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, ScreenMessage, screen_messages_of
-from nanobot.channels.telegram.send.calls import Place, Sending, SendOutcome, send_part
+from nanobot.channels.telegram.send.calls import Sending, SendOutcome, send_part
 from nanobot.channels.telegram.send.pacing import ChatQueue, Urgency
 from nanobot.channels.telegram.show.status import Look, folded, live
 from nanobot.channels.view import Hint, TurnView
@@ -34,7 +34,6 @@ class TurnProgress:
         self._sending = sending
         self._chats = chats
         self._address = message.address
-        self._place = Place(message.address.chat, message.address.thread)
         self._turn = started.message or message.turn
         self._stop = f"{STOP}{message.turn}"
         self._view = TurnView().apply(started)
@@ -94,7 +93,7 @@ class TurnProgress:
             async with self._queue.permit("typing") as permit:
                 if not self._over.is_set() and not self._queue.penalty and not self._queue.dead:
                     permit.used()
-                    await self._sending.calls.typing(self._place)
+                    await self._sending.calls.typing(self._address)
             await self._sending.queues.clock.wait(self._over, TYPING)
 
     # What is due
@@ -163,7 +162,7 @@ class TurnProgress:
 
     @property
     def _drafts(self) -> bool:
-        return self._look.streaming == "draft" and self._place.private
+        return self._look.streaming == "draft" and not self._queue.group
 
     @property
     def _stands(self) -> bool:
@@ -204,7 +203,7 @@ class TurnProgress:
             case "notice":
                 text = "\n".join(self._notices)
                 self._notices.clear()
-                await self._sending.calls.show(self._place, ScreenMessage(f"· {text}", silent=True))
+                await self._sending.calls.show(self._address, ScreenMessage(f"· {text}", silent=True))
             case "status":
                 await self._show_status()
             case "answer" if self._drafts:
@@ -219,7 +218,7 @@ class TurnProgress:
             await self._take_back()
         screen = self._wanted_status()
         if screen is None:
-            gone = await self._sending.calls.delete(self._place.chat, status.message_id)
+            gone = await self._sending.calls.delete(self._address.chat, status.message_id)
             outcome: SendOutcome = "later" if gone in {"maybe_sent", "not_sent", "flood"} else "shown"
             if outcome == "shown":
                 status.clear()
@@ -238,7 +237,7 @@ class TurnProgress:
             if not self._status.message_id:
                 self._status.message_id = slot.message_id
             else:
-                await self._sending.calls.delete(self._place.chat, slot.message_id)
+                await self._sending.calls.delete(self._address.chat, slot.message_id)
             slot.clear()
             await self._sending.ledger.bind(slot.row, "")
 
@@ -267,6 +266,6 @@ class TurnProgress:
         screens = screen_messages_of(text)
         if screens:
             draft_id = zlib.crc32(self._stop.encode()) or 1
-            outcome = await self._sending.calls.draft(self._place, draft_id, screens[-1])
+            outcome = await self._sending.calls.draft(self._address, draft_id, screens[-1])
             self._streams = outcome in {True, "flood", "not_sent", "maybe_sent"}
         self._text, self._drafted = text, self._now
