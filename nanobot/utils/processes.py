@@ -4,12 +4,16 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 #: Seconds in which a killed program is gone; one that left its session may hold our pipe for longer.
 GONE_SECONDS = 2.0
+_PACKAGE = Path(__file__).parents[2]
+_NEEDED = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class ProgramOutput(Struct, frozen=True):
@@ -29,6 +33,18 @@ def is_alive(process: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def own_module(name: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs a module of nanobot. `-P`: no module of the folder that nanobot was started in is taken for
+    one of Python's."""
+    return (sys.executable, "-P", "-m", name, *arguments)
+
+
+def bare_environment() -> dict[str, str]:
+    """What Python needs and no more: no key of the agent is in reach of a process that is given this."""
+    own = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
+    return own | {name: os.environ[name] for name in _NEEDED if name in os.environ}
 
 
 async def run_program(

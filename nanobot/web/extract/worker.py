@@ -6,14 +6,12 @@ worker fails, the page's tags are stripped without a parser, and the result says
 
 import asyncio
 import contextlib
-import os
-import sys
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from nanobot.utils.processes import bare_environment, own_module
 from nanobot.web.extract.page import Extracted, Job
 from nanobot.web.extract.strip import page_title, strip_tags
 from nanobot.web.fetch.charset import decode
@@ -25,8 +23,6 @@ MAX_BODY = 10_485_760
 _ANSWER_LIMIT = 64 * 1024 * 1024
 #: Kinds of files that need what no other page should pay for.
 _SPECIAL = frozenset({"pdf", "mail"})
-_PACKAGE = Path(__file__).parents[3]
-_KNOWN = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS")
 
 
 class WorkerFailed(Exception):
@@ -135,23 +131,13 @@ def strip_page(job: Job, reason: str) -> Extracted:
 
 
 async def _start(special: str) -> _Worker:
-    """A new worker; only one that is started for a `special` kind can read such files.
-
-    It gets no environment but what Python needs: no key of the agent is in reach of a page. `-P`: no module of the
-    folder that nanobot was started in is taken for one of Python's.
-    """
-    env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
-    env |= {name: os.environ[name] for name in _KNOWN if name in os.environ}
+    """A new worker; only one that is started for a `special` kind can read such files."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "nanobot.web.extract.sandbox",
-        *filter(None, [special]),
+        *own_module("nanobot.web.extract.sandbox", *filter(None, [special])),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env=env,
+        env=bare_environment(),
         limit=_ANSWER_LIMIT,
         start_new_session=True,
     )

@@ -7,17 +7,15 @@ killed where nobody waits for it any more; one at a time.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import re
-import sys
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
+from nanobot.utils.processes import bare_environment, own_module, run_program
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import _, sentences
 from nanobot.web.search.base import (
@@ -35,8 +33,6 @@ from nanobot.web.service import ServiceAccess
 ENGINE_SECONDS = 10
 #: Seconds that the library may take beyond its own timeout before its process is killed.
 GRACE_SECONDS = 3.0
-_MOST_BYTES = 8 * 1024 * 1024
-_PACKAGE = Path(__file__).parents[3]
 SECOND_OPINION = "brave,mojeek,yahoo"
 # English: it is judged below
 _TIMED_OUT = {"error": "TimeoutException", "message": "the search process was ended"}
@@ -48,36 +44,14 @@ _TURNS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = w
 
 async def in_child(order: Mapping[str, object]) -> object:
     """The search in a process of its own, which ends with it. Raises OSError where none can be started."""
-    child = await _start_child()
+    seconds = (number if isinstance(number := order["timeout"], int) else 0) + GRACE_SECONDS
+    command, given = own_module("nanobot.web.search.ddgs_child"), json.dumps({**order, "agent": os.getpid()}).encode()
     try:
-        async with asyncio.timeout((number if isinstance(number := order["timeout"], int) else 0) + GRACE_SECONDS):
-            if child.stdin is None or child.stdout is None:
-                raise OSError("the search process has no pipes")  # English: it does not happen
-            child.stdin.write(json.dumps(order).encode() + b"\n")
-            answer: object = json.loads(await child.stdout.readline())
-            return answer
-    except (TimeoutError, ValueError):  # no line, or none that is whole: it was ended, or took too long
+        done = await run_program(command, seconds, bare_environment(), given=given)
+        answer: object = json.loads(done.out)
+    except (TimeoutError, ValueError):  # it took too long, or was ended
         return _TIMED_OUT
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.communicate()
-
-
-async def _start_child() -> asyncio.subprocess.Process:
-    """It gets no environment but what Python needs: the keys of the agent stay here. `-P`: no module of the folder that
-    nanobot was started in is taken for one of Python's."""
-    env = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
-    known = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "PYTHONWARNINGS", "SSL_CERT_FILE", "SSL_CERT_DIR")
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "nanobot.web.search.ddgs_child"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=env | {name: os.environ[name] for name in known if name in os.environ},
-        limit=_MOST_BYTES,
-        start_new_session=True,
-    )
+    return answer
 
 
 class DuckDuckGoBackend(SearchBackend):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -21,11 +20,10 @@ from nanobot.files.store import FileStore
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
 from nanobot.security.policy import Effect
-from nanobot.utils.processes import run_program
+from nanobot.utils.processes import bare_environment, own_module, run_program
 
 #: Entries, files and lines that are shown, and seconds for a search.
 _ENTRIES, _FILES, _MATCHES, _SECONDS = 500, 500, 200, 10.0
-_PACKAGE = Path(__file__).parents[4]
 
 FindArgs = TypeVar("FindArgs", ListDirArguments, GlobArguments, GrepArguments)
 
@@ -141,15 +139,8 @@ async def _searched(
         seconds=_SECONDS,
     )
     asked = msgspec.json.encode(msgspec.structs.replace(job, **wanted)).decode()
-    env = {
-        "PYTHONPATH": str(_PACKAGE),
-        "PYTHONIOENCODING": "utf-8",
-        "LANG": "C.UTF-8",
-        "PATH": os.environ.get("PATH", ""),
-    }
-    command = (sys.executable, "-P", "-m", "nanobot.files.search", asked)
     try:
-        done = await run_program(command, _SECONDS + 5, env)
+        done = await run_program(own_module("nanobot.files.search", asked), _SECONDS + 5, bare_environment())
         found = msgspec.json.decode(done.out, type=Found)
     except (TimeoutError, msgspec.DecodeError):
         raise PathError("The search took too long. Search a smaller folder, or for a simpler pattern.") from None
