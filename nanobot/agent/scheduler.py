@@ -279,7 +279,7 @@ class Scheduler:
             if await asyncio.to_thread(surface.lock.take):
                 return False
         surface.held = True
-        found = await self._services.ledger.take_over(surface.inbox)
+        found = await self._services.ledger.recover(surface.inbox, everybodys=True)
         for row in found.parked:
             await self._set_aside(surface, row)
         self._begin(surface, found.waiting)

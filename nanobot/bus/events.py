@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from nanobot.messages import Cause, Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
 from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
+from nanobot.utils.host import lasting_key
 
 Outcome = Literal["completed", "cancelled", "out_of_steps", "failed"]
 
@@ -32,9 +33,8 @@ class Address(Struct, frozen=True):
 
     @property
     def lasting(self) -> str:
-        """The key under which stands what outlasts a conversation, such as changes of files, jobs and their answers: a
-        terminal is another one at each start, and all of them are one place."""
-        return f"{self.channel}:{self.chat}" if self.channel == "terminal" else self.key
+        """The key under which stands what outlasts a conversation, such as changes of files, jobs and their answers."""
+        return lasting_key(self.key)
 
     @property
     def names(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
-from nanobot.session.store import kept_under
+from nanobot.utils.host import lasting_key
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, listed, sentences
 
@@ -81,13 +81,13 @@ class ChatSettings:
 
     async def _note(self, chat: str, name: str) -> str:
         """What was kept, else empty. It is read once, but where other processes may change it."""
-        key = f"chat:{kept_under(chat)}:{name}"
+        key = f"chat:{lasting_key(chat)}:{name}"
         if self._ledger is not None and (key not in self._kept or self._ledger.database.worker):
             self._kept[key] = await self._ledger.note(key) or ""
         return self._kept.get(key, "")
 
     async def _keep(self, chat: str, name: str, value: str) -> None:
-        key = f"chat:{kept_under(chat)}:{name}"
+        key = f"chat:{lasting_key(chat)}:{name}"
         if self._ledger is not None:
             await self._ledger.set_notes({key: value or None})
         self._kept[key] = value

@@ -43,6 +43,7 @@ _SETTLE = """
 UPDATE inbox SET state = :state, reason = :reason, at = :at
 WHERE seq = :seq AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = :worker))
 """
+_HOLDERS = "SELECT DISTINCT worker FROM inbox WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')"
 _COUNT = """
 UPDATE inbox SET attempts = CASE
   WHEN state = 'claimed' AND attempts < :bound THEN attempts + 1 WHEN attempts > :bound THEN :bound ELSE attempts END
@@ -97,7 +98,7 @@ INSERT INTO lease (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until <= :at
 """
-_NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
 #: What is done in a transaction besides.
@@ -157,13 +158,20 @@ class Ledger:
         await self.database.run(work, durable=True, fenced=True)
         self.settled()
 
-    async def recover(self, channel: str) -> Recovery:
+    async def recover(self, channel: str, *, everybodys: bool = False) -> Recovery:
         """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
         `MOST_ATTEMPTS`; what it was sending is `unknown`. A death that no batch alone can be blamed for takes every
-        open row's `attempts` back to `SUSPECT_AFTER`."""
+        open row's `attempts` back to `SUSPECT_AFTER`.
+
+        `everybodys`: what any worker had, for a channel that one process serves at a time, and this one from now on.
+        """
 
         async def work(db: Transaction) -> Recovery:
-            parked = await self._free(db, channel, self.database.worker)
+            parked: tuple[InboxRow, ...] = ()
+            if not everybodys:
+                parked = await self._free(db, channel, self.database.worker)
+            for (worker,) in await db.fetch(tuple[str], _HOLDERS, channel=channel) if everybodys else ():
+                parked = await Ledger._free(self, db, channel, worker)  # whoever it was may live, and do other work
             query = f"{INBOX} WHERE channel = :channel AND state = 'new' ORDER BY seq"
             return Recovery(await db.fetch(InboxRow, query, channel=channel), parked)
 
@@ -173,21 +181,6 @@ class Ledger:
         """What is not done yet, in order."""
         query = f"{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting') ORDER BY seq"
         return await self.database.read(lambda db: db.fetch(InboxRow, query, channel=channel))
-
-    async def take_over(self, channel: str) -> Recovery:
-        """As `recover`, of all workers: for a channel that one process serves at a time, and this one from now on."""
-
-        async def work(db: Transaction) -> Recovery:
-            held = (
-                "SELECT DISTINCT worker FROM inbox WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')"
-            )
-            parked: tuple[InboxRow, ...] = ()
-            for (worker,) in await db.fetch(tuple[str], held, channel=channel):
-                parked = await Ledger._free(self, db, channel, worker)  # whoever it was may live, and do other work
-            query = f"{INBOX} WHERE channel = :channel AND state = 'new' ORDER BY seq"
-            return Recovery(await db.fetch(InboxRow, query, channel=channel), parked)
-
-        return await self.database.run(work, durable=True)
 
     async def finish(
         self,
@@ -323,7 +316,7 @@ class Ledger:
                 if value is None:
                     await db.change("DELETE FROM note WHERE key = :key", key=key)
                 else:
-                    await db.change(_NOTE, key=key, value=value)
+                    await db.change(NOTE, key=key, value=value)
 
         await self.database.run(work, durable=True)
 

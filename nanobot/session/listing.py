@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, tzinfo
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Role, Text, UserMessage, usd
 from nanobot.security.trust import unwrap
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction
-from nanobot.session.store import SessionInfo, SessionStore, too_many
+from nanobot.session.store import INFO, SessionInfo, SessionStore, too_many
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _, _n
 
@@ -35,15 +35,14 @@ _PLACES = {
     "helper": N_("helper"),
     "watch": N_("watch"),
 }
-_LISTED = """
-SELECT id, key, title, messages, created_at, updated_at, once,
-  CAST(coalesce((SELECT sum(cost) FROM spending WHERE session_id = session.id), 0) AS float)
+_LISTED = f"""
+SELECT {INFO}, CAST(coalesce((SELECT sum(cost) FROM spending WHERE session_id = session.id), 0) AS float)
 FROM session WHERE messages > 0 AND :key IN ('', key)
   AND (:everything = 1 OR (once = 0 AND substr(key, 1, 7) <> 'helper:' AND substr(key, 1, 9) <> 'schedule:'
        AND substr(key, 1, 6) <> 'watch:'))
   AND (:wanted = '' OR substr(id, 1, :length) = :wanted OR lower(title) = lower(:wanted))
 ORDER BY updated_at DESC, rowid DESC LIMIT :most
-"""
+"""  # noqa: S608 - columns of ours
 _SAID = """
 SELECT message FROM record WHERE session_id = :session AND role = 'user' AND kind = 'message'
 ORDER BY seq {} LIMIT :most
@@ -68,13 +67,12 @@ class SessionHolder(Struct, frozen=True):
 
 class SessionEntry(Struct, frozen=True):
     """A conversation in a list. `owner` is who began it: a person, the owner of the home (empty), a group (its key), or
-    nobody (`?`). `once`: it was made by a single question on the command line. `cost` is in USD."""
+    nobody (`?`). `cost` is in USD."""
 
     info: SessionInfo
     owner: str
     first: str
     last: str
-    once: bool
     cost: float
 
     @property
@@ -103,21 +101,6 @@ class SessionEntry(Struct, frozen=True):
         return " · ".join(filter(None, (self.title, when, words, self.place, count, cost)))
 
 
-class _Listed(Struct, frozen=True, array_like=True):
-    id: str
-    key: str
-    title: str
-    messages: int
-    created_at: datetime
-    updated_at: datetime
-    once: int
-    cost: float
-
-    @property
-    def info(self) -> SessionInfo:
-        return SessionInfo(self.id, self.key, self.title, self.messages, self.created_at, self.updated_at)
-
-
 async def entries_of(
     store: SessionStore, holder: SessionHolder, *, everything: bool = False, wanted: str = "", limit: int = _MOST
 ) -> tuple[SessionEntry, ...]:
@@ -129,8 +112,8 @@ async def entries_of(
         found: list[SessionEntry] = []
         values: dict[str, str | int] = {"key": holder.key, "everything": int(everything), "most": _MOST}
         values |= {"wanted": wanted, "length": len(wanted)}
-        for one in await db.fetch(_Listed, _LISTED, **values):
-            entry = await _entry(db, one)
+        for *info, cost in await db.fetch(tuple[object, ...], _LISTED, **values):
+            entry = await _entry(db, convert(info, SessionInfo), convert(cost, float))
             if may_see(holder, entry):
                 found.append(entry)
             if len(found) >= limit:
@@ -218,12 +201,12 @@ def name_in(message: UserMessage) -> str:
     return wrapped.text if wrapped is not None and wrapped.source == "name" else ""
 
 
-async def _entry(db: Transaction, one: _Listed) -> SessionEntry:
-    last = _spoken(await db.fetch(tuple[str, ...], _SAID.format("DESC"), session=one.id, most=_NEAR))
-    first = _spoken(await db.fetch(tuple[str, ...], _SAID.format("ASC"), session=one.id, most=_NEAR))
-    owner = owner_of(one.key, first.speaker, named=bool(name_in(first))) if first is not None else NOBODY
+async def _entry(db: Transaction, info: SessionInfo, cost: float) -> SessionEntry:
+    last = _spoken(await db.fetch(tuple[str, ...], _SAID.format("DESC"), session=info.id, most=_NEAR))
+    first = _spoken(await db.fetch(tuple[str, ...], _SAID.format("ASC"), session=info.id, most=_NEAR))
+    owner = owner_of(info.key, first.speaker, named=bool(name_in(first))) if first is not None else NOBODY
     said = [shorten(one_line(own_words(two)), _LAST) if two is not None else "" for two in (first, last)]
-    return SessionEntry(one.info, owner, said[0], said[1], bool(one.once), one.cost)
+    return SessionEntry(info, owner, said[0], said[1], cost)
 
 
 def _spoken(rows: Iterable[tuple[str, ...]]) -> UserMessage | None:

@@ -17,12 +17,12 @@ from nanobot.messages import AssistantMessage, Media, Message, ToolCall, UserMes
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.listing import own_words
-from nanobot.session.store import SessionInfo, SessionStore, no_session
+from nanobot.session.store import INFO, SPEND, SPENT, SessionInfo, SessionStore, no_session
 from nanobot.utils.translation import _
 
 #: Characters of the name of a helper.
 _NAME = 12
-_BY = "SELECT id, key, title, messages, created_at, updated_at FROM session WHERE {} = :wanted"
+_BY = f"SELECT {INFO} FROM session WHERE {{}} = :wanted"  # noqa: S608 - columns of ours
 _JOBS = "SELECT id FROM job WHERE kind = 'helper' AND result NOT IN ('', 'runs') AND body LIKE :pattern"
 _HUSK = "INSERT INTO session (id, key, title, created_at, updated_at) VALUES (:husk, :key, '', :at, :at)"
 _DELETES = (
@@ -39,17 +39,7 @@ _BLANKS = (
     "UPDATE inbox SET payload = '{}' WHERE state IN ('done', 'dead') AND payload <> '{}'",
     "UPDATE outbox SET payload = '{}' WHERE state IN ('sent', 'failed') AND payload <> '{}'",
 )
-_MOVE = """
-INSERT INTO spending (session_id, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
-                      requests, unpriced)
-SELECT :husk, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost, requests, unpriced
-FROM spending WHERE session_id = :session
-ON CONFLICT (session_id, quarter, model, person, cause) DO UPDATE SET
-  input = spending.input + excluded.input, output = spending.output + excluded.output,
-  cached = spending.cached + excluded.cached, cache_write = spending.cache_write + excluded.cache_write,
-  reasoning = spending.reasoning + excluded.reasoning, cost = spending.cost + excluded.cost,
-  requests = spending.requests + excluded.requests, unpriced = spending.unpriced + excluded.unpriced
-"""
+_MOVE = SPEND.format(f"SELECT :husk, {SPENT} FROM spending WHERE session_id = :session")  # noqa: S608 - columns of ours
 
 
 class RemovedSession(Struct, frozen=True):

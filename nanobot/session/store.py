@@ -14,17 +14,18 @@ from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, U
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
 from nanobot.session.window import first_kept
+from nanobot.utils.host import lasting_key
 from nanobot.utils.translation import _, listed, sentences
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
-#: The address key of whoever sits at this machine, with which those of joined terminals begin.
-_TERMINAL = "terminal:local"
 #: After everything that will ever be kept.
 _NEVER = "9999-12-31T00:00"
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 Grouping = Literal["model", "chat", "person", "cause"]
-_INFO = "SELECT id, key, title, messages, created_at, updated_at FROM session"
+#: The columns of a `SessionInfo`, in the order of its fields.
+INFO = "id, key, title, messages, created_at, updated_at"
+_INFO = f"SELECT {INFO} FROM session"  # noqa: S608 - columns of ours
 _POINTED = "(SELECT session_id FROM current WHERE key = :key)"
 _RECORD = "SELECT seq, kind, message, turn, at, kept FROM record WHERE session_id = :session"
 _PLACE = "SELECT session_id, seq, turn FROM record WHERE {} = :turn ORDER BY seq LIMIT 1"
@@ -39,12 +40,8 @@ WHERE session_id = :session AND kind IN ('compaction', 'reset') AND seq < :end O
 """
 # English: a condition of SQL
 _SHOWN = "kind NOT IN ('intent', 'compaction')"
-_SUMS = """
-CAST(coalesce(sum(input), 0) AS bigint), CAST(coalesce(sum(output), 0) AS bigint),
-CAST(coalesce(sum(cached), 0) AS bigint), CAST(coalesce(sum(cache_write), 0) AS bigint),
-CAST(coalesce(sum(reasoning), 0) AS bigint), CAST(coalesce(sum(cost), 0) AS float),
-CAST(coalesce(sum(requests), 0) AS bigint), CAST(coalesce(sum(unpriced), 0) AS bigint)
-"""
+_USAGE = Usage.__struct_fields__
+_SUMS = ", ".join(f"CAST(coalesce(sum({one}), 0) AS {'float' if one == 'cost' else 'bigint'})" for one in _USAGE)
 _SPENDING = """
 FROM spending JOIN session ON session.id = spending.session_id
 WHERE quarter >= :since AND quarter < :until AND :session IN ('', session.id) AND :key IN ('', session.key)
@@ -57,17 +54,13 @@ _GROUPS: Mapping["Grouping", str] = {
     "person": "spending.person",
     "cause": "spending.cause",
 }
-_SPEND = """
-INSERT INTO spending (session_id, quarter, model, person, cause, input, output, cached, cache_write, reasoning, cost,
-                      requests, unpriced)
-VALUES (:session, :quarter, :model, :person, :cause, :input, :output, :cached, :cache_write, :reasoning, :cost,
-        :requests, :unpriced)
-ON CONFLICT (session_id, quarter, model, person, cause) DO UPDATE SET
-  input = spending.input + excluded.input, output = spending.output + excluded.output,
-  cached = spending.cached + excluded.cached, cache_write = spending.cache_write + excluded.cache_write,
-  reasoning = spending.reasoning + excluded.reasoning, cost = spending.cost + excluded.cost,
-  requests = spending.requests + excluded.requests, unpriced = spending.unpriced + excluded.unpriced
+#: The columns of `spending` but the session, and adding rows of them to those that there are.
+SPENT = ", ".join(("quarter", "model", "person", "cause", *_USAGE))
+SPEND = f"""
+INSERT INTO spending (session_id, {SPENT}) {{}} ON CONFLICT (session_id, quarter, model, person, cause)
+DO UPDATE SET {", ".join(f"{one} = spending.{one} + excluded.{one}" for one in _USAGE)}
 """
+_SPEND = SPEND.format(f"VALUES (:session, :{SPENT.replace(', ', ', :')})")
 #: The `turn` of records that were copied from another session, and the name of the intent that says from which.
 COPIED, _BRANCH = "(copied)", "branch"
 #: Beyond every `seq`.
@@ -247,7 +240,7 @@ class SessionStore:
     async def list(self, key: str = "", *, limit: int = 50) -> tuple[SessionInfo, ...]:
         """Sessions, newest first; of one address key or of all. Those of one terminal are those of all of them."""
         query = f"{_INFO} WHERE :key IN ('', key) ORDER BY updated_at DESC, rowid DESC LIMIT :most"
-        under = kept_under(key)
+        under = lasting_key(key)
         return await self.database.read(lambda db: db.fetch(SessionInfo, query, key=under, most=limit), long=True)
 
     async def changed(self, since: datetime) -> tuple[SessionInfo, ...]:
@@ -334,7 +327,7 @@ class SessionStore:
 
     async def _start(self, db: Transaction, key: str, title: str, *, once: bool = False) -> SessionInfo:
         at = self._clock()
-        made = SessionInfo(secrets.token_hex(5), kept_under(key), title, 0, at, at)
+        made = SessionInfo(secrets.token_hex(5), lasting_key(key), title, 0, at, at)
         insert = (
             "INSERT INTO session (id, key, title, created_at, updated_at, once) "
             "VALUES (:session, :key, :title, :at, :at, :once)"
@@ -447,11 +440,6 @@ async def _resume(db: Transaction, key: str, wanted: str) -> SessionInfo:
     if exact[0].messages:  # it is more than the single question that it was made for
         await db.change("UPDATE session SET once = 0 WHERE id = :session AND once = 1", session=exact[0].id)
     return exact[0]
-
-
-def kept_under(key: str) -> str:
-    """The address key that a session belongs to: what is said at several terminals is of one person at one place."""
-    return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 
 
 async def _point(db: Transaction, key: str, session_id: str) -> None:

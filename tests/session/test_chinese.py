@@ -30,8 +30,7 @@ def chinese() -> Iterator[None]:
 
 def test_a_list_of_sessions_is_in_chinese() -> None:
     lines = [
-        SessionEntry(SessionInfo("abc", key, "", 3, NOW, NOW), "", "", "", once=False, cost=0.5).line(UTC, now=NOW)
-        for key in KEYS
+        SessionEntry(SessionInfo("abc", key, "", 3, NOW, NOW), "", "", "", cost=0.5).line(UTC, now=NOW) for key in KEYS
     ]
     assert [left for one in lines for left in english_left(one)] == []
     assert lines[0].startswith("（无文字） · 今天 14:00 · 终端 · 3 条消息 · ")
