@@ -7,6 +7,7 @@ inbox in that transaction, so that its turn is durable: it goes on in the next p
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -43,9 +44,9 @@ from nanobot.utils.translation import N_, _, speak
 
 #: The channel of conversations that the schedule begins; on it their events are published.
 CHANNEL = "schedule"
-#: Seconds after which the clock on the wall is compared with what is due, and after which the rows are read again where
-#: no other process can wake this one.
-LOOK_SECONDS, READ_SECONDS = 30.0, 60.0
+#: Seconds after which the clock on the wall is compared with what is due, and it is looked for changes by others; after
+#: which what waits for another run is tried again; and after which the rows are read again at the latest.
+BEAT_SECONDS, LOOK_SECONDS, READ_SECONDS = 1.0, 30.0, 60.0
 #: Seconds by which a clock that was put back is noticed.
 _PUT_BACK = 60.0
 #: Turns of the schedule at once.
@@ -92,7 +93,7 @@ class JobFile(Protocol):
 class Scheduler:
     """Does the jobs of these surfaces. `file` is one whose lines are jobs, `clock` tells the time in UTC.
 
-    `read_seconds` is how long a change that no signal tells of may stay unseen; None: until the next due time.
+    `read_seconds` is how long a change by a process of another home may stay unseen.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Scheduler:
         surfaces: Iterable[JobSurface],
         *,
         file: JobFile | None = None,
-        read_seconds: float | None = None,
+        read_seconds: float = READ_SECONDS,
         clock: Clock = now,
     ) -> None:
         self._file = file
@@ -120,15 +121,16 @@ class Scheduler:
         """Serve until cancelled; what runs then is given back to the next process."""
         listening = asyncio.create_task(self._listen())
         try:
-            with self._services.jobs.wake.listening(self._changed.set) as reachable:
-                while True:
-                    self._changed.clear()
-                    try:
-                        until = await self.serve_due()
-                    except StoreError as error:
-                        logger.error("the schedule cannot be read and is tried again: {}", error)
-                        until = self._clock() + timedelta(seconds=READ_SECONDS)
-                    await self._sleep(until, self._read_seconds or (None if reachable else READ_SECONDS))
+            self._services.jobs.told = self._changed.set
+            while True:
+                self._changed.clear()
+                seen = self._services.jobs.seen()
+                try:
+                    until = await self.serve_due()
+                except StoreError as error:
+                    logger.error("the schedule cannot be read and is tried again: {}", error)
+                    until = self._clock() + timedelta(seconds=READ_SECONDS)
+                await self._sleep(until, seen)
         finally:
             listening.cancel()
             await self.aclose()
@@ -162,21 +164,19 @@ class Scheduler:
 
     # Sleeping
 
-    async def _sleep(self, until: datetime, most: float | None) -> None:
-        """Wait for a time on the wall or a change, at most `most` seconds. The wall's clock may jump, so it is looked
-        at again and again."""
-        end = None if most is None else time.monotonic() + most
-        while not self._changed.is_set():
+    async def _sleep(self, until: datetime, seen: bytes) -> None:
+        """Wait for a time on the wall or a change, also by other processes: of the same home it is `seen`. The wall's
+        clock may jump, so it is looked at again and again."""
+        end = time.monotonic() + self._read_seconds
+        while not self._changed.is_set() and time.monotonic() < end:
             left = (until - self._clock()).total_seconds()
-            if left <= 0 or (end is not None and time.monotonic() >= end) or self._was_put_back():
+            if left <= 0 or self._was_put_back() or self._services.jobs.seen() != seen:
                 return
             if self._file is not None and self._file.changed():
                 return
-            try:
-                async with asyncio.timeout(min(left, LOOK_SECONDS, LOOK_SECONDS if most is None else most)):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, BEAT_SECONDS)):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
 
     def _was_put_back(self) -> bool:
         ahead = self._clock().timestamp() - time.monotonic()

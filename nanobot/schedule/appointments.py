@@ -26,7 +26,6 @@ from nanobot.schedule.job import (
 )
 from nanobot.schedule.phrases import split, understand
 from nanobot.schedule.store import JobStore
-from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Clock, now
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_lock
@@ -298,7 +297,7 @@ def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str
     def absent(channel: str) -> str:
         return _(_ABSENT) if channel == "terminal" and not home_lock(home).held else ""
 
-    return Appointments(JobStore(ledger, WakeUp(home / "wake")), ledger, str(named), absent=absent)
+    return Appointments(JobStore(ledger, home / "schedule-changed"), ledger, str(named), absent=absent)
 
 
 def _judge(who: Who) -> None:

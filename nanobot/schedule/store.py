@@ -4,9 +4,12 @@ A due time is served by who writes its row of `fired` first, in the transaction 
 outbox, or the prompt into the inbox. So it is served once, whoever dies and however many processes try.
 """
 
+import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 
 from loguru import logger
 from msgspec import MsgspecError, Struct, convert
@@ -16,7 +19,6 @@ from msgspec.structs import asdict, replace
 from nanobot.errors import UsageError
 from nanobot.schedule.due import judge, planned
 from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob, written
-from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction, Value, stamp
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, OutboxItem
@@ -60,15 +62,28 @@ class Comes(Struct, frozen=True):
 
 
 class JobStore:
-    """The schedule in the ledger. `wake` is told of every change. Raises `StoreError`."""
+    """The schedule in the ledger. `signal` is a file by which the processes of one home tell each other that something
+    has changed; None where nobody else has the home. Raises `StoreError`."""
 
-    def __init__(self, ledger: Ledger, wake: WakeUp | None = None) -> None:
+    def __init__(self, ledger: Ledger, signal: Path | None = None) -> None:
         self._ledger = ledger
-        self._wake = wake or WakeUp(None)
+        self._signal = signal
+        #: Called when something was changed here.
+        self.told: Callable[[], None] = lambda: None
 
-    @property
-    def wake(self) -> WakeUp:
-        return self._wake
+    def seen(self) -> bytes:
+        """What is another value after each change by any process of the home. Costs one look at a small file."""
+        with suppress(OSError):
+            return self._signal.read_bytes() if self._signal is not None else b""
+        return b""
+
+    def _tell(self) -> None:
+        """Something was changed. Who cannot be told looks again by itself, only later."""
+        self.told()
+        with suppress(OSError):
+            if self._signal is not None:
+                self._signal.touch(mode=0o600)
+                self._signal.write_bytes(os.urandom(8))
 
     async def add(self, job: ScheduledJob, now: datetime) -> ScheduledJob:
         """Keep a job; what is kept has its number and its next due time.
@@ -84,7 +99,7 @@ class JobStore:
             return await _insert(db, job, now)
 
         made = await self._ledger.database.run(work, durable=True)
-        self._wake.ring()
+        self._tell()
         return made
 
     async def all(self, persons: Collection[str] = ()) -> tuple[ScheduledJob, ...]:
@@ -114,14 +129,14 @@ class JobStore:
             return changed
 
         done = await self._ledger.database.run(work, durable=True)
-        self._wake.ring()
+        self._tell()
         return done
 
     async def end(self, person: str) -> int:
         """Take all jobs of a person away; how many there were."""
         change = "DELETE FROM job WHERE person = :person"
         count = await self._ledger.database.run(lambda db: db.change(change, person=person), durable=True)
-        self._wake.ring()
+        self._tell()
         return count
 
     async def follow(self, file: str, person: str, jobs: Sequence[ScheduledJob], now: datetime) -> None:
@@ -140,7 +155,7 @@ class JobStore:
             return known.keys() != wanted.keys()
 
         if await self._ledger.database.run(work, durable=True):
-            self._wake.ring()
+            self._tell()
 
     # Running them
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.chats.chat import Settle
-from nanobot.agent.scheduler import JobSurface, Scheduler
+from nanobot.agent.scheduler import READ_SECONDS, JobSurface, Scheduler
 from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
 from nanobot.bus.events import (
     Address,
@@ -25,9 +25,8 @@ from nanobot.errors import NanobotError
 from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.due import cron
 from nanobot.schedule.heartbeat import Heartbeat
-from nanobot.schedule.job import Every, JobKind, ScheduledJob, When
+from nanobot.schedule.job import Every, JobKind, Once, ScheduledJob, When
 from nanobot.schedule.store import JobStore
-from nanobot.schedule.wake import WakeUp
 from nanobot.session.database import Transaction
 from nanobot.session.heard import take
 from nanobot.session.ledger import Ledger
@@ -47,10 +46,12 @@ BROKEN: End = ("failed", "", "no model")
 class Office:
     """A scheduler with a clock of its own, and a model that answers what it is told to."""
 
-    def __init__(self, file: Heartbeat | None = None, workspace: Path | None = None) -> None:
+    def __init__(
+        self, file: Heartbeat | None = None, workspace: Path | None = None, *, signal: Path | None = None
+    ) -> None:
         self.at = BEGIN
         self.ledger = Ledger(MemoryDatabase(), clock=lambda: self.at)
-        self.jobs = JobStore(self.ledger)
+        self.jobs = JobStore(self.ledger, signal)
         self.reports = PlainReports(ADA, BOB, "terminal:local")
         self.bus = MessageBus()
         self.asked: list[InboundMessage] = []
@@ -320,16 +321,17 @@ async def test_U6_a_day_without_anything_due_asks_no_model_and_wakes_for_nothing
     assert (office.asked, await office.said()) == ([], [])
 
 
-async def test_another_process_wakes_the_one_that_sleeps(tmp_path: Path) -> None:
-    """Through a pipe of its own; the signal of a thread is as good as one of a process here."""
-    heard = asyncio.Event()
-    with WakeUp(tmp_path / "wake").listening(heard.set) as reachable:
-        assert reachable
-        os.mkfifo(tmp_path / "wake" / "1")  # of a process that has died
-        await asyncio.to_thread(WakeUp(tmp_path / "wake").ring)
-        async with asyncio.timeout(60):
-            await heard.wait()
-    assert not list((tmp_path / "wake").iterdir())
+async def test_what_another_process_adds_is_seen_by_the_one_that_sleeps(tmp_path: Path) -> None:
+    office = Office(signal=tmp_path / "changed")
+    running = asyncio.create_task(office.scheduler.run())
+    await asyncio.sleep(0)  # until it sleeps
+    job = ScheduledJob(kind="remind", text="stretch", when=Once(BEGIN), zone="UTC", person=ADA, chat=ADA)
+    await JobStore(office.ledger, tmp_path / "changed").add(job, BEGIN - timedelta(hours=1))
+    async with asyncio.timeout(READ_SECONDS / 2):
+        while not await office.said():
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_U6_open_lines_of_the_heartbeat_file_are_rows_of_the_schedule(tmp_path: Path) -> None:
