@@ -28,23 +28,12 @@ from nanobot.utils.translation import _
 MOST_JOBS = 500
 #: Days for which a due time is known to be served, and for which a job that is over is shown.
 _KEEP_FIRED, _KEEP_OVER = timedelta(days=40), timedelta(days=7)
-_SELECT = """
-SELECT id, kind, body, rule, zone, person, chat, direct, missed, quiet, paused, origin, due, at, last, result, failures
-FROM job
-"""
-_INSERT = """
-INSERT INTO job (kind, body, rule, zone, person, chat, direct, missed, quiet, paused, origin, due, at, last, result,
-                 failures)
-VALUES (:kind, :body, :rule, :zone, :person, :chat, :direct, :missed, :quiet, :paused, :origin, :due, :at, :last,
-        :result, :failures)
-RETURNING id
-"""
-_UPDATE = """
-UPDATE job SET kind = :kind, body = :body, rule = :rule, zone = :zone, person = :person, chat = :chat, direct = :direct,
-  missed = :missed, quiet = :quiet, paused = :paused, origin = :origin, due = :due, at = :at, last = :last,
-  result = :result, failures = :failures
-WHERE id = :id
-"""
+#: The columns of a job but its number: the fields of `ScheduledJob`, of which two are called otherwise.
+_CALLED = {"text": "body", "when": "rule"}
+_COLUMNS = tuple(_CALLED.get(name, name) for name in ScheduledJob.__struct_fields__ if name != "id")
+_SELECT = f"SELECT id, {', '.join(_COLUMNS)} FROM job"  # noqa: S608 - columns of ours
+_INSERT = f"INSERT INTO job ({', '.join(_COLUMNS)}) VALUES (:{', :'.join(_COLUMNS)}) RETURNING id"  # noqa: S608 - columns of ours
+_UPDATE = f"UPDATE job SET {', '.join(f'{one} = :{one}' for one in _COLUMNS)} WHERE id = :id"  # noqa: S608 - columns of ours
 _NEXT = "SELECT coalesce(min(at), :never) FROM job WHERE paused = 0 AND substr(chat, 1, :length) = :prefix"
 _FIRE = "INSERT INTO fired (job, due, at) VALUES (:job, :due, :at) ON CONFLICT (job, due) DO NOTHING"
 # English: a condition of SQL
@@ -248,46 +237,25 @@ async def _insert(db: Transaction, job: ScheduledJob, now: datetime) -> Schedule
     return made
 
 
-class _JobRow(Struct, frozen=True, array_like=True):
-    """A job as its columns."""
-
-    id: int
-    kind: str
-    body: str
-    rule: str
-    zone: str
-    person: str
-    chat: str
-    direct: int
-    missed: str
-    quiet: str
-    paused: int
-    origin: str
-    due: object  # a text or a time, as the database gives it; what is neither is told below
-    at: object
-    last: object
-    result: str
-    failures: int
-
-
 async def _jobs(db: Transaction, query: str, **values: Value) -> tuple[ScheduledJob, ...]:
     """The jobs that can be read; one that was damaged keeps no other from its time."""
-    return tuple(job for row in await db.fetch(_JobRow, query, **values) if (job := _job(row)) is not None)
+    rows = await db.fetch(tuple[object, ...], query, **values)
+    return tuple(job for row in rows if (job := _job(dict(zip(("id", *_COLUMNS), row, strict=True)))) is not None)
 
 
-def _job(row: _JobRow) -> ScheduledJob | None:
-    flags = {"direct": bool(row.direct), "paused": bool(row.paused)}
+def _job(row: dict[str, object]) -> ScheduledJob | None:
     try:
-        job = convert({**asdict(row), **flags, "text": row.body, "when": decode(row.rule)}, ScheduledJob)
+        flags = {"direct": row["direct"] == 1, "paused": row["paused"] == 1}
+        job = convert({**row, **flags, "text": row["body"], "when": decode(str(row["rule"]))}, ScheduledJob)
         _ = job.title
     except MsgspecError as error:
-        _tell_unreadable(row.id, str(error))
+        _tell_unreadable(str(row["id"]), str(error))
         return None
     return job
 
 
 @lru_cache(maxsize=1_000)
-def _tell_unreadable(number: int, why: str) -> None:
+def _tell_unreadable(number: str, why: str) -> None:
     """Log it once, however often the rows are read."""
     logger.error("job {} cannot be read and is left out: {}", number, why)
 
@@ -295,10 +263,8 @@ def _tell_unreadable(number: int, why: str) -> None:
 def _values(job: ScheduledJob) -> dict[str, Value]:
     """A job as its columns."""
     times = {name: stamp(getattr(job, name)) for name in ("due", "at", "last")}
-    same = ("kind", "zone", "person", "chat", "missed", "quiet", "origin", "result", "failures")
-    plain: dict[str, Value] = {name: getattr(job, name) for name in same}
-    flags = {"direct": int(job.direct), "paused": int(job.paused)}
-    return {**plain, **times, **flags, "body": job.text, "rule": written(job.when)}
+    changed = {**times, "direct": int(job.direct), "paused": int(job.paused), "when": written(job.when)}
+    return {_CALLED.get(name, name): value for name, value in {**asdict(job), **changed}.items() if name != "id"}
 
 
 def _prefix(channel: str) -> dict[str, Value]:
