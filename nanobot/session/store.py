@@ -24,6 +24,7 @@ _NEVER = "9999-12-31T00:00"
 RecordKind = Literal["message", "compaction", "reset", "intent"]
 Grouping = Literal["model", "chat", "person", "cause"]
 #: The columns of a `SessionInfo`, in the order of its fields.
+# English: a part of statements of SQL
 INFO = "id, key, title, messages, created_at, updated_at"
 _INFO = f"SELECT {INFO} FROM session"  # noqa: S608 - columns of ours
 _POINTED = "(SELECT session_id FROM current WHERE key = :key)"

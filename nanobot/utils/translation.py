@@ -16,14 +16,13 @@ in English.
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from datetime import date
-    from gettext import NullTranslations
     from pathlib import Path
 
 ENGLISH = "en"
@@ -32,8 +31,6 @@ CATALOGUES: Mapping[str, str] = {"zh": "zh_CN"}
 #: Variables that tell the language of messages, the first one that is set counts (POSIX 8.2). Above them stands
 #: gettext's LANGUAGE, a list, unless they ask for `C`.
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
-#: Bytes of the head of a compiled catalogue (gettext manual, "The Format of GNU MO Files").
-_MO_HEAD, _MO_MAGIC = 28, 0x950412DE
 
 #: What people answer a yes-or-no question with besides its own words, whatever language they read.
 _MEANT: Mapping[str, Literal["yes", "always", "no"]] = {
@@ -117,7 +114,7 @@ def N_(message: str, /) -> str:  # noqa: N802 - gettext's name for it
 def _(message: str, /, **values: object) -> str:
     """`message` in the language of whoever reads it, with the values in its braces."""
     code = language()
-    said = message if code == ENGLISH or not message else _catalogue(code).gettext(message)
+    said = message if code == ENGLISH or not message else _catalogue(code).get(message, message)
     return _filled(said, message, values) if values else said
 
 
@@ -145,7 +142,10 @@ def _n(one: str, many: str, number: int, /, **values: object) -> str:
     """The sentence for a number of things, which stands in its braces as `number`."""
     code = language()
     english = one if number == 1 else many
-    said = english if code == ENGLISH else _catalogue(code).ngettext(one, many, number)
+    said = english
+    if code != ENGLISH and (forms := _catalogue(code).get(f"{one}\0{many}", "").split("\0")) != [""]:
+        form = _form(_catalogue(code).get("", ""))(number)
+        said = forms[form] if form < len(forms) else english
     return _filled(said, english, {"number": number, **values})
 
 
@@ -234,15 +234,12 @@ def folder() -> "Path":
 
 
 @functools.cache
-def _catalogue(code: str) -> "NullTranslations":
-    from gettext import GNUTranslations
-    from io import BytesIO
-
+def _catalogue(code: str) -> Mapping[str, str]:
     entries: dict[str, str] = {}
     for path in sorted((folder() / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
         try:
             found = read(path.read_text(encoding="utf-8"))
-            GNUTranslations(BytesIO(_compiled({"": found.get("", ""), "字": "字"})))  # its head can be read
+            _form(found.get("", ""))  # its head can be read
             "".join(found.values()).encode()
         except (OSError, ValueError, SyntaxError, LookupError) as error:
             from loguru import logger
@@ -250,9 +247,22 @@ def _catalogue(code: str) -> "NullTranslations":
             logger.warning("the translations in {} cannot be read: {}", path, error)
         else:
             entries |= {key: said for key, said in found.items() if said}
-    return GNUTranslations(BytesIO(_compiled(entries)))
+    return entries
 
 
+@functools.cache
+def _form(head: str) -> "Callable[[int], int]":
+    """Which of the forms in a catalogue with this head is for a number: without a rule, one for 1 and one for others.
+
+    Raises `ValueError`.
+    """
+    from gettext import c2py
+
+    rule = _PLURAL.search(head)
+    return c2py(rule[1] if rule else "n != 1")
+
+
+_PLURAL = re.compile(r"\bplural=([^;\n]*)")
 _ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr|msgstr\[\d\]) ((?:"(?:[^"\\\n]|\\.)*"\n?)+)', re.MULTILINE)
 
 
@@ -273,18 +283,3 @@ def read(catalogue: str) -> dict[str, str]:
         else:
             entries[key] = words
     return entries
-
-
-def _compiled(entries: Mapping[str, str]) -> bytes:
-    """A catalogue as gettext reads it."""
-    import struct
-
-    pairs = sorted((key.encode(), said.encode()) for key, said in entries.items())
-    tables, texts, place = [b"", b""], b"", _MO_HEAD + 16 * len(pairs)
-    for side in (0, 1):
-        for pair in pairs:
-            tables[side] += struct.pack("<II", len(pair[side]), place)
-            texts += pair[side] + b"\0"
-            place += len(pair[side]) + 1
-    head = struct.pack("<7I", _MO_MAGIC, 0, len(pairs), _MO_HEAD, _MO_HEAD + 8 * len(pairs), 0, 0)
-    return head + tables[0] + tables[1] + texts
