@@ -7,29 +7,32 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from nanobot.errors import PathError, StoreError
 from nanobot.utils.translation import _
 
 #: Seconds to wait for somebody else who changes a file, and between two looks.
 _PATIENCE, _LOOK = 10.0, 0.005
-#: `changes` are those that `/undo` takes back, in their order: of one file, or of a command, whose line `path` is then
-#: and whose `steps` say what it did. In a step no `mode` stands for what was not there before, no `before` for what was
+#: `changes` are those that `/undo` takes back, in their order: of the file `path`, or of a command, whose line that is,
+#: and `steps` say what was done. In a step no `mode` stands for what was not there before, no `before` for what was
 #: not kept, no `after` for what has gone, and an empty one for what others may have changed as well. `origins` are
 #: files from outside, `commands` those that run now and may write such files. `steering` is what steers as it is to be
 #: while one of them runs (`top`: a place of such files; no `digest`: nothing is there). `mirror` says which version of
 #: each file in the roots is kept.
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS changes (
-  id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, trash TEXT,
-  labels TEXT NOT NULL DEFAULT '[]', at REAL NOT NULL, undone INTEGER NOT NULL DEFAULT 0);
+  id INTEGER PRIMARY KEY, session TEXT NOT NULL, path TEXT NOT NULL, at REAL NOT NULL,
+  undone INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS changes_of_session ON changes (session, id);
 CREATE TABLE IF NOT EXISTS steps (
   change INTEGER NOT NULL, path TEXT NOT NULL, mode INTEGER, before TEXT, after TEXT,
@@ -45,6 +48,36 @@ CREATE TABLE IF NOT EXISTS mirror (
   path TEXT PRIMARY KEY, inode INTEGER NOT NULL, size INTEGER NOT NULL, written INTEGER NOT NULL,
   changed INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
 """
+#: From a file in which a change of one file said itself what was done.
+_OF_ONE = """
+INSERT INTO steps SELECT id, path, CASE WHEN trash IS NULL AND before IS NULL THEN NULL ELSE 33188 END,
+  coalesce('trash:' || trash, before), after, labels FROM changes WHERE after IS NOT NULL OR trash IS NOT NULL;
+ALTER TABLE changes DROP COLUMN before;
+ALTER TABLE changes DROP COLUMN after;
+ALTER TABLE changes DROP COLUMN trash;
+ALTER TABLE changes DROP COLUMN labels
+"""
+_COLUMNS = "SELECT 1 FROM pragma_table_info('changes') WHERE name = 'trash'"
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """What was done at one path: `mode` and `before` are None for what was not there or is not kept, `after` for what
+    is gone, empty for what others may have changed as well. `labels` are the origins of what stood there."""
+
+    path: str
+    mode: int | None
+    before: str | None
+    after: str | None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def is_folder(self) -> bool:
+        return self.after == "folder" if self.mode is None else stat.S_ISDIR(self.mode)
+
+    @property
+    def by_content(self) -> bool:
+        """Whether `after` is the digest of a file, and not what `files.snapshots.as_text` says of it."""
+        return len(self.after or "") == 64
 
 
 class FilesDatabase:
@@ -109,6 +142,10 @@ class FilesDatabase:
                 path.chmod(0o600)
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(_LAYOUT)
+                with database:
+                    database.execute("BEGIN IMMEDIATE")
+                    for statement in _OF_ONE.split(";") if database.execute(_COLUMNS).fetchone() else ():
+                        database.execute(statement)
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(_("{path} cannot be opened: {why}.", path=path, why=error)) from error
             self._database = database
@@ -119,6 +156,15 @@ class FilesDatabase:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+
+def note(database: sqlite3.Connection, session: str, about: str, steps: Iterable[Step]) -> int:
+    """Note a change of a chat, of the file or by the command that it is `about`; its number."""
+    row = (session, about, time.time())
+    number = database.execute("INSERT INTO changes (session, path, at) VALUES (?, ?, ?)", row).lastrowid or 0
+    rows = [(number, *astuple(one)[:-1], as_json(one.labels)) for one in steps]
+    database.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", rows)
+    return number
 
 
 def as_json(labels: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.files.database import FilesDatabase, as_json
+from nanobot.files.database import FilesDatabase, Step, note
 from nanobot.files.origins import Origins
 from nanobot.files.tree import MOST_FILES, Files, identity, tree
 from nanobot.files.versions import OUTPUT_FOLDER, Versions, digest_of
@@ -107,16 +107,6 @@ class Tally(Struct, frozen=True):
         return _("{files}; not kept: {names}", files=counted, names=names) if self.lost else counted
 
 
-class Step(Struct, frozen=True):
-    """What a command did at one path: `mode` and `before` are None for what was not there or is not kept, `after`
-    for what is gone, empty for what others may have changed as well."""
-
-    path: str
-    mode: int | None
-    before: str | None
-    after: str | None
-
-
 class Snapshots:
     """Takes them of the writable `roots`, of at most so many bytes. Its methods wait for the disk."""
 
@@ -191,15 +181,7 @@ class Snapshots:
         steps = self._rescued(found, before, now)
         if steps:
             with self._database.transaction() as database:
-                row = (by.session, by.line, time.time())
-                number = database.execute("INSERT INTO changes (session, path, at) VALUES (?, ?, ?)", row).lastrowid
-                database.executemany(
-                    "INSERT INTO steps (change, path, mode, before, after, labels) VALUES (?, ?, ?, ?, ?, ?)",
-                    [
-                        (number, one.path, one.mode, one.before, one.after, as_json(before.marks.get(one.path, ())))
-                        for one in steps
-                    ],
-                )
+                note(database, by.session, by.line, steps)
         made = [one for one in found if one.mode is None and not stat.S_ISDIR(now[one.path].st_mode)]
         old = [one for one in steps if one.mode is not None and not stat.S_ISDIR(one.mode)]
         return Tally(
@@ -247,12 +229,7 @@ class Snapshots:
 
     def _claimed(self, last: int) -> frozenset[str]:
         """What others have noted since as changed by them, so that nobody takes it back twice."""
-        rows = self._database.rows(
-            "SELECT path FROM changes WHERE id > ? AND (after IS NOT NULL OR trash IS NOT NULL)"
-            " UNION SELECT path FROM steps WHERE change > ? AND after IS NOT ''",
-            last,
-            last,
-        )
+        rows = self._database.rows("SELECT path FROM steps WHERE change > ? AND after IS NOT ''", last)
         return frozenset(path for (path,) in rows)
 
     # Keeping
@@ -322,7 +299,7 @@ def _steps(before: Snapshot, now: Files, *, shared: bool) -> Iterator[Step]:
             continue
         if new is None or _differs(path, old, new, before.held(path)):
             after = None if new is None else "" if shared else as_text(new)
-            yield Step(path, old.st_mode, before.held(path), after)
+            yield Step(path, old.st_mode, before.held(path), after, before.marks.get(path, ()))
     for path, new in now.items():
         if path not in (before.files or {}):
             yield Step(path, None, None, "" if shared else as_text(new))

@@ -6,17 +6,16 @@ the trash there.
 
 import os
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from loguru import logger
 
 from nanobot.errors import MissingFile, PathError
-from nanobot.files.database import FilesDatabase, as_json
+from nanobot.files.database import FilesDatabase, Step, note
 from nanobot.files.edits import Change, compare
 from nanobot.files.origins import Origins, mark
-from nanobot.files.snapshots import MAX_ALL, Snapshots
+from nanobot.files.snapshots import MAX_ALL, SAVED, Snapshots
 from nanobot.files.steering import Steering
 from nanobot.files.undo import Undo
 from nanobot.files.versions import Versions, digest_of, exists, move_out, put
@@ -126,7 +125,11 @@ class FileStore:
             with self.roots.parent(place) as (folder, inner):
                 if not exists(folder, inner):
                     raise MissingFile(_("{path} does not exist.", path=place.shown))
-                number = self._note_trash(session, place, trash.name)
+                mode = os.stat(inner, dir_fd=folder, follow_symlinks=False).st_mode
+                labels = self.origins.marks().get(str(place.path), ())
+                step = Step(str(place.path), mode, f"{SAVED}{trash.name}", None, labels)
+                with self._database.transaction() as database:
+                    number = note(database, session, step.path, (step,))
                 try:
                     move_out(folder, inner, trash, place.shown)
                 except BaseException:
@@ -177,23 +180,16 @@ class FileStore:
                 ) from None
             known = self.origins.of(place)
             labels = tuple(dict.fromkeys((*(known if before is not None else ()), *taint)))
-            row = (session, str(place.path), kept, digest_of(data), as_json(known), time.time())
-            done = database.execute(
-                "INSERT INTO changes (session, path, before, after, labels, at) VALUES (?, ?, ?, ?, ?, ?)", row
-            )
+            mode = None if before is None else place.path.lstat().st_mode
+            step = Step(str(place.path), mode, kept, digest_of(data), known)
             if labels != known:
                 mark(database, place.path, labels)
-            return done.lastrowid or 0
-
-    def _note_trash(self, session: str, place: ResolvedPath, name: str) -> int:
-        with self._database.transaction() as database:
-            row = (session, str(place.path), name, time.time())
-            done = database.execute("INSERT INTO changes (session, path, trash, at) VALUES (?, ?, ?, ?)", row)
-            return done.lastrowid or 0
+            return note(database, session, step.path, (step,))
 
     def _forget(self, number: int) -> None:
         with self._database.transaction() as database:
             database.execute("DELETE FROM changes WHERE id = ?", (number,))
+            database.execute("DELETE FROM steps WHERE change = ?", (number,))
 
     def end_lost(self) -> None:
         """End the commands whose nanobot has died: what steers is put back, and what they wrote stays foreign."""
@@ -201,8 +197,8 @@ class FileStore:
             trash = self.new_trash()
             with self.alone():
                 notes = self.steering.after_death(number, self._versions.read).put_back(trash)
-            for note in notes:
-                logger.warning("after a nanobot that died: {} What it held is in {}.", note.partition("\n")[0], trash)
+            for told in notes:
+                logger.warning("after a nanobot that died: {} What it held is in {}.", told.partition("\n")[0], trash)
             self.origins.end(number)
 
     def prune(self, *, now: float | None = None) -> None:

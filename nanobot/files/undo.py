@@ -7,36 +7,21 @@ the next try begins with it again.
 import os
 import stat
 from pathlib import Path
-from typing import cast
 
-from msgspec import Struct
+from msgspec import convert
 
 from nanobot.errors import DiskError, MissingFile, PathError
-from nanobot.files.database import FilesDatabase, from_json
+from nanobot.files.database import FilesDatabase, Step, from_json
 from nanobot.files.origins import Origins, mark
 from nanobot.files.snapshots import MOVED, SAVED, as_text
 from nanobot.files.steering import Steering, kept_below
 from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, not_back, put
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
-from nanobot.utils.translation import _, _n, apart, sentences
+from nanobot.utils.translation import N_, _, _n, apart, sentences
 
 #: Files that are told one by one of those that a command has left in a way that cannot be taken back.
 _TOLD = 5
-
-
-class _Step(Struct, frozen=True):
-    """A row of `steps`: what a command did at one path."""
-
-    path: str
-    mode: int | None
-    before: str | None
-    after: str | None
-    labels: tuple[str, ...]
-
-    @property
-    def is_folder(self) -> bool:
-        return self.after == "folder" if self.mode is None else stat.S_ISDIR(self.mode)
 
 
 class Undo:
@@ -56,26 +41,24 @@ class Undo:
 
         The next undo goes on with the change before; but where a `DiskError` is raised, with this one again.
         """
-        rows = self._database.rows(
-            "SELECT id, path, before, after, trash, labels FROM changes WHERE session = ? AND undone = 0"
-            " ORDER BY id DESC LIMIT 1",
-            session,
-        )
+        sql = "SELECT id, path FROM changes WHERE session = ? AND undone = 0 ORDER BY id DESC LIMIT 1"
+        rows = self._database.rows(sql, session)
         if not rows:
             return _("There is nothing to undo: nanobot has changed no file in this chat, or all of it is undone.")
-        number, path, before, after, trash, labels = rows[0]
+        number, about = rows[0]
+        sql = "SELECT path, mode, before, after, labels FROM steps WHERE change = ?"
+        found = self._database.rows(sql, number)
+        steps = [convert((*row, from_json(labels)), Step) for *row, labels in found]
         try:
-            if after or trash:
-                said = self._file(path, before, after, trash, from_json(labels))
-            else:
-                said = self._command(int(number), path)
+            alone = [one.path for one in steps] == [about]
+            said = self._file(steps[0]) if alone else self._command(steps, about)
         except DiskError:
             raise
         except PathError:  # it will never be possible
             self._is_undone(number)
             raise
         except OSError as error:
-            raise not_back(path, error) from None
+            raise not_back(about, error) from None
         self._is_undone(number)
         return said
 
@@ -107,55 +90,28 @@ class Undo:
         with self._database.transaction() as database:
             database.execute("UPDATE changes SET undone = 1 WHERE id = ?", (number,))
 
-    # Changes of one file
+    def _file(self, step: Step) -> str:
+        """Take the change of one file back, and say so."""
+        problem = self._take_back(step, self._versions.new_trash())
+        if problem:
+            return problem
+        self._finish([step])
+        shown = self._roots.place(step.path, follow=False).shown
+        if step.mode is None:
+            return _("{path} is gone again: it was new.", path=shown)
+        if (step.before or "").startswith(SAVED):
+            return _("{path} is back from the trash.", path=shown)
+        return _("{path} is again as it was before.", path=shown)
 
-    def _file(self, path: str, before: str | None, after: str, trash: str | None, labels: tuple[str, ...]) -> str:
-        place = self._roots.place(path, write=True, follow=False)
-        said = self._bring_back(place, trash) if trash else self._revert(place, before, after, labels)
-        if not trash and self._now(place) == before:
-            self._origins.mark((place.path,), labels)
-        return said
+    def _take_back(self, step: Step, trash: Path) -> str:
+        """Make what stands at a path what it was before; why it stays, empty where that is done."""
+        return self._unmake(step, trash) if step.mode is None else self._remake(step)
 
-    def _bring_back(self, place: ResolvedPath, trash: str) -> str:
-        source = self._versions.trash(trash)
-        if not os.path.lexists(source):
-            return _(
-                "{path} is no longer in the trash, where it is kept for {days} days.",
-                path=place.shown,
-                days=KEPT_DAYS,
-            )
-        with self._roots.parent(place, create=True) as (folder, inner):
-            if exists(folder, inner):
-                there = {"path": place.shown, "trash": source}
-                return _("{path} is there again, so what was deleted stays in {trash}.", **there)
-            files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
-            move_in(source, folder, inner, place.shown)
-        self._steering.approve(place.path, files)
-        return _("{path} is back from the trash.", path=place.shown)
-
-    def _revert(self, place: ResolvedPath, before: str | None, after: str, labels: tuple[str, ...]) -> str:
-        now = self._now(place)
-        if now == before:
-            return _("{path} is already as it was before.", path=place.shown)
-        kept = self._versions.read(before) if before else b""
-        if kept is None:
-            return _("What {path} was before is no longer kept.", path=place.shown)
-        if now != after:
-            if before is None:
-                return _("{path} was changed by somebody else since, so it stays as it is.", path=place.shown)
-            spare = self._put_beside(place, before, kept, labels)
-            return _(
-                "{path} was changed by somebody else since. What stood there before is in {spare}.",
-                path=place.shown,
-                spare=spare.name,
-            )
-        if before is None:
-            with self._roots.parent(place) as (folder, inner):
-                os.unlink(inner, dir_fd=folder)
-            self._steering.approve(place.path, {})
-            return _("{path} is gone again: it was new.", path=place.shown)
-        self._put(place, kept)
-        return _("{path} is again as it was before.", path=place.shown)
+    def _is_as_left(self, step: Step, place: ResolvedPath, status: os.stat_result) -> bool:
+        """Whether what stands there is what the change has made of it."""
+        if step.by_content and stat.S_ISREG(status.st_mode):
+            return self._now(place) == step.after
+        return as_text(status) == step.after
 
     def _now(self, place: ResolvedPath) -> str | None:
         """The digest of what a file holds, None where there is none."""
@@ -165,31 +121,15 @@ class Undo:
         except MissingFile:
             return None
 
-    def _put(self, place: ResolvedPath, data: bytes, mode: int | None = None, *, safely: bool = True) -> None:
-        mode = put(self._roots, place, data, mode=mode, safely=safely)
-        self._steering.approve(place.path, {place.path: Kept(stat.S_IFREG | mode, data)})
-
-    def _put_beside(self, place: ResolvedPath, before: str, data: bytes, labels: tuple[str, ...]) -> Path:
-        spare = place.path.with_name(f"{place.path.name}.before-{before[:8]}")
-        put(self._roots, self._roots.place(str(spare), write=True, follow=False), data)
-        if labels:
-            self._origins.mark((spare,), labels)
-        return spare
-
-    # Commands
-
-    def _command(self, number: int, line: str) -> str:
+    def _command(self, steps: list[Step], line: str) -> str:
         """Take back all that a command did, and say so; what is done is done also where the rest cannot be."""
-        sql = "SELECT path, mode, before, after, labels FROM steps WHERE change = ?"
-        rows = cast("list[tuple[str, int | None, str | None, str | None, str]]", self._database.rows(sql, number))
-        steps = [_Step(path, mode, before, after, from_json(labels)) for path, mode, before, after, labels in rows]
         new = [one for one in sorted(steps, key=_path, reverse=True) if one.mode is None]  # a folder last
         old = [one for one in sorted(steps, key=_path) if one.mode is not None]  # a folder first
-        done, left, refused = list[_Step](), list[str](), list[str]()
+        done, left, refused = list[Step](), list[str](), list[str]()
         trash = self._versions.new_trash()
         for step in (*new, *old):
             try:
-                problem = self._unmake(step, trash) if step.mode is None else self._remake(step)
+                problem = self._take_back(step, trash)
             except (DiskError, OSError) as error:
                 refused.append(f"{error}" if isinstance(error, DiskError) else f"{step.path}: {error.strerror}.")
                 continue
@@ -214,7 +154,7 @@ class Undo:
         more = [_("And {number} more are not as before.", number=len(left) - _TOLD)] if len(left) > _TOLD else []
         return "\n".join([_("`{command}` is undone: {files}", command=line, files=told), *left[:_TOLD], *more])
 
-    def _finish(self, done: list[_Step]) -> None:
+    def _finish(self, done: list[Step]) -> None:
         """What is done once for all files that are back: the modes of folders, and which are foreign."""
         for step in reversed(done):
             if step.is_folder and step.mode is not None:
@@ -228,7 +168,7 @@ class Undo:
                     mark(database, Path(step.path), step.labels)
         os.sync()  # of thousands of files not each by itself
 
-    def _unmake(self, step: _Step, trash: Path) -> str:
+    def _unmake(self, step: Step, trash: Path) -> str:
         """Take away what was new; why it stays, empty where it is gone."""
         place = self._roots.place(step.path, write=True, follow=False)
         try:
@@ -239,7 +179,7 @@ class Undo:
                         os.rmdir(name, dir_fd=folder)
                     except OSError:
                         return ""  # something else is in it by now
-                elif as_text(status) != step.after:
+                elif not self._is_as_left(step, place, status):
                     return _("{path} may have been changed by somebody else since, so it stays.", path=place.shown)
                 else:
                     target = trash / place.path.relative_to("/")
@@ -250,22 +190,24 @@ class Undo:
         self._steering.approve(place.path, {})
         return ""
 
-    def _remake(self, step: _Step) -> str:
+    def _remake(self, step: Step) -> str:
         """Bring back what was there before; why it cannot be, empty where it is back."""
         place = self._roots.place(step.path, write=True, follow=False)
-        mode = step.mode or 0
+        mode, saved = step.mode or 0, (step.before or "").startswith(SAVED)
         with self._roots.parent(place, create=True) as (folder, name):
             if exists(folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if step.is_folder and stat.S_ISDIR(status.st_mode):
+                if step.is_folder and stat.S_ISDIR(status.st_mode) and not saved:
                     os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
                     return ""
-                if as_text(status) != step.after:
+                if not self._is_as_left(step, place, status):
                     return self._beside(place, step)
                 if stat.S_ISDIR(status.st_mode):
                     os.rmdir(name, dir_fd=folder)
                 elif stat.S_ISLNK(status.st_mode) or not stat.S_ISREG(mode):
                     os.unlink(name, dir_fd=folder)
+            if saved:
+                return self._bring_back(place, folder, step)
             if step.is_folder:
                 os.mkdir(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
                 return ""
@@ -274,17 +216,26 @@ class Undo:
             if stat.S_ISLNK(mode):
                 os.symlink(step.before, name, dir_fd=folder)
                 return ""
-            if step.before.startswith(SAVED):
-                source = self._versions.trash(step.before.removeprefix(SAVED))
-                source.chmod(stat.S_IMODE(mode))
-                move_in(source, folder, name, place.shown)
-                return ""
             if step.before.startswith(MOVED):
                 return self._move_back(place, *step.before.removeprefix(MOVED).split(":", 1))
         data = self._versions.read(step.before)
         if data is None:
             return _("What {path} was before is no longer kept.", path=place.shown)
-        self._put(place, data, stat.S_IMODE(mode), safely=False)
+        mode = put(self._roots, place, data, mode=None if step.by_content else stat.S_IMODE(mode), safely=False)
+        self._steering.approve(place.path, {place.path: Kept(stat.S_IFREG | mode, data)})
+        return ""
+
+    def _bring_back(self, place: ResolvedPath, folder: int, step: Step) -> str:
+        """Take something out of the trash."""
+        source = self._versions.trash((step.before or "").removeprefix(SAVED))
+        if not os.path.lexists(source):
+            gone = N_("{path} is no longer in the trash, where it is kept for {days} days.")
+            return _(gone, path=place.shown, days=KEPT_DAYS)
+        if stat.S_ISREG(source.lstat().st_mode):
+            source.chmod(stat.S_IMODE(step.mode or 0))
+        files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
+        move_in(source, folder, place.path.name, place.shown)
+        self._steering.approve(place.path, files)
         return ""
 
     def _move_back(self, place: ResolvedPath, inode: str, path: str) -> str:
@@ -300,15 +251,21 @@ class Undo:
             os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
         return ""
 
-    def _beside(self, place: ResolvedPath, step: _Step) -> str:
+    def _beside(self, place: ResolvedPath, step: Step) -> str:
         """What stood there, put beside what somebody else has made of it since."""
-        plain = step.before and stat.S_ISREG(step.mode or 0) and not step.before.startswith((SAVED, MOVED))
+        if step.before and step.before.startswith(SAVED):
+            trash = self._versions.trash(step.before.removeprefix(SAVED))
+            return _("{path} is there again, so what was deleted stays in {trash}.", path=place.shown, trash=trash)
+        plain = step.before and stat.S_ISREG(step.mode or 0) and not step.before.startswith(MOVED)
         data = self._versions.read(step.before) if step.before and plain else None
         if data is None or step.before is None:
             return _("{path} may have been changed by somebody else since, so it stays as it is.", path=place.shown)
         if self._now(place) == step.before:
             return ""
-        spare = self._put_beside(place, step.before, data, step.labels)
+        spare = place.path.with_name(f"{place.path.name}.before-{step.before[:8]}")
+        put(self._roots, self._roots.place(str(spare), write=True, follow=False), data)
+        if step.labels:
+            self._origins.mark((spare,), step.labels)
         return _(
             "{path} may have been changed by somebody else since. What was there before is in {spare}.",
             path=place.shown,
@@ -325,5 +282,5 @@ def _files_told(back: int, fresh: int) -> str:
     return _("{files}.", files=removed if fresh else restored)
 
 
-def _path(step: _Step) -> str:
+def _path(step: Step) -> str:
     return step.path

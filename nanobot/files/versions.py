@@ -92,7 +92,7 @@ class Versions:
             database.execute("DELETE FROM steps WHERE change IN (SELECT id FROM changes WHERE at < ?)", (limit,))
             database.execute("DELETE FROM changes WHERE at < ?", (limit,))
             mirrored = {one for (one,) in database.execute("SELECT digest FROM mirror")}
-            used = {one for (one,) in database.execute("SELECT before FROM changes UNION SELECT before FROM steps")}
+            used = {one for (one,) in database.execute("SELECT before FROM steps")}
             found = [path for path in (self._folder / "versions").glob("*/*") if path.name not in mirrored]
             room = MAX_KEPT
             for path, status in sorted(((one, one.stat()) for one in found), key=lambda one: -one[1].st_mtime):

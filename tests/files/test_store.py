@@ -2,9 +2,11 @@
 
 import contextlib
 import resource
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,17 @@ from nanobot.files.snapshots import ChangedBy
 from nanobot.files.store import FileStore
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import Root, Roots
+
+#: To a file in which a change of one file said itself what was done.
+OLDER = """
+ALTER TABLE changes ADD COLUMN before TEXT;
+ALTER TABLE changes ADD COLUMN after TEXT;
+ALTER TABLE changes ADD COLUMN trash TEXT;
+ALTER TABLE changes ADD COLUMN labels TEXT NOT NULL DEFAULT '[]';
+UPDATE changes SET (before, after, labels) = (SELECT before, after, labels FROM steps WHERE change = id);
+UPDATE changes SET trash = substr(before, 7), before = NULL WHERE after IS NULL;
+DELETE FROM steps;
+"""
 
 
 @pytest.fixture
@@ -115,6 +128,23 @@ def test_what_is_kept_too_long_goes_and_nothing_that_undo_still_needs(store: Fil
     store.prune(now=time.time() + 61 * 86_400)
     assert not [*kept.glob("versions/*/*"), *kept.glob("trash/*")]
     assert "nothing to undo" in store.undo("t")
+
+
+def test_what_an_older_nanobot_has_noted_is_undone(store: FileStore, tmp_path: Path) -> None:
+    for words in ("one", "two"):
+        write(store, "a.md", words)
+    write(store, "b.md", "deleted", taint=("page example.org",))
+    store.delete(store.roots.place("b.md", write=True), session="s")
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "home/files/files.db")) as database:
+        database.executescript(OLDER)
+    later = FileStore(store.roots, tmp_path / "home/files")
+    said = [later.undo("s") for _ in range(4)]
+    assert [one.partition(" is ")[2] for one in said] == [
+        "back from the trash.", "gone again: it was new.", "again as it was before.", "gone again: it was new."
+    ]  # fmt: skip
+    assert [*store.roots.workspace.iterdir()] == []
+    later.close()
 
 
 def test_many_stores_write_while_old_versions_are_deleted(store: FileStore) -> None:
