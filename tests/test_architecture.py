@@ -85,9 +85,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.translation", "ast"),  # English needs no catalogue
     ("nanobot.utils.translation", "gettext"),
-    ("nanobot.utils.translation", "io"),
     ("nanobot.utils.translation", "pathlib"),
-    ("nanobot.utils.translation", "struct"),
     ("nanobot.utils.translation", "loguru"),  # where a catalogue is broken
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
