@@ -312,12 +312,7 @@ async def judged_call(turn: Turn, tool: ToolLike, arguments: dict[str, object], 
     """A call with everything that it would do now. The context is told which hosts nobody has named."""
     await tool.prepare(arguments, context)
     addresses = tool.addresses(arguments, context)
-    reached = [
-        Effect("lookup", url)
-        if url in turn.addresses or tool.asks(url)
-        else Effect("address", url, reason=tool.refuses(url))
-        for url in addresses
-    ]
+    reached = [Effect("lookup", url) if url in turn.addresses else tool.reach(url) for url in addresses]
     context.made_up = frozenset(one.about for one in reached if one.kind == "address")
     # Paths are looked up on the disk, and the diff of a write reads its file.
     effects = () if tool.access == "public" else await asyncio.to_thread(tool.effects, arguments, context)

@@ -429,7 +429,9 @@ class Builder:
 
     async def _read_page(self, url: str, timeout: float) -> str:
         """The text of a page, for searches that want it."""
-        return await self._fetch.text_of(url, timeout)
+        from nanobot.web.fetch.page import PageRequest
+
+        return (await self._fetch.look(PageRequest(url), timeout)).content.text
 
     @property
     def _reads(self) -> bool:

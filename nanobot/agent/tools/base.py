@@ -251,13 +251,10 @@ class ToolLike(Protocol):
         texts = () if self.local else texts_of(arguments)
         return tuple(dict.fromkeys(url for text in texts for url in extract_urls(text).urls))
 
-    def asks(self, url: str) -> bool:  # noqa: ARG002
-        """True where a call itself asks the owner before it reaches this address, so that nobody asks twice."""
-        return False
-
-    def refuses(self, url: str) -> str:  # noqa: ARG002
-        """Why a call will not reach this address, whatever anybody answers, as its text alone tells; else empty."""
-        return ""
+    def reach(self, url: str) -> Effect:
+        """What it is to reach an address that nobody has named. It is a lookup where a call itself asks the owner
+        before, so that nobody asks twice; its `reason` is why a call will not reach it, whatever anybody answers."""
+        return Effect("address", url)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
         """True where this call asks nobody outside, so that it is no external lookup. Never raises."""

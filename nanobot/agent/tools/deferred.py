@@ -76,11 +76,8 @@ class DeferredTool(ToolLike):
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         return self.tool.addresses(arguments, context)
 
-    def asks(self, url: str) -> bool:
-        return self.tool.asks(url)
-
-    def refuses(self, url: str) -> str:
-        return self.tool.refuses(url)
+    def reach(self, url: str) -> Effect:
+        return self.tool.reach(url)
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         return self.tool.needs_no_network(arguments, context)

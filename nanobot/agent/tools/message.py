@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import KnownChat, ToolContext
 from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.files.common import person_of
+from nanobot.agent.tools.media import keep_media
 from nanobot.agent.tools.offers import MessageArguments
 from nanobot.bus.events import Address, MessageSent
 from nanobot.errors import PathError, StoreError
@@ -152,12 +153,9 @@ class MessageTool(OwnTool[MessageArguments], name="message"):
         data = self._spaces.of(person_of(context)).read(place, _BYTES)
         if holds_secret(data.decode("utf-8", "replace")):
             raise PathError(f"{place.shown} holds a key or a token of the configuration, which is never sent.")
-        path = self._media / f"{hashlib.sha256(data).hexdigest()[:16]}{place.path.suffix[:8].lower()}"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_bytes(data)
         mime = mimetypes.guess_type(place.path.name)[0] or "application/octet-stream"
-        return Media(str(path), mime, place.path.name, len(data))
+        ending = place.path.suffix[:8].lower() or ".bin"
+        return keep_media(self._media, data, mime, name=place.path.name, ending=ending)
 
 
 def _chat(wanted: str, context: ToolContext) -> KnownChat:

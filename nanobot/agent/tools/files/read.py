@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, reading, result_of
+from nanobot.agent.tools.media import keep_media
 from nanobot.agent.tools.offers import ReadFileArguments
 from nanobot.errors import MissingFile, PathError
 from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore
 from nanobot.files.versions import MAX_OUTPUT, OUTPUT_FOLDER
-from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath
 from nanobot.security.policy import Effect
@@ -134,14 +134,10 @@ class ReadFileTool(FileTool[ReadFileArguments], name="read_file"):
             raise PathError(
                 f"{place.shown} is a picture of {len(data):,} bytes; a model is shown {_PICTURE:,} at most."
             )
-        ending = info.mime.partition("/")[2].replace("jpeg", "jpg")
-        path = self._media / "files" / f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_bytes(data)
+        kept = keep_media(self._media / "files", data, info.mime, name=place.path.name)
         size = f", {info.width} x {info.height}" if info.width else ""
         said = result_of(f"{place.shown}: a picture ({info.mime}{size})", f"picture {place.shown}", (place.shown,))
-        return replace(said, media=(Media(str(path), info.mime, place.path.name, len(data)),))
+        return replace(said, media=(kept,))
 
 
 def _is_output(place: ResolvedPath, store: FileStore) -> bool:

@@ -25,7 +25,7 @@ from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.tool import McpResources, McpTool, object_schema, offered, tool_name
 from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
 from nanobot.config.loader import Loaded
-from nanobot.config.paths import Paths
+from nanobot.config.paths import Paths, replace_file
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
@@ -412,10 +412,6 @@ def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
         return
     try:
         cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = cache.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(msgspec.json.encode(known))
-        fresh.replace(cache)
+        replace_file(cache, msgspec.json.encode(known).decode())
     except OSError as error:
         logger.warning("the list of MCP tools is not kept: {}", error)

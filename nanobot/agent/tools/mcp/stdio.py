@@ -252,7 +252,7 @@ class _EndlessLine(Exception):
 
 
 class _TextLine(Struct, frozen=True):
-    """A line; of one that is too long its beginning or its end, and what it has too much of."""
+    """A line; of one that is too long its beginning and its end, and what it has too much of."""
 
     text: bytes
     excess: str = ""
@@ -267,35 +267,26 @@ class _Lines:
         self._excess = ""
 
     def feed(self, block: bytes) -> Iterator[_TextLine]:
-        """The lines that end here, and the beginning of one that has just become too long. Raises `_EndlessLine`."""
+        """The lines that end here. Raises `_EndlessLine`."""
         *ended, rest = block.split(b"\n")
         for piece in ended:
-            yield from self._add(piece)
-            if not self._excess:
-                yield _TextLine(bytes(self._held))
-            elif not _ID_FIRST.match(self._held):
-                yield _TextLine(bytes(self._held[-_EDGE:]), self._excess)
+            self._add(piece)
+            yield _TextLine(bytes(self._held), self._excess)
             self._held.clear()
             self._size = self._parts = 0
             self._excess = ""
-        yield from self._add(rest)
+        self._add(rest)
 
-    def _add(self, piece: bytes) -> Iterator[_TextLine]:
+    def _add(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._excess:
-            if self._size > MAX_LINE:
-                raise _EndlessLine(f"{self._excess} and does not end")
-            if not _ID_FIRST.match(self._held):
-                self._held += piece[-_EDGE:]
-                del self._held[_EDGE : len(self._held) - _EDGE]
-            return
+        if not self._excess:
+            self._parts += parts_of(piece)
+            self._excess = excess_of(self._size, self._parts)
+        elif self._size > MAX_LINE:
+            raise _EndlessLine(f"{self._excess} and does not end")
         self._held += piece
-        self._parts += parts_of(piece)
-        self._excess = excess_of(self._size, self._parts)
         if self._excess:
-            del self._held[_EDGE : len(self._held) - _EDGE]
-            if _ID_FIRST.match(self._held):
-                yield _TextLine(bytes(self._held[:_EDGE]), self._excess)
+            del self._held[_EDGE : max(_EDGE, len(self._held) - _EDGE)]
 
 
 def _message(line: _TextLine) -> SessionMessage | None:

@@ -4,8 +4,6 @@ What is kept of a server: its tokens, the client that it registered for us, when
 to be had. Needs no SDK.
 """
 
-import os
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from nanobot.config.paths import replace_file
 from nanobot.utils.logs import add_secrets
 from nanobot.utils.secrecy import Reticent
 
@@ -82,9 +81,4 @@ class LoginFile(Struct, frozen=True):
 
     def _write(self, known: Mapping[str, KeptLogin]) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, fresh = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # readable by us alone
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.encode(known))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(fresh).replace(self.path)
+        replace_file(self.path, msgspec.json.encode(known).decode())

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteFile, RemoteTool, Said, SdkConnection
+from nanobot.agent.tools.media import keep_media
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.messages import Media
 from nanobot.providers.base import ToolSpec
@@ -170,14 +171,10 @@ def _keep(file: RemoteFile, folder: Path | None) -> Media | None:
     info = image_info(file.data)
     shown = info is not None and len(file.data) <= MAX_PICTURE and info.width * info.height <= MAX_PIXELS
     mime = info.mime if info is not None and shown else "application/octet-stream"
-    ending = mime.partition("/")[2].replace("jpeg", "jpg") if shown else "bin"
-    path = folder / "mcp" / f"{hashlib.sha256(file.data).hexdigest()[:16]}.{ending}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_bytes(file.data)
+        return keep_media(folder / "mcp", file.data, mime, ending="" if shown else ".bin")
     except OSError:
         return None
-    return Media(str(path), mime, path.name, len(file.data))
 
 
 def tool_name(server: str, tool: str = "") -> str:

@@ -6,7 +6,6 @@ a prompt; `page_results` writes the result.
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import re
 import time
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.deferred import OwnTool
+from nanobot.agent.tools.media import keep_media
 from nanobot.agent.tools.offers import WebFetchArguments, fetch_description, named
 from nanobot.agent.tools.web.answers import answer_from, answer_natively
 from nanobot.agent.tools.web.pages import WebPages
@@ -36,6 +37,7 @@ from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchError, ProviderError
 from nanobot.messages import Media
 from nanobot.results import ToolResult
+from nanobot.security.policy import Effect
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shares, squeeze
 from nanobot.utils.translation import _, _n
@@ -171,12 +173,8 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         lacking = [f"Reading by {name}: {one.missing}" for name, one in self._reader.remote.items() if one.missing]
         return "; ".join([*lacking, *([] if self._config.fake_ip else self._pages.invented())])
 
-    async def text_of(self, url: str, timeout: float) -> str:
-        """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
-        return await self._pages.text_of(url, timeout)
-
     async def look(self, request: PageRequest, timeout: float) -> Page:
-        """A page as it is now, read by this machine alone for who watches it. Raises `FetchError`."""
+        """A page as it is now, read by this machine alone, within `timeout` seconds. Raises `FetchError`."""
         return await self._pages.look(request, timeout)
 
     def read(self, given: Mapping[str, object]) -> WebFetchArguments:
@@ -312,20 +310,10 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         return ShownPage(source, page, part, media)
 
     async def _save(self, image: PageImage) -> tuple[Media, ...]:
-        """The image as a file under the media folder, named by its content."""
         if self._media_dir is None:
             return ()
-        ending = image.info.mime.partition("/")[2].replace("jpeg", "jpg")
-        name = f"{hashlib.sha256(image.data).hexdigest()[:16]}.{ending}"
-        path = self._media_dir / "web" / name
-
-        def write() -> None:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.write_bytes(image.data)
-
-        await asyncio.to_thread(write)
-        inline = image.info.mime == "application/pdf"
-        return (Media(str(path), image.info.mime, name, len(image.data), inline=inline),)
+        kept = await asyncio.to_thread(keep_media, self._media_dir / "web", image.data, image.info.mime)
+        return (replace(kept, inline=image.info.mime == "application/pdf"),)
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """The pages that a call names, also by their numbers and in its prompt."""
@@ -336,11 +324,10 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
                 found.append(named(url.strip(), context.sources))
         return tuple(found)
 
-    def asks(self, url: str) -> bool:
-        return self._reader.asks(url)
-
-    def refuses(self, url: str) -> str:
-        return self._reader.refuses(url)
+    def reach(self, url: str) -> Effect:
+        if self._reader.asks(url):
+            return Effect("lookup", url)
+        return Effect("address", url, reason=self._reader.refuses(url))
 
     def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
         """Paging through a kept page costs nothing, nor does waiting for a call that loads the same page right now."""

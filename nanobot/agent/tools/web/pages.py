@@ -59,11 +59,6 @@ class WebPages:
                 self._store.put(holder, (url, other), page, len(page.content.text), share=share)
             return page
 
-    async def text_of(self, url: str, timeout: float) -> str:
-        """The text of a page, read by this machine alone. Raises `FetchError`. `timeout` is in seconds."""
-        async with self._slots.hold(host_of(url)):
-            return (await self._reader.local(PageRequest(url), timeout)).content.text
-
     async def look(self, request: PageRequest, timeout: float) -> Page:
         """The page as it is now, read by this machine alone and kept for nobody. Raises `FetchError`."""
         async with self._slots.hold(host_of(request.url)):
