@@ -38,7 +38,7 @@ class Unit:
     """A module, or a definition in a module or class.
 
     It says `names` bare and `attributes` behind a dot, takes the first fields of classes apart (`patterns`), and names
-    modules that it starts (`starts`).
+    modules, or definitions of them, that it starts (`starts`).
     """
 
     module: str
@@ -185,7 +185,9 @@ class Reach:
     def _follow(self, unit: Unit) -> None:
         self._said |= unit.attributes
         for name in unit.starts:
-            self._module(name)
+            module, _, entry = name.partition(":")  # `module:name` is imported by who runs it
+            self._module(module)
+            self._reach(self._top.get((module, entry)))
         for name in unit.names:
             self._follow_name(unit, name)
         for name, count in unit.patterns:

@@ -317,7 +317,8 @@ def test_a_room_has_at_most_fifteen_modules() -> None:
 def ways_in() -> set[str]:
     """Modules that are loaded only when they are needed, or run as programs of their own."""
     lazy = {target for path in MODULES for target, _ in lazy_imports_of(path)}
-    return lazy | {module_name(path) for path in MODULES if path.name == "__main__.py" or runs(path)}
+    named = {name.partition(":")[0] for unit in reach().units for name in unit.starts if ":" in name}
+    return lazy | named | {module_name(path) for path in MODULES if path.name == "__main__.py" or runs(path)}
 
 
 def runs(path: Path) -> bool:

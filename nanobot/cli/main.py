@@ -7,8 +7,10 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TextIO
 
+from nanobot.cli.actions import BY_NAME
 from nanobot.cli.habits import parse
 from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE
 from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
@@ -66,7 +68,8 @@ def _run(arguments: Sequence[str]) -> int:
     args = parse(arguments)
     _start_lean()
     _finish_restore(args)
-    run = _command(args.command)
+    module, _mark, name = BY_NAME[args.command].run.partition(":")  # nothing is imported for the other commands
+    run: Callable[[Namespace], int] = getattr(import_module(module), name)
     # What was imported stays until the end: no collection looks at it again, not even the last ones, which were a fifth
     # of the CPU time of a question.
     gc.freeze()
@@ -100,106 +103,6 @@ def _start_lean() -> None:
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     for name in ("httpx._main", "sniffio"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is how Python marks "not to be had"
-
-
-def _command(name: str) -> Callable[[Namespace], int]:
-    """What runs a command; nothing is imported for the others."""
-    match name:
-        case "gateway":
-            from nanobot.cli.gateway import run_gateway
-
-            return run_gateway
-        case "demo":
-            from nanobot.cli.commands.demo import run_demo
-
-            return run_demo
-        case "replay":
-            from nanobot.cli.replay import run_replay
-
-            return run_replay
-        case "agent":
-            from nanobot.cli.agent_command import run_agent
-
-            return run_agent
-        case _:
-            return _kept(name) or _looked_after(name)
-
-
-def _kept(name: str) -> Callable[[Namespace], int] | None:
-    """A command about what nanobot keeps for its people."""
-    match name:
-        case "people" | "permissions" | "schedule" | "watch":
-            from nanobot.cli.commands.people import run_people, run_permissions, run_schedule, run_watch
-
-            runs = {"people": run_people, "permissions": run_permissions, "schedule": run_schedule}
-            return runs.get(name, run_watch)
-        case "soul":
-            from nanobot.cli.commands.soul import run_soul
-
-            return run_soul
-        case "skill":
-            from nanobot.cli.commands.skill import run_skill
-
-            return run_skill
-        case "sessions":
-            from nanobot.cli.commands.sessions import run_sessions
-
-            return run_sessions
-        case "library":
-            from nanobot.cli.commands.library import run_library
-
-            return run_library
-        case "usage":
-            from nanobot.cli.commands.usage import run_usage
-
-            return run_usage
-        case _:
-            return None
-
-
-def _looked_after(name: str) -> Callable[[Namespace], int]:
-    """A command that sets nanobot up or says how it is."""
-    match name:
-        case "onboard":
-            from nanobot.cli.onboard.command import run_onboard
-
-            return run_onboard
-        case "config":
-            from nanobot.cli.care.config import run_config
-
-            return run_config
-        case "import":
-            from nanobot.cli.care.migrate import run_import
-
-            return run_import
-        case "doctor":
-            from nanobot.cli.care.doctor import run_doctor
-
-            return run_doctor
-        case "help":
-            from nanobot.cli.commands.help import run_help
-
-            return run_help
-        case "completion":
-            from nanobot.cli.commands.completion import run_completion
-
-            return run_completion
-        case "mcp":
-            from nanobot.cli.commands.mcp import run_mcp
-
-            return run_mcp
-        case "update":
-            from nanobot.cli.care.update import run_update
-
-            return run_update
-        case "backup" | "restore":
-            from nanobot.cli.care.backup import run_backup, run_restore
-
-            return run_backup if name == "backup" else run_restore
-        case _:
-            from nanobot.cli.care.status import run_status
-
-            return run_status
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -1,4 +1,4 @@
-"""The words of the command line and its exit codes. Imports nothing heavy: `--help` and `--version` end here.
+"""The parser of the command line, its help, and exit codes. Imports nothing heavy: `--help` and `--version` end here.
 
 What argparse shows is given to it in English and translated where it is shown, not at every start.
 """
@@ -7,11 +7,10 @@ import argparse
 import shutil
 import signal
 import textwrap
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from nanobot import __version__
-from nanobot.cli import actions
+from nanobot.cli.actions import BY_NAME, COMMANDS, Argument, Arguments
 from nanobot.errors import UsageError
 from nanobot.utils.text import broken, columns_of, nearest
 from nanobot.utils.translation import N_, _, _n, listed
@@ -44,79 +43,8 @@ exit codes: 0 answered, 1 failed, 2 wrong usage or configuration,
 _NAMES, _WIDTH = 15, 80
 
 
-class _Options(NamedTuple):
-    """A command: what it is for, and who gives it its options."""
-
-    about: str
-    options: Callable[[argparse.ArgumentParser], None]
-
-
-class _Actions(NamedTuple):
-    """A command with actions of its own, such as `nanobot mcp add`."""
-
-    about: str
-    actions: Callable[[actions.Actions], None]
-
-
-_ABOUT_AGENT = N_("talk, or ask one question (the default)")
-#: Heading → the commands below it, in the order in which they are shown; `agent` stands before all of them.
-_COMMANDS: Mapping[str, Mapping[str, _Options | _Actions]] = {
-    N_("start"): {
-        "onboard": _Options(
-            N_("set up a model, Telegram and your time zone, each tried at once"), actions.onboard_options
-        ),
-        "demo": _Options(
-            N_("see what nanobot does on a small web of its own: no key, no network, nothing kept"),
-            actions.demo_options,
-        ),
-        "gateway": _Options(N_("answer on Telegram until stopped"), actions.gateway_options),
-        "status": _Options(N_("show version, configuration, model, tools and sessions"), actions.status_options),
-        "doctor": _Options(
-            N_("try everything that nanobot needs, and say what to do (exit code 0: well, 1: warnings, 2: faults)"),
-            actions.doctor_options,
-        ),
-        "help": _Options(N_("show the commands, or a page of the documentation"), actions.help_options),
-    },
-    N_("model and configuration"): {
-        "config": _Actions(N_("look at the configuration, or change it"), actions.config_actions),
-        "soul": _Options(N_("open SOUL.md in your editor, or show what a new version brings"), actions.soul_options),
-        "usage": _Options(N_("show what was spent, by what, and what of the budget that is"), actions.usage_options),
-        "mcp": _Actions(N_("show, add, remove and try MCP servers"), actions.mcp_actions),
-        "completion": _Options(N_("print what lets a shell complete commands and options"), actions.completion_options),
-    },
-    N_("memory and library"): {
-        "sessions": _Actions(N_("list, search, show, name, export and delete your sessions"), actions.sessions_actions),
-        "library": _Actions(N_("show, add, remove and read folders of your documents"), actions.library_actions),
-        "skill": _Actions(N_("show, begin and check skills"), actions.skill_actions),
-        "replay": _Options(N_("repeat a recorded turn without a network"), actions.replay_options),
-    },
-    N_("tasks and watches"): {
-        "schedule": _Options(N_("show what comes at set times, add or change it"), actions.schedule_options),
-        "watch": _Options(
-            N_("show what is watched and tells when it changes, add or change it"), actions.watch_options
-        ),
-    },
-    N_("people and safety"): {
-        "people": _Options(
-            N_("show who may talk on Telegram and what each may do, or change it"), actions.people_options
-        ),
-        "permissions": _Options(
-            N_("show what you have allowed for good, or take it back"), actions.permissions_options
-        ),
-    },
-    N_("care"): {
-        "backup": _Options(N_("write all that nanobot keeps into one file"), actions.backup_options),
-        "restore": _Options(
-            N_("put a backup in the place of what is here; that is set aside"), actions.restore_options
-        ),
-        "update": _Options(
-            N_("install a newer nanobot beside this one, try it, and switch to it"), actions.update_options
-        ),
-        "import": _Options(N_("take over what another program has kept"), actions.import_options),
-    },
-}
 #: The commands that there are.
-COMMAND_NAMES = ("agent", *(name for group in _COMMANDS.values() for name in group))
+COMMAND_NAMES = tuple(BY_NAME)
 
 
 #: What argparse itself says, of all versions of Python that are supported. It puts the values in.
@@ -223,11 +151,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _overview() -> str:
     width = min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)
-    agent = {"agent": _ABOUT_AGENT}
     parts = [f"{_('usage: ')}{_PROGRAM} COMMAND …\n\n{_(_DESCRIPTION)}"]
-    for heading, group in _COMMANDS.items():
-        told = (agent if heading == "start" else {}) | {name: one.about for name, one in group.items()}
-        lines = [_listed(name, _(about), width) for name, about in told.items()]
+    for heading, group in COMMANDS.items():
+        lines = [_listed(name, _(one.about), width) for name, one in group.items()]
         parts.append("\n".join([_("{heading}:", heading=_(heading)), *lines]))
     options = {"-h, --help": _("show this help"), "--version": _("show the version")}
     lines = [_listed(name, about, width) for name, about in options.items()]
@@ -243,34 +169,36 @@ def _listed(name: str, about: str, width: int) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = _top()
+    parser = _Parser(prog=_PROGRAM, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=_RawHelp)
     parser.add_argument("--version", action="version", version=f"nanobot {__version__}")
     common = _common()
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    agent = commands.add_parser("agent", help=_ABOUT_AGENT, parents=[common], epilog=_EPILOG, formatter_class=_RawHelp)
-    actions.agent_options(agent)
-    for name, one in ((name, one) for group in _COMMANDS.values() for name, one in group.items()):
+    for name, one in BY_NAME.items():
         command = commands.add_parser(name, help=one.about, description=one.about, parents=[common])
         command.formatter_class = _CommandHelp
-        if isinstance(one, _Options):
-            one.options(command)
-        else:
-            one.actions(command.add_subparsers(dest=f"{name}_action", metavar="ACTION", required=True))
+        command.set_defaults(**one.defaults)
+        _take(command, one.arguments)
+        if one.actions:
+            words = command.add_subparsers(dest=f"{name}_action", metavar="ACTION", required=True)
+            for word, action in one.actions.items():
+                _take(words.add_parser(word, help=action.about, description=action.about), action.arguments)
+    agent = commands.choices["agent"]
+    agent.description, agent.epilog, agent.formatter_class = None, _EPILOG, _RawHelp
     vars(argparse).update(_=_argparse_said, ngettext=_argparse_counted)  # it asks gettext when it says something
     return parser
 
 
-def wants_more(command: str) -> bool:
-    """Whether a command does nothing without an action behind it."""
-    return any(isinstance(group.get(command), _Actions) for group in _COMMANDS.values())
+def _take(parser: argparse._ActionsContainer, arguments: Arguments) -> None:
+    """Give a parser these words and options."""
+    for one in arguments:
+        if isinstance(one, Argument):
+            parser.add_argument(*one.names, **one.settings)  # type: ignore[arg-type]  # a table of what it takes
+        else:
+            _take(parser.add_mutually_exclusive_group(), one)
 
 
-def _top() -> argparse.ArgumentParser:
-    return _Parser(prog=_PROGRAM, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=_RawHelp)
-
-
-def _common() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+def _common() -> _Parser:
+    common = _Parser(add_help=False)
     group = common.add_argument_group(N_("where things are"))
     group.add_argument("--config", metavar="FILE", help=N_("the configuration file (default ~/.nanobot/config.json)"))
     group.add_argument("--workspace", metavar="DIR", help=N_("the folder that the agent works in"))
