@@ -77,11 +77,6 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.gateway", "nanobot.channels.terminal.render"),  # a gateway that runs as a service has no terminal
     ("nanobot.cli.habits", "nanobot.command.pages"),  # only `nanobot help TOPIC` asks for the names of the pages
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
-    ("nanobot.command.builtin", "nanobot.command.conversations"),  # and so are commands for long conversations
-    ("nanobot.command.builtin", "nanobot.command.sessions"),  # and for what is done with whole ones
-    ("nanobot.command.builtin", "nanobot.command.help"),  # the list of commands and the pages, by who asks for help
-    ("nanobot.command.builtin", "nanobot.command.models"),  # and so is what is known of models
-    ("nanobot.command.builtin", "nanobot.command.usage"),  # accounts are loaded by who asks for them
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.translation", "ast"),  # English needs no catalogue
     ("nanobot.utils.translation", "gettext"),
@@ -117,7 +112,6 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.web.search.catalog", "nanobot.web.search.engines"),
     ("nanobot.web.search.catalog", "nanobot.web.search.mcp"),
     ("nanobot.cli.commands.mcp", "nanobot.agent.external_tools"),  # only trying a server needs it
-    ("nanobot.command.builtin", "nanobot.command.skills"),  # as are skills
     ("nanobot.command.builtin", "nanobot.schedule.appointments"),  # few conversations schedule anything
     ("nanobot.doctor.checkup", "nanobot.cluster.ledger"),  # only gateways that share a database have its driver
     ("nanobot.schedule.due", "cronsim"),
@@ -166,7 +160,7 @@ STAND_INS |= {"NanobotDocsTool.folder", "Documents.extractor", "token_lock.folde
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat"}
 WAITS |= {"PollClient.hold", "WatchedDatabase.slow", "key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
-TO_GO = {"MediaFolder.limit", "builtin_router.bot_name"}
+TO_GO = {"MediaFolder.limit"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.
 SCHEMA_MODULES = {
     f"nanobot.config.{name}" for name in "schema schema_tools schema_web section keys given values generate".split()

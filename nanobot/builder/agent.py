@@ -30,6 +30,7 @@ from nanobot.builder.values import chat_defaults, helper_limits_of, limits_of, n
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
+from nanobot.command.services import CommandServices
 from nanobot.command.settings import ChatSettings
 from nanobot.config.keys import sections_in
 from nanobot.config.loader import Loaded
@@ -253,21 +254,22 @@ class Builder:
         """What the agent works with."""
         context = self.context()
         budget = self.budget(shared.ledger, context.midnight)
-        people = self.people(shared.ledger, budget)
         return AgentServices(
             bus,
             shared.ledger.sessions,
             provider,
             context,
             builtin_router(
-                settings=shared.chats,
-                people=people,
-                servers=self.external,
-                appointments=shared.appointments,
-                skills=lambda: self.skills.shelf,
-                watches=shared.watches,
-                sessions=None if self._launch.ephemeral else partial(self._archive, shared.ledger),
-                doctor=self.examine,
+                CommandServices(
+                    shared.chats,
+                    self.people(shared.ledger, budget),
+                    self.external,
+                    shared.appointments,
+                    lambda: self.skills.shelf,
+                    shared.watches,
+                    None if self._launch.ephemeral else partial(self._archive, shared.ledger),
+                    self.examine,
+                )
             ),
             self.tools(),
             switch_model=self.models.switch,

@@ -1,12 +1,12 @@
-"""The commands that every surface has: what they do and what they reply."""
+"""The commands that every surface has, and what the short ones of them do; the others have modules of their own."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
 
-from nanobot.bus.events import InboundMessage, Role
-from nanobot.command.router import Command, CommandContext, CommandRouter, TurnControl
-from nanobot.command.servers import ServerControl, mcp_command
-from nanobot.command.settings import CHOICES, ChatSettings, SettingName
+from nanobot.bus.events import Role
+from nanobot.command.router import Command, CommandContext, CommandRouter
+from nanobot.command.services import CommandServices, People
+from nanobot.command.settings import CHOICES, SettingName
 from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import ROLES
 from nanobot.errors import UsageError
@@ -14,14 +14,8 @@ from nanobot.session.permissions import Permissions, told
 from nanobot.utils.marks import passages
 from nanobot.utils.translation import N_, _, either, listed, sentences
 
-if TYPE_CHECKING:
-    from nanobot.command.sessions import SessionArchive
-    from nanobot.schedule.appointments import Appointments
-    from nanobot.skills.shelf import SkillShelf
-
 _OWNER: frozenset[Role] = frozenset({"owner"})
 _EVERYONE: frozenset[Role] = frozenset({"owner", "user", "guest"})
-_PEOPLE = "[grant|take|remove <who> … | <who> cap <USD>]"  # English: it is typed
 _ALONE_HERE = N_("Nobody else can talk to this nanobot: no chat is set up. `nanobot gateway` tells how.")
 _IN_PRIVATE = N_("This is for you alone. Write it in your own chat with me.")
 _TITLES: Mapping[SettingName, str] = {
@@ -29,223 +23,78 @@ _TITLES: Mapping[SettingName, str] = {
     "hints": N_("Hints"),
     "streaming": N_("Streaming"),
 }
-_SUMMARIES: Mapping[SettingName, str] = {
-    "privacy": N_("Keep pages and speech away from services that read them elsewhere"),
-    "hints": N_("Show or hide what is done while it works"),
-    "streaming": N_("Show the answer while it is written, or when it is done"),
-}
+_PEOPLE = "[grant|take|remove <who> … | <who> cap <USD>]"  # English: it is typed
 _SCHEDULE = "[when and what | do … | pause|resume|run|remove <number> | quiet 22-7]"  # English: it is typed
 _WATCH = "[<address> [§ part] [every …] | pause|resume|run|remove <number> | history]"  # English: it is typed
-_REMOVE = "[remove <id>]"
-_COPIED = "[code|<number>]"
 _SPENT = "[today|week|month] [by day|model|chat|person|cause] | raise <USD> | estimate <pages>"  # English: it is typed
+_SERVERS = (  # English: it is typed
+    "[reconnect <server> | login <server> | trust <server> | prompt <server> <name> [key=value …]]"
+)
 
 
-class People(Protocol):
-    """Who may talk in chats, for the commands of the owner. Both raise `UsageError`."""
-
-    async def people(self, words: str, running: TurnControl | None) -> str:
-        """What became of `/people WORDS`, as Markdown; `running` is where people's turns run, if that is here."""
-
-    async def invite(self, words: str, *, drawn: bool) -> str:
-        """A link for a `user` or a `guest`, as Markdown; `drawn`: also as a code to scan."""
+def builtin_router(services: CommandServices | None = None) -> CommandRouter:
+    """A router with every command, which works with these services."""
+    return CommandRouter(_COMMANDS, services)
 
 
-class WatchesOf(Protocol):
-    """What `/watch` asks: what becomes of its words. Raises `NanobotError`."""
-
-    async def say(self, message: InboundMessage, text: str) -> str: ...
-
-
-def builtin_router(
-    bot_name: str = "",
-    *,
-    settings: ChatSettings | None = None,
-    people: Callable[[], People] | None = None,
-    servers: ServerControl | None = None,
-    appointments: "Callable[[], Appointments] | None" = None,
-    skills: "Callable[[], SkillShelf] | None" = None,
-    watches: Callable[[], WatchesOf] | None = None,
-    sessions: "Callable[[], SessionArchive] | None" = None,
-    doctor: Callable[[bool], Awaitable[str]] | None = None,
-) -> CommandRouter:
-    """A router with every command. Without `settings` what people set for a chat lives as long as the process; without
-    `people` no chat lets in anybody else, without `appointments` nothing comes later. `doctor` tries everything."""
-    router = CommandRouter((), bot_name)
-
-    async def show_help(ctx: CommandContext) -> None:
-        from nanobot.command.help import answer_help
-
-        await answer_help(ctx, router)
-
-    for command in (
-        Command("help", N_("Show the commands, or tell more of one"), show_help, "[topic]", ("start",), _EVERYONE),
-        Command("status", N_("Show model, context, tokens, tools and search allowance"), _status),
-        _doctor_command(doctor),
-        Command("new", N_("Start a fresh session and keep the old one"), _new, ordered=True),
-        Command("stop", N_("Stop what is running"), _stop, aliases=("cancel",), roles=_EVERYONE),
-        Command("approve", N_("Answer a question"), _approve, "<id> <choice> [text]", roles=_OWNER),
-        Command(
-            "permissions", N_("Show what is allowed for good, or take it back"), _permissions, _REMOVE, roles=_OWNER
-        ),
-        Command("model", N_("Show the model, or use another one"), _model, "[name]", ordered=True),
-        *_session_commands(sessions),
-        *_conversation_commands(),
-        Command("sources", N_("Show what the last answer rests on"), _sources, "[number]"),
-        *_FILES,
-        *_MEMORY,
-        *_WORK,
-        mcp_command(servers),
-        *_kept_commands(appointments, skills, watches),
-        Command("usage", N_("Show tokens, money and searches, and what may be spent"), _usage, _SPENT),
-        *_people_commands(people),
-        *(_setting(name, settings or ChatSettings()) for name in _SUMMARIES),
-        *_AT_A_TERMINAL,
-    ):
-        router.add(command)
-    return router
-
-
-def _session_commands(archive: "Callable[[], SessionArchive] | None") -> tuple[Command, ...]:
-    """The commands for sessions that are kept, whose module is loaded by who uses one."""
-
-    def later(name: str) -> Callable[[CommandContext], Awaitable[None]]:
-        async def run(ctx: CommandContext) -> None:
-            from nanobot.command.sessions import SESSION_HANDLERS
-
-            await SESSION_HANDLERS[name](ctx, archive)
-
-        return run
-
-    told = (
-        ("sessions", N_("List your sessions, or find one by what was said in it"), "[words|all]"),
-        ("resume", N_("Go back to an earlier session"), "[id]"),
-        ("name", N_("Name this session"), "[id] <name>"),
-        ("export", N_("Put a session into a file: Markdown, HTML or JSON lines"), "[id] [md|html|jsonl]"),
-        ("delete", N_("Delete a session for good"), "[id]"),
-    )
-    return tuple(Command(name, text, later(name), usage, ordered=name == "resume") for name, text, usage in told)
-
-
-def _doctor_command(examine: Callable[[bool], Awaitable[str]] | None) -> Command:
-    """What tries everything; with True it puts right first what is safe."""
+def _later(entry: str) -> Callable[[CommandContext], Awaitable[None]]:
+    """What `module:name` does, whose module is loaded by who uses it."""
 
     async def run(ctx: CommandContext) -> None:
-        wanted = ctx.args.strip().casefold()
-        if not ctx.for_owner_alone:
-            raise UsageError(_(_IN_PRIVATE))
-        if examine is None:
-            raise UsageError(_("`nanobot doctor` in a shell tries everything."))
-        if wanted not in {"", "fix"}:
-            raise UsageError(_("`/doctor` tries everything; `/doctor fix` puts right first what is safe."))
-        await ctx.reply(_("Trying everything that I need; this takes up to ten seconds."))
-        await ctx.reply(await examine(wanted == "fix"))
+        module, _mark, name = entry.partition(":")
+        await getattr(import_module(module), name)(ctx)
 
-    return Command("doctor", N_("Try everything that I need, and say what is wrong"), run, "[fix]", roles=_OWNER)
+    return run
 
 
-def _conversation_commands() -> tuple[Command, ...]:
-    """The commands for long conversations, whose module is loaded by who uses one."""
-
-    def later(name: str) -> Callable[[CommandContext], Awaitable[None]]:
-        async def run(ctx: CommandContext) -> None:
-            from nanobot.command.conversations import HANDLERS
-
-            await HANDLERS[name](ctx)
-
-        return run
-
-    told = (
-        ("compact", N_("Sum up the earlier conversation, so that there is room"), "[what matters]"),
-        ("branch", N_("Go on in a copy of this conversation, and keep this one"), "[name]"),
-        ("rewind", N_("Go back to before an earlier question"), "[number] [talk|files|both]"),
-        ("retry", N_("Ask the last question again"), ""),
-        ("btw", N_("Ask beside the conversation, which keeps nothing of it"), "<question>"),
-    )
-    return tuple(Command(name, text, later(name), usage, ordered=name == "compact") for name, text, usage in told)
+async def _doctor(ctx: CommandContext) -> None:
+    examine, wanted = ctx.services.doctor, ctx.args.strip().casefold()
+    if not ctx.for_owner_alone:
+        raise UsageError(_(_IN_PRIVATE))
+    if examine is None:
+        raise UsageError(_("`nanobot doctor` in a shell tries everything."))
+    if wanted not in {"", "fix"}:
+        raise UsageError(_("`/doctor` tries everything; `/doctor fix` puts right first what is safe."))
+    await ctx.reply(_("Trying everything that I need; this takes up to ten seconds."))
+    await ctx.reply(await examine(wanted == "fix"))
 
 
-def _kept_commands(
-    appointments: "Callable[[], Appointments] | None",
-    skills: "Callable[[], SkillShelf] | None",
-    watches: Callable[[], WatchesOf] | None,
-) -> tuple[Command, ...]:
-    """The commands for what the agent keeps for people: times, skills, and what is watched."""
-    return _schedule_command(appointments), _watch_command(watches), *_skills_commands(skills)
+def _rights(ctx: CommandContext) -> People:
+    people = ctx.services.people
+    if people is None or not ctx.for_owner_alone:
+        raise UsageError(_(_ALONE_HERE if people is None else _IN_PRIVATE))
+    return people()
 
 
-def _people_commands(people: Callable[[], People] | None) -> tuple[Command, ...]:
-    async def show_people(ctx: CommandContext) -> None:
-        if people is None or not ctx.for_owner_alone:
-            raise UsageError(_(_ALONE_HERE if people is None else _IN_PRIVATE))
-        here = ctx.message.address.channel != "terminal"  # what runs in chats runs in the gateway
-        await ctx.reply(await people().people(ctx.args, ctx.control if here else None))
-
-    async def invite(ctx: CommandContext) -> None:
-        if people is None or not ctx.for_owner_alone:
-            raise UsageError(_(_ALONE_HERE if people is None else _IN_PRIVATE))
-        await ctx.reply(await people().invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
-
-    return (
-        Command(
-            "people", N_("Show who may talk and what each may do, or change it"), show_people, _PEOPLE, roles=_OWNER
-        ),
-        Command("invite", N_("Make a link that lets somebody in"), invite, "[user|guest]", roles=_OWNER),
-        Command("whoami", N_("Show your id, your role and this chat"), _whoami, roles=_EVERYONE),
-    )
+async def _people(ctx: CommandContext) -> None:
+    here = ctx.message.address.channel != "terminal"  # what runs in chats runs in the gateway
+    await ctx.reply(await _rights(ctx).people(ctx.args, ctx.control if here else None))
 
 
-def _schedule_command(appointments: "Callable[[], Appointments] | None") -> Command:
-    async def schedule(ctx: CommandContext) -> None:
-        if appointments is None:
-            raise UsageError(_("Nothing is kept here after the end of this conversation, so nothing can be scheduled."))
-        from nanobot.schedule.appointments import Who
-
-        await ctx.reply(await appointments().say(ctx.args, Who.of(ctx.message)))
-
-    summary = N_("Show what comes at set times, add or change it")
-    return Command("schedule", summary, schedule, _SCHEDULE, aliases=("remind", "cron"))
+async def _invite(ctx: CommandContext) -> None:
+    await ctx.reply(await _rights(ctx).invite(ctx.args, drawn=ctx.message.address.channel == "terminal"))
 
 
-def _skills_commands(skills: "Callable[[], SkillShelf] | None") -> tuple[Command, ...]:
-    async def keep(ctx: CommandContext) -> None:
-        if skills is None:
-            raise UsageError(_("There are no skills here."))
-        from nanobot.command.skills import learn
+async def _schedule(ctx: CommandContext) -> None:
+    if ctx.services.appointments is None:
+        raise UsageError(_("Nothing is kept here after the end of this conversation, so nothing can be scheduled."))
+    from nanobot.schedule.appointments import Who
 
-        await learn(ctx, skills())
-
-    async def show(ctx: CommandContext) -> None:
-        if skills is None:
-            raise UsageError(_("There are no skills here."))
-        from nanobot.command.skills import show_skills
-
-        await show_skills(ctx, skills())
-
-    summary = N_("Show what I have read how to do, or let such a text count")
-    return (
-        Command("skills", summary, show, "[<name> | trust <name>]", aliases=("skill",)),
-        Command("learn", N_("Keep what worked in this conversation as a skill"), keep, "[what]", roles=_OWNER),
-    )
+    await ctx.reply(await ctx.services.appointments().say(ctx.args, Who.of(ctx.message)))
 
 
-def _watch_command(watches: Callable[[], WatchesOf] | None) -> Command:
-    async def watch(ctx: CommandContext) -> None:
-        if watches is None:
-            raise UsageError(_("Nothing is kept here after the end of this conversation, so nothing can be watched."))
-        await ctx.reply(await watches().say(ctx.message, ctx.args))
-
-    return Command("watch", N_("Tell me when a page, feed, search, price or file changes"), watch, _WATCH)
+async def _watch(ctx: CommandContext) -> None:
+    if ctx.services.watches is None:
+        raise UsageError(_("Nothing is kept here after the end of this conversation, so nothing can be watched."))
+    await ctx.reply(await ctx.services.watches().say(ctx.message, ctx.args))
 
 
 async def _copy(_ctx: CommandContext) -> None:
     raise UsageError(_("The terminal does this by itself in an open conversation: `nanobot agent` begins one."))
 
 
-_AT_A_TERMINAL = (
-    Command("copy", N_("Put the last answer, or code of it, into the clipboard"), _copy, _COPIED, surfaces="terminal"),
-    Command("quit", N_("Leave"), lambda ctx: ctx.reply(_("Bye.")), aliases=("exit",), surfaces="terminal"),
-)
+async def _quit(ctx: CommandContext) -> None:
+    await ctx.reply(_("Bye."))
 
 
 async def _status(ctx: CommandContext) -> None:
@@ -300,12 +149,6 @@ async def permissions_text(permissions: Permissions, wanted: str = "") -> str:
     return "\n".join([_("**Allowed for good**"), "", *told(kept), "", closing])
 
 
-async def _model(ctx: CommandContext) -> None:
-    from nanobot.command.models import choose_model
-
-    await choose_model(ctx)
-
-
 async def _sources(ctx: CommandContext) -> None:
     wanted = ctx.args.strip().strip("[]#?")
     if wanted and not wanted.isdecimal():
@@ -348,12 +191,6 @@ def _of_one_alone(ctx: CommandContext) -> None:
         raise UsageError(_("What is noted of you is yours alone, and others read along here. Ask in your own chat."))
 
 
-_MEMORY = (
-    Command("memory", N_("Show what is noted of you, and where each line came from"), _memory, "[words]"),
-    Command("forget", N_("Take something away that is noted of you"), _forget, "<number|words>"),
-)
-
-
 async def _tasks(ctx: CommandContext) -> None:
     number, word = [*ctx.args.strip().split(" ", 1), ""][:2]
     word = word.strip().casefold()
@@ -374,19 +211,11 @@ async def _tools(ctx: CommandContext) -> None:
     await ctx.reply("\n".join([_("**Tools**"), "", *lines, "", closing]) if lines else _("No tools are offered."))
 
 
-_FILES = (
-    Command("undo", N_("Bring back what the last change of a file in this chat changed, or what was summed up"), _undo),
-    Command("trust", N_("Count a file from outside as your own, or list such files"), _trust, "[file]", roles=_OWNER),
-)
-_WORK = (
-    Command("tasks", N_("Show what runs in the background, or stop it"), _tasks, "[number] [stop]", aliases=("task",)),
-    Command("tools", N_("Tell what I can do here, what is off, and why"), _tools),
-)
+def _setting(name: SettingName) -> Callable[[CommandContext], Awaitable[None]]:
+    """What shows and sets one of the settings of a chat."""
 
-
-def _setting(name: SettingName, settings: ChatSettings) -> Command:
     async def run(ctx: CommandContext) -> None:
-        chat, wanted = ctx.key, ctx.args.strip().casefold()
+        chat, wanted, settings = ctx.key, ctx.args.strip().casefold(), ctx.services.settings
         if wanted:
             ctx.change_what_all_share()
             await settings.set(chat, name, wanted)
@@ -396,14 +225,7 @@ def _setting(name: SettingName, settings: ChatSettings) -> Command:
         now = _("{setting}: **{value}**, {means}.", setting=_(_TITLES[name]), value=value, means=means)
         await ctx.reply(sentences(now, _("{commands} changes it for this chat.", commands=either(others))))
 
-    usage = f"[{'|'.join(CHOICES[name])}]"
-    return Command(name, _SUMMARIES[name], run, usage, surfaces="all" if name == "privacy" else "chat")
-
-
-async def _usage(ctx: CommandContext) -> None:
-    from nanobot.command.usage import answer_usage
-
-    await answer_usage(ctx)
+    return run
 
 
 async def _whoami(ctx: CommandContext) -> None:
@@ -416,3 +238,143 @@ async def _whoami(ctx: CommandContext) -> None:
         else f"`{address.chat}`"
     )
     await ctx.reply(_("You: {you}.\nThis chat: {chat} on {channel}.", you=you, chat=chat, channel=address.channel))
+
+
+#: Every command, in the order in which they are offered.
+_COMMANDS = (
+    Command(
+        "help",
+        N_("Show the commands, or tell more of one"),
+        _later("nanobot.command.help:answer_help"),
+        "[topic]",
+        ("start",),
+        _EVERYONE,
+    ),
+    Command("status", N_("Show model, context, tokens, tools and search allowance"), _status),
+    Command("doctor", N_("Try everything that I need, and say what is wrong"), _doctor, "[fix]", roles=_OWNER),
+    Command("new", N_("Start a fresh session and keep the old one"), _new, ordered=True),
+    Command("stop", N_("Stop what is running"), _stop, aliases=("cancel",), roles=_EVERYONE),
+    Command("approve", N_("Answer a question"), _approve, "<id> <choice> [text]", roles=_OWNER),
+    Command(
+        "permissions", N_("Show what is allowed for good, or take it back"), _permissions, "[remove <id>]", roles=_OWNER
+    ),
+    Command(
+        "model",
+        N_("Show the model, or use another one"),
+        _later("nanobot.command.models:choose_model"),
+        "[name]",
+        ordered=True,
+    ),
+    Command(
+        "sessions",
+        N_("List your sessions, or find one by what was said in it"),
+        _later("nanobot.command.sessions:list_sessions"),
+        "[words|all]",
+    ),
+    Command(
+        "resume", N_("Go back to an earlier session"), _later("nanobot.command.sessions:resume"), "[id]", ordered=True
+    ),
+    Command("name", N_("Name this session"), _later("nanobot.command.sessions:name"), "[id] <name>"),
+    Command(
+        "export",
+        N_("Put a session into a file: Markdown, HTML or JSON lines"),
+        _later("nanobot.command.sessions:export"),
+        "[id] [md|html|jsonl]",
+    ),
+    Command("delete", N_("Delete a session for good"), _later("nanobot.command.sessions:delete"), "[id]"),
+    Command(
+        "compact",
+        N_("Sum up the earlier conversation, so that there is room"),
+        _later("nanobot.command.conversations:compact"),
+        "[what matters]",
+        ordered=True,
+    ),
+    Command(
+        "branch",
+        N_("Go on in a copy of this conversation, and keep this one"),
+        _later("nanobot.command.conversations:branch"),
+        "[name]",
+    ),
+    Command(
+        "rewind",
+        N_("Go back to before an earlier question"),
+        _later("nanobot.command.conversations:rewind"),
+        "[number] [talk|files|both]",
+    ),
+    Command("retry", N_("Ask the last question again"), _later("nanobot.command.conversations:retry")),
+    Command(
+        "btw",
+        N_("Ask beside the conversation, which keeps nothing of it"),
+        _later("nanobot.command.conversations:btw"),
+        "<question>",
+    ),
+    Command("sources", N_("Show what the last answer rests on"), _sources, "[number]"),
+    Command("undo", N_("Bring back what the last change of a file in this chat changed, or what was summed up"), _undo),
+    Command("trust", N_("Count a file from outside as your own, or list such files"), _trust, "[file]", roles=_OWNER),
+    Command("memory", N_("Show what is noted of you, and where each line came from"), _memory, "[words]"),
+    Command("forget", N_("Take something away that is noted of you"), _forget, "<number|words>"),
+    Command("tasks", N_("Show what runs in the background, or stop it"), _tasks, "[number] [stop]", aliases=("task",)),
+    Command("tools", N_("Tell what I can do here, what is off, and why"), _tools),
+    Command(
+        "mcp",
+        N_("Show the MCP servers, count what one says, log in, use a prompt"),
+        _later("nanobot.command.servers:answer_mcp"),
+        _SERVERS,
+        roles=_OWNER,
+    ),
+    Command(
+        "schedule",
+        N_("Show what comes at set times, add or change it"),
+        _schedule,
+        _SCHEDULE,
+        aliases=("remind", "cron"),
+    ),
+    Command("watch", N_("Tell me when a page, feed, search, price or file changes"), _watch, _WATCH),
+    Command(
+        "skills",
+        N_("Show what I have read how to do, or let such a text count"),
+        _later("nanobot.command.skills:show_skills"),
+        "[<name> | trust <name>]",
+        aliases=("skill",),
+    ),
+    Command(
+        "learn",
+        N_("Keep what worked in this conversation as a skill"),
+        _later("nanobot.command.skills:learn"),
+        "[what]",
+        roles=_OWNER,
+    ),
+    Command(
+        "usage",
+        N_("Show tokens, money and searches, and what may be spent"),
+        _later("nanobot.command.usage:answer_usage"),
+        _SPENT,
+    ),
+    Command("people", N_("Show who may talk and what each may do, or change it"), _people, _PEOPLE, roles=_OWNER),
+    Command("invite", N_("Make a link that lets somebody in"), _invite, "[user|guest]", roles=_OWNER),
+    Command("whoami", N_("Show your id, your role and this chat"), _whoami, roles=_EVERYONE),
+    Command(
+        "privacy",
+        N_("Keep pages and speech away from services that read them elsewhere"),
+        _setting("privacy"),
+        "[off|on]",
+    ),
+    Command(
+        "hints", N_("Show or hide what is done while it works"), _setting("hints"), "[live|keep|off]", surfaces="chat"
+    ),
+    Command(
+        "streaming",
+        N_("Show the answer while it is written, or when it is done"),
+        _setting("streaming"),
+        "[edit|draft|off]",
+        surfaces="chat",
+    ),
+    Command(
+        "copy",
+        N_("Put the last answer, or code of it, into the clipboard"),
+        _copy,
+        "[code|<number>]",
+        surfaces="terminal",
+    ),
+    Command("quit", N_("Leave"), _quit, aliases=("exit",), surfaces="terminal"),
+)

@@ -3,7 +3,7 @@
 Nothing that was said is deleted: what leaves the view stays in the session that was current before, for `/resume`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from msgspec import Struct
@@ -45,12 +45,14 @@ class Exchange(Struct, frozen=True):
         return own_words(self.question)
 
 
-async def _compact(ctx: CommandContext) -> None:
+async def compact(ctx: CommandContext) -> None:
+    """`/compact`"""
     ctx.change_what_all_share()
     ctx.hand_on(replace(ctx.message, content=ctx.args, context="", media=(), cause="compaction"))
 
 
-async def _branch(ctx: CommandContext) -> None:
+async def branch(ctx: CommandContext) -> None:
+    """`/branch`"""
     ctx.change_what_all_share()
     made = await ctx.control.store.branched(ctx.message.id)
     if made is None:
@@ -61,7 +63,8 @@ async def _branch(ctx: CommandContext) -> None:
     await ctx.reply(sentences(said, _kept(made)))
 
 
-async def _retry(ctx: CommandContext) -> None:
+async def retry(ctx: CommandContext) -> None:
+    """`/retry`"""
     ctx.change_what_all_share()
     role = ctx.message.sender.role
     made = await ctx.control.store.branched(ctx.message.id)
@@ -81,7 +84,8 @@ async def _retry(ctx: CommandContext) -> None:
     ctx.hand_on(replace(_asked_again(ctx.message, asked), note=note))
 
 
-async def _btw(ctx: CommandContext) -> None:
+async def btw(ctx: CommandContext) -> None:
+    """`/btw`"""
     ctx.change_what_all_share()
     if not (ctx.args or ctx.message.media):
         raise UsageError(_("Write the question behind it: `/btw how far is that from here?`"))
@@ -89,7 +93,8 @@ async def _btw(ctx: CommandContext) -> None:
     ctx.hand_on(replace(ctx.message, content=ctx.args, aside=True, note=note))
 
 
-async def _rewind(ctx: CommandContext) -> None:
+async def rewind(ctx: CommandContext) -> None:
+    """`/rewind`"""
     ctx.change_what_all_share()
     if made := await ctx.control.store.branched(ctx.message.id):
         await ctx.reply(_rewound(made))
@@ -247,13 +252,3 @@ def _asked_again(message: InboundMessage, exchange: Exchange) -> InboundMessage:
     sender = message.sender if same else replace(message.sender, role=role, granted=())
     media = tuple(part for part in parts if isinstance(part, Media))
     return replace(message, sender=sender, content=exchange.said, media=media, context="\n\n".join(quoted))
-
-
-#: What each of these commands does, by its name.
-HANDLERS: Mapping[str, Callable[[CommandContext], Awaitable[None]]] = {
-    "compact": _compact,
-    "branch": _branch,
-    "rewind": _rewind,
-    "retry": _retry,
-    "btw": _btw,
-}

@@ -58,9 +58,9 @@ _CLOSING = N_("`/help <command>` tells more of one, `/help <topic>` shows a page
 _FIRST = N_("What is not a command is a message to the agent.")
 
 
-async def answer_help(ctx: CommandContext, router: CommandRouter) -> None:
+async def answer_help(ctx: CommandContext) -> None:
     """Show what the person may use here, or what is told of the words behind the command."""
-    sender, address = ctx.message.sender, ctx.message.address
+    sender, address, router = ctx.message.sender, ctx.message.address, ctx.router
     offered = router.commands(sender.role, address.channel)
     if ctx.args:
         await ctx.reply(_about(ctx.args, router, offered))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from msgspec import Struct, field
 
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
+from nanobot.command.services import CommandServices
 from nanobot.command.words import WORDS, word_of
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Citation
@@ -148,7 +149,8 @@ class TurnControl(Protocol):
 
 
 class CommandContext(Struct, frozen=True):
-    """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key).
+    """One use of a command. `reply` sends Markdown; a second `reply` replaces the first (same key). `usage` is how the
+    command is written.
 
     `hand_on` has the agent answer a message in the place of this one, once the command has ended.
     """
@@ -156,8 +158,14 @@ class CommandContext(Struct, frozen=True):
     message: InboundMessage
     args: str
     control: TurnControl
+    router: "CommandRouter"
+    usage: str
     reply: Emit
     hand_on: Callable[[InboundMessage], None]
+
+    @property
+    def services(self) -> CommandServices:
+        return self.router.services
 
     @property
     def key(self) -> str:
@@ -205,12 +213,12 @@ class Match(Struct, frozen=True):
 
 
 class CommandRouter:
-    """The commands by name and alias. `bot_name` is the name that `/status@name` may carry in a group."""
+    """The commands by name and alias, and what they work with."""
 
-    def __init__(self, commands: Iterable[Command], bot_name: str = "") -> None:
+    def __init__(self, commands: Iterable[Command], services: CommandServices | None = None) -> None:
         self._commands: dict[str, Command] = {}
         self._aliases: dict[str, str] = {}
-        self._bot_name = bot_name
+        self.services = services or CommandServices()
         for command in commands:
             self.add(command)
 
@@ -233,7 +241,7 @@ class CommandRouter:
 
     def match(self, text: str, *, alone: bool = True) -> Match | None:
         """The command that `text` names, known or not; None for ordinary text. `alone` as in `parse_command`."""
-        parsed = parse_command(text.strip(), self._bot_name, alone=alone)
+        parsed = parse_command(text.strip(), alone=alone)
         if parsed is None:
             return None
         name, args = parsed
@@ -266,7 +274,9 @@ class CommandRouter:
             await reply(_("/{name} is not available to you here. /help lists what is.", name=match.command.name))
         else:
             try:
-                await match.command.handler(CommandContext(message, match.args, control, reply, hand_on))
+                await match.command.handler(
+                    CommandContext(message, match.args, control, self, match.command.usage, reply, hand_on)
+                )
             except NanobotError as error:
                 await reply(str(error))
 

@@ -1,11 +1,11 @@
 """`/mcp`: how the MCP servers are, reconnecting one, what of their words counts, and the prompts that they offer."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from nanobot.command.router import Command, CommandContext
+from nanobot.command.router import CommandContext
+from nanobot.command.services import ServerControl, ServerView
 from nanobot.errors import UsageError
 from nanobot.session.pins import Pins, ToolWords, Unread, seal, shown
 from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
@@ -18,94 +18,30 @@ _UNREAD = N_("; what it says of its tools counts as content from outside until `
 _CHANGED = N_(
     "; its tools have changed, what it says of them counts as content from outside until `/mcp trust {server}`"
 )
-_USAGE = (  # English: it is typed
-    "[reconnect <server> | login <server> | trust <server> | prompt <server> <name> [key=value …]]"
-)
 
 
-class ServerView(Protocol):
-    """One configured MCP server: where it is, what it offers, and why it cannot be used now."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def place(self) -> str: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def tools(self) -> Sequence[str]: ...
-    @property
-    def why(self) -> str: ...
-
-
-class PromptView(Protocol):
-    """A prompt of a server; `arguments` with a `?` may be left out."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def arguments(self) -> Sequence[str]: ...
-
-
-class ServerControl(Protocol):
-    """What /mcp does to the servers. Met by `ExternalTools`; every failure is a `NanobotError`."""
-
-    def states(self) -> Sequence[ServerView]:
-        """Every configured server, by name."""
-
-    def reconnect(self, name: str) -> Awaitable[ServerView]:
-        """Close the connection, open it anew and list the tools again."""
-
-    def log_in(self, name: str, *, listen: bool) -> Awaitable[str]:
-        """Begin a login; the link to open. `listen`: the browser is on this machine, and its answer is waited for."""
-
-    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerView]:
-        """Wait for the end of a login, after the browser came to `address` where nobody listens."""
-
-    def words(self, name: str) -> Sequence[ToolWords]:
-        """What a server says of the tools that it offers now."""
-
-    def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
-        """What a server offers, where the owner allows it."""
-
-    def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> Awaitable[str]:
-        """The text of a prompt."""
-
-
-def mcp_command(servers: ServerControl | None) -> Command:
-    """The command over these servers."""
-
-    async def run(ctx: CommandContext) -> None:
-        if not ctx.for_owner_alone:
-            raise UsageError(_("Ask for the MCP servers in a chat of your own: others read along here."))
-        verb, *words = ctx.args.split() or [""]
-        if servers is None or not servers.states():
-            await ctx.reply(_("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how."))
-        elif not verb:
-            states = servers.states()
-            told = [word for one in states if one.tools for word in servers.words(one.name)]
-            await ctx.reply(_listed(states, await Pins(ctx.control.permissions).unread(told)))
-        elif verb == "reconnect" and len(words) == 1:
-            state = await servers.reconnect(_known(servers, words[0]))
-            await ctx.reply(_("{server}: {how}.", server=state.name, how=_how(state)))
-        elif verb == "login" and words:
-            await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
-        elif verb == "trust" and 1 <= len(words) <= 2:
-            await _trust(ctx, _known(servers, words[0]), servers.words(words[0]), "".join(words[1:]))
-        elif verb == "prompt" and words:
-            await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
-        else:
-            raise UsageError(_("/mcp alone shows the servers; besides there is `/mcp {usage}`.", usage=_USAGE))
-
-    return Command(
-        "mcp",
-        N_("Show the MCP servers, count what one says, log in, use a prompt"),
-        run,
-        _USAGE,
-        roles=frozenset({"owner"}),
-    )
+async def answer_mcp(ctx: CommandContext) -> None:
+    """`/mcp`: what becomes of the words behind it."""
+    if not ctx.for_owner_alone:
+        raise UsageError(_("Ask for the MCP servers in a chat of your own: others read along here."))
+    servers, (verb, *words) = ctx.services.servers, ctx.args.split() or [""]
+    if servers is None or not servers.states():
+        await ctx.reply(_("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how."))
+    elif not verb:
+        states = servers.states()
+        told = [word for one in states if one.tools for word in servers.words(one.name)]
+        await ctx.reply(_listed(states, await Pins(ctx.control.permissions).unread(told)))
+    elif verb == "reconnect" and len(words) == 1:
+        state = await servers.reconnect(_known(servers, words[0]))
+        await ctx.reply(_("{server}: {how}.", server=state.name, how=_how(state)))
+    elif verb == "login" and words:
+        await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
+    elif verb == "trust" and 1 <= len(words) <= 2:
+        await _trust(ctx, _known(servers, words[0]), servers.words(words[0]), "".join(words[1:]))
+    elif verb == "prompt" and words:
+        await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
+    else:
+        raise UsageError(_("/mcp alone shows the servers; besides there is `/mcp {usage}`.", usage=ctx.usage))
 
 
 def _listed(states: Sequence[ServerView], unread: Sequence[Unread]) -> str:

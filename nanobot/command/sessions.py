@@ -3,11 +3,8 @@
 Everybody sees their own. Those of a group are the owner's, who sees that group's alone there: others read along.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
-
-from nanobot.bus.events import InboundMessage
 from nanobot.command.router import CommandContext
+from nanobot.command.services import SessionArchive
 from nanobot.errors import UsageError
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
 from nanobot.utils.text import shorten
@@ -19,21 +16,8 @@ _OURS = N_("The sessions of a group are for the owner, because all of its member
 _NONE = N_("There are no sessions yet. What is said here becomes the first one.")
 
 
-class SessionArchive(Protocol):
-    """What is done with a session as a whole. Raises `NanobotError`."""
-
-    async def export(self, message: InboundMessage, entry: SessionEntry, form: str) -> str:
-        """Put a session into a file for who sent this message, in a form that they name, and say where that is."""
-
-    async def delete(self, entry: SessionEntry) -> str:
-        """Delete a session with all its traces, and say what has gone."""
-
-
-Archive = Callable[[], SessionArchive] | None
-_Handler = Callable[[CommandContext, Archive], Awaitable[None]]
-
-
-async def _sessions(ctx: CommandContext, _archive: Archive) -> None:
+async def list_sessions(ctx: CommandContext) -> None:
+    """`/sessions`"""
     words = ctx.args.strip()
     everything = words.casefold() == "all"
     if words and not everything:
@@ -70,7 +54,8 @@ async def _search(ctx: CommandContext, words: str) -> str:
     return "\n".join([_("**Sessions** with: {words}", words=shorten(words, _NAME)), "", *lines, *rest])
 
 
-async def _resume(ctx: CommandContext, _archive: Archive) -> None:
+async def resume(ctx: CommandContext) -> None:
+    """`/resume`"""
     ctx.change_what_all_share()
     entry = await _chosen(ctx, ctx.args.strip(), _("Go back to which session?"))
     if entry is None:
@@ -84,7 +69,8 @@ async def _resume(ctx: CommandContext, _archive: Archive) -> None:
     await ctx.reply(f"{back}\n\n{said}" if said else back)
 
 
-async def _name(ctx: CommandContext, _archive: Archive) -> None:
+async def name(ctx: CommandContext) -> None:
+    """`/name`"""
     ctx.change_what_all_share()
     first, rest = [*ctx.args.strip().split(maxsplit=1), "", ""][:2]
     named = bool(rest) and first in await among(ctx.control.store, _holder(ctx), [first])
@@ -96,17 +82,19 @@ async def _name(ctx: CommandContext, _archive: Archive) -> None:
     await ctx.reply(_("Session `{session}` is called “{title}” now.", session=session, title=title))
 
 
-async def _export(ctx: CommandContext, archive: Archive) -> None:
+async def export(ctx: CommandContext) -> None:
+    """`/export`"""
     ctx.change_what_all_share()
     words = ctx.args.split()
     form = words.pop() if words and words[-1].casefold().lstrip(".") in ("md", "markdown", "jsonl", "html") else "md"
     entry = await _meant(ctx, " ".join(words))
-    await ctx.reply(await _kept(archive).export(ctx.message, entry, form))
+    await ctx.reply(await _kept(ctx).export(ctx.message, entry, form))
 
 
-async def _delete(ctx: CommandContext, archive: Archive) -> None:
+async def delete(ctx: CommandContext) -> None:
+    """`/delete`"""
     ctx.change_what_all_share()
-    kept = _kept(archive)
+    kept = _kept(ctx)
     entry = await _meant(ctx, ctx.args.strip())
     # A chat keeps what a button stood under, so that no words of the session stand there.
     said, when = entry.info.messages, _when(ctx, entry)
@@ -119,10 +107,10 @@ async def _delete(ctx: CommandContext, archive: Archive) -> None:
     await ctx.reply(await kept.delete(entry))
 
 
-def _kept(archive: Archive) -> SessionArchive:
-    if archive is None:
+def _kept(ctx: CommandContext) -> SessionArchive:
+    if ctx.services.sessions is None:
         raise UsageError(_("Nothing of this conversation is kept, so there is nothing to export or to delete."))
-    return archive()
+    return ctx.services.sessions()
 
 
 def _holder(ctx: CommandContext) -> SessionHolder:
@@ -168,13 +156,3 @@ def _plain(ctx: CommandContext, entry: SessionEntry) -> str:
 
 def _line(ctx: CommandContext, entry: SessionEntry) -> str:
     return f"- `{entry.info.id}` {entry.line(ctx.control.midnight().tzinfo)}"
-
-
-#: What each of these commands does, by its name.
-SESSION_HANDLERS: Mapping[str, _Handler] = {
-    "sessions": _sessions,
-    "resume": _resume,
-    "name": _name,
-    "export": _export,
-    "delete": _delete,
-}

@@ -33,8 +33,9 @@ _WHERE: dict[Place, str] = {
 }
 
 
-async def show_skills(ctx: CommandContext, shelf: SkillShelf) -> None:
+async def show_skills(ctx: CommandContext) -> None:
     """Run `/skills WORDS`. Raises `NanobotError`."""
+    shelf = _shelf(ctx)
     verb, *words = ctx.args.split() or [""]
     if verb == "trust" and 1 <= len(words) <= 2:
         await _trust(ctx, shelf, words[0], "".join(words[1:]))
@@ -47,8 +48,9 @@ async def show_skills(ctx: CommandContext, shelf: SkillShelf) -> None:
         await ctx.reply(listed(await shelf.all(), await shelf.broken()))
 
 
-async def learn(ctx: CommandContext, shelf: SkillShelf) -> None:
+async def learn(ctx: CommandContext) -> None:
     """Run `/learn WORDS`: the agent writes down what worked, and the owner sees it before it is kept."""
+    shelf = _shelf(ctx)
     if not ctx.for_owner_alone:
         raise UsageError(_("Only the owner lets me learn a skill, in a chat of their own."))
     if not ctx.control.provider(ctx.key).capabilities.language_model:
@@ -60,6 +62,12 @@ async def learn(ctx: CommandContext, shelf: SkillShelf) -> None:
     # English: a model reads it
     asked = "\n".join([_LEARN.format(about=about), "", "Skills that there are:", *known])
     ctx.hand_on(replace(ctx.message, content=asked))
+
+
+def _shelf(ctx: CommandContext) -> SkillShelf:
+    if ctx.services.skills is None:
+        raise UsageError(_("There are no skills here."))
+    return ctx.services.skills()
 
 
 def listed(found: Sequence[FoundSkill], broken: Sequence[str], trust: str = "/skills trust") -> str:

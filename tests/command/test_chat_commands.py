@@ -8,6 +8,7 @@ import pytest
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.command.builtin import builtin_router
 from nanobot.command.router import CommandRouter
+from nanobot.command.services import CommandServices
 from nanobot.command.settings import ChatSettings
 from nanobot.session.database import Transaction
 from nanobot.session.ledger import Ledger
@@ -69,12 +70,12 @@ async def test_only_the_owner_allows_more_and_everybody_may_ask_what_work_would_
 
 async def test_a_setting_holds_for_its_chat_and_outlives_the_router() -> None:
     notes = Ledger(MemoryDatabase())
-    router = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
+    router = builtin_router(CommandServices(ChatSettings(notes, {"hints": "keep"})))
     assert "**keep**" in await ask(router, "/hints")
     assert await ask(router, "/hints OFF") == (
         "Hints: **off**, what it does is not shown. `/hints live` or `/hints keep` changes it for this chat."
     )
-    again = builtin_router(settings=ChatSettings(notes, {"hints": "keep"}))
+    again = builtin_router(CommandServices(ChatSettings(notes, {"hints": "keep"})))
     assert "**off**" in await ask(again, "/hints")
     assert "**keep**" in await ask(again, "/hints", address=Address("telegram", "42"))
 
@@ -113,8 +114,8 @@ async def test_a_value_that_is_no_longer_known_falls_back_to_the_configured_one(
 
 async def test_what_the_configuration_decides_for_every_chat_a_chat_cannot_change() -> None:
     notes = Ledger(MemoryDatabase())
-    await ask(builtin_router(settings=ChatSettings(notes)), "/privacy off")
-    router = builtin_router(settings=ChatSettings(notes, {"privacy": "on"}, {"privacy": "tools.web.privacy"}))
+    await ask(builtin_router(CommandServices(ChatSettings(notes))), "/privacy off")
+    router = builtin_router(CommandServices(ChatSettings(notes, {"privacy": "on"}, {"privacy": "tools.web.privacy"})))
     assert "**on**" in await ask(router, "/privacy")
     assert await ask(router, "/privacy off") == "tools.web.privacy sets privacy to on for every chat."
     assert "**on**" in await ask(router, "/privacy on")

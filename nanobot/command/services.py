@@ -1,0 +1,108 @@
+"""What commands work with besides the agent. Whatever is None is not there, and its command says so."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
+
+from nanobot.bus.events import InboundMessage
+from nanobot.command.settings import ChatSettings
+from nanobot.session.listing import SessionEntry
+from nanobot.session.pins import ToolWords
+
+if TYPE_CHECKING:
+    from nanobot.command.router import TurnControl
+    from nanobot.schedule.appointments import Appointments
+    from nanobot.skills.shelf import SkillShelf
+
+
+class People(Protocol):
+    """Who may talk in chats, for the commands of the owner. Both raise `UsageError`."""
+
+    async def people(self, words: str, running: "TurnControl | None") -> str:
+        """What became of `/people WORDS`, as Markdown; `running` is where people's turns run, if that is here."""
+
+    async def invite(self, words: str, *, drawn: bool) -> str:
+        """A link for a `user` or a `guest`, as Markdown; `drawn`: also as a code to scan."""
+
+
+class WatchesOf(Protocol):
+    """What `/watch` asks: what becomes of its words. Raises `NanobotError`."""
+
+    async def say(self, message: InboundMessage, text: str) -> str: ...
+
+
+class SessionArchive(Protocol):
+    """What is done with a session as a whole. Raises `NanobotError`."""
+
+    async def export(self, message: InboundMessage, entry: SessionEntry, form: str) -> str:
+        """Put a session into a file for who sent this message, in a form that they name, and say where that is."""
+
+    async def delete(self, entry: SessionEntry) -> str:
+        """Delete a session with all its traces, and say what has gone."""
+
+
+class ServerView(Protocol):
+    """One configured MCP server: where it is, what it offers, and why it cannot be used now."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def tools(self) -> Sequence[str]: ...
+    @property
+    def why(self) -> str: ...
+
+
+class PromptView(Protocol):
+    """A prompt of a server; `arguments` with a `?` may be left out."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def arguments(self) -> Sequence[str]: ...
+
+
+class ServerControl(Protocol):
+    """What /mcp does to the servers. Met by `ExternalTools`; every failure is a `NanobotError`."""
+
+    def states(self) -> Sequence[ServerView]:
+        """Every configured server, by name."""
+
+    def reconnect(self, name: str) -> Awaitable[ServerView]:
+        """Close the connection, open it anew and list the tools again."""
+
+    def log_in(self, name: str, *, listen: bool) -> Awaitable[str]:
+        """Begin a login; the link to open. `listen`: the browser is on this machine, and its answer is waited for."""
+
+    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerView]:
+        """Wait for the end of a login, after the browser came to `address` where nobody listens."""
+
+    def words(self, name: str) -> Sequence[ToolWords]:
+        """What a server says of the tools that it offers now."""
+
+    def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
+        """What a server offers, where the owner allows it."""
+
+    def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> Awaitable[str]:
+        """The text of a prompt."""
+
+
+class CommandServices(Struct, frozen=True):
+    """Without `settings` of their own, what people set for a chat lives as long as the process; without `people` no
+    chat lets in anybody else, without `appointments` nothing comes later. `doctor` tries everything, with True after
+    what is safe was put right. What is called is made when a command asks for it."""
+
+    settings: ChatSettings = field(default_factory=ChatSettings)
+    people: Callable[[], People] | None = None
+    servers: ServerControl | None = None
+    appointments: "Callable[[], Appointments] | None" = None
+    skills: "Callable[[], SkillShelf] | None" = None
+    watches: Callable[[], WatchesOf] | None = None
+    sessions: Callable[[], SessionArchive] | None = None
+    doctor: Callable[[bool], Awaitable[str]] | None = None
