@@ -348,7 +348,7 @@ COMMANDS: Mapping[str, Mapping[str, ShellCommand]] = {
         ),
         "skill": _command("nanobot.cli.commands.skill:run_skill", N_("show, begin and check skills"), actions=_SKILLS),
         "replay": _command(
-            "nanobot.cli.replay:run_replay",
+            "nanobot.cli.commands.replay:run_replay",
             N_("repeat a recorded turn without a network"),
             _word("file", N_("what `nanobot agent --record FILE` wrote"), metavar="FILE"),
         ),

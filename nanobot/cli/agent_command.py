@@ -18,6 +18,7 @@ from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import Address
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
+from nanobot.cli.terminal import agreed, note, somebody_is_here, warn
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home, template_news
 from nanobot.errors import UsageError
@@ -27,8 +28,7 @@ from nanobot.session.lock import home_use_lock
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import configure_logging
-from nanobot.utils.text import printable
-from nanobot.utils.translation import _, listed, yes_or_no
+from nanobot.utils.translation import _, listed
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
@@ -61,23 +61,19 @@ def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     prepare_home(paths)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets, verbose=args.debug)
     for line in template_news(paths) if paths.workspace == own else ():
-        sys.stderr.write(printable(f"nanobot: {line}\n"))
+        note(line)
     for problem in loaded.problems:
-        _warn(problem)
+        warn(problem)
     for where, reason in loaded.disabled.items():
-        _warn(_("{key} is switched off: {reason}", key=where, reason=reason))
+        warn(_("{key} is switched off: {reason}", key=where, reason=reason))
     return Setup(loaded, paths, env, project)
-
-
-def _warn(problem: object) -> None:
-    sys.stderr.write(printable(_("nanobot: warning: {problem}", problem=problem) + "\n"))
 
 
 def run_agent(args: argparse.Namespace) -> int:
     """Talk or answer one question; the exit code."""
     env = os.environ
     question = _question(args)
-    if question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if question is None and not somebody_is_here():
         raise UsageError(_('There is no message and no terminal to ask for one. Use: nanobot -m "your question"'))
     if question is None and (args.json or args.stream_json):
         raise UsageError(_('--json and --stream-json need a message. Use: nanobot -m "your question" --json'))
@@ -89,7 +85,7 @@ def run_agent(args: argparse.Namespace) -> int:
     if question is not None and "@" in question.text:
         question = asyncio.run(_with_files(question, setup))
     if question is not None and args.record:
-        from nanobot.cli.replay import record
+        from nanobot.cli.commands.replay import record
 
         with record(args.record, question) as recorder:
             return asyncio.run(_run(args, setup, question, recorder))
@@ -108,7 +104,7 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
         await files.aclose()
         await tools.aclose()
     for problem in found.problems:
-        _warn(problem)
+        warn(problem)
     context = "\n\n".join(filter(None, (question.context, found.context)))
     text = "\n\n".join(filter(None, (question.text, found.notes)))
     return replace(question, text=text, context=context, media=found.media)
@@ -143,7 +139,13 @@ def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
     if known is None and not project.holds:
         known = asyncio.run(_trust(project, paths, True))  # what steers there from now on is nanobot's own
     elif known is None and interactive:
-        known = asyncio.run(_trust(project, paths, _agreed(project)))
+        text = _(
+            "{folder} is not nanobot's own. What would tell nanobot there what to do: {held}.\n"
+            "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. ",
+            folder=project.folder,
+            held=listed(project.holds),
+        )
+        known = asyncio.run(_trust(project, paths, agreed(text)))
     elif known is None and project.workspace:
         told = _(
             "{held} in {folder} does not count, because nobody has said that it may. `nanobot agent` asks once, in the "
@@ -151,21 +153,8 @@ def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
             held=listed(project.holds),
             folder=project.folder,
         )
-        sys.stderr.write(printable(f"nanobot: {told}\n"))
+        note(told)
     return replace(project, trusted=bool(known))
-
-
-def _agreed(project: Project) -> bool:
-    """Ask the person whether what a folder holds may steer the agent; anything but a yes is a no."""
-    text = _(
-        "{folder} is not nanobot's own. What would tell nanobot there what to do: {held}.\n"
-        "Do you trust what was written there?\ny: it counts from now on. Enter: it is text like any other. ",
-        folder=project.folder,
-        held=listed(project.holds),
-    )
-    sys.stdout.write(printable(text))
-    sys.stdout.flush()
-    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | None:

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ from nanobot.channels.socket.client import GatewayLink, Refused
 from nanobot.channels.socket.wire import PROTOCOL, HelloLine
 from nanobot.cli.agent_command import Setup, writer_for
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, answered
+from nanobot.cli.terminal import note
 from nanobot.session.lock import home_use_lock
-from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _, language, listed
 
 if TYPE_CHECKING:
@@ -69,26 +69,21 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
 async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> GatewayLink | None:
     """A connection; None where no gateway runs, or where one does not serve this, which is said."""
     if setup.project is not None:
-        _say(_(_PROJECT, folder=setup.project.folder, held=listed(setup.project.holds)))
+        note(_(_PROJECT, folder=setup.project.folder, held=listed(setup.project.holds)))
         return None
     try:
         link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, args.session or "", asks=asks))
     except Refused as error:
-        _say(_(_REFUSED, reason=error))
+        note(_(_REFUSED, reason=error))
         return None
     if link is not None and link.foreign:
-        _say(_(_FOREIGN, version=link.foreign, own=__version__))
+        note(_(_FOREIGN, version=link.foreign, own=__version__))
     return link
 
 
 def _hello(args: argparse.Namespace, setup: Setup, session: str, *, asks: bool = False) -> HelloLine:
     go_on, file = args.go_on and not session, str(setup.paths.config)
     return HelloLine(PROTOCOL, __version__, file, session, go_on, asks, args.model or "", language())
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        sys.stderr.write(printable(f"nanobot: {text}\n"))
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.json import encode
 
+from nanobot.cli.terminal import agreed, say, warn
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
@@ -16,7 +17,7 @@ from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.text import file_size, printable
-from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of, yes_or_no
+from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
 
 #: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
 _NAMED, _NICE = 10, 15
@@ -40,7 +41,7 @@ def run_backup(args: argparse.Namespace) -> int:
     else:
         made = make_backup(paths, _target(args.target, folder), shared=shared)
     if args.nightly:
-        _print(encode(made.unread).decode())  # for the gateway
+        say(encode(made.unread).decode())  # for the gateway
     else:
         _tell(made, shared=shared)
     return PARTLY if made.unread else 0
@@ -54,26 +55,28 @@ def run_restore(args: argparse.Namespace) -> int:
         return 0
     file = _found(args.file, backup_folder(config, paths))
     manifest = read_manifest(file)
-    _print(_about(manifest, file))
-    if not args.yes and not _agreed(paths.home):
-        _print(_("Nothing was changed."))
+    say(_about(manifest, file))
+    question = _("What {home} holds now is set aside, and the backup takes its place. Go on? y/N ", home=paths.home)
+    unasked = _("There is no terminal to ask in. Say --yes to put the backup in the place of what is here.")
+    if not args.yes and not agreed(question, unasked):
+        say(_("Nothing was changed."))
         return 0
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with home_lock(paths.home), terminal_jobs_lock(paths.home), restore_lock(paths.home):
         done = restore(file, paths.home)
-    _print(_("Restored into {home}.", home=paths.home))
+    say(_("Restored into {home}.", home=paths.home))
     if done.aside is not None:
-        _print(_("What was there is in {aside}; delete it when all is well.", aside=done.aside))
+        say(_("What was there is in {aside}; delete it when all is well.", aside=done.aside))
     if done.settled:
-        _print(
+        say(
             _(
                 "Messages that were on their way then, and are not sent or answered again: {settled}.",
                 settled=done.settled,
             )
         )
     for line in (*_workspace(args, manifest), *_config(manifest, paths)):
-        _print(line)
-    _print(_("`nanobot doctor` says whether all is well; `nanobot gateway` goes on where the backup was made."))
+        say(line)
+    say(_("`nanobot doctor` says whether all is well; `nanobot gateway` goes on where the backup was made."))
     return 0
 
 
@@ -84,7 +87,7 @@ def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
     try:
         config = load(first.config, env=os.environ).config
     except ConfigError as error:
-        sys.stderr.write(printable(_("nanobot: warning: {problem}", problem=error) + "\n"))
+        warn(error)
         return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False
     wanted = args.workspace or config.agents.defaults.workspace
     return Paths.resolve(os.environ, args.config, wanted), config.backup, bool(config.gateway.ledger)
@@ -113,19 +116,19 @@ def _found(text: str, folder: Path) -> Path:
 def _list(folder: Path) -> None:
     found = backups_in(folder)
     for one in found:
-        _print(f"{one}  {file_size(one.stat().st_size)}")
+        say(f"{one}  {file_size(one.stat().st_size)}")
     if found:
-        _print(_("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest."))
+        say(_("\n`nanobot restore FILE` puts one in the place of what is here, `nanobot restore last` the newest."))
     else:
-        _print(_(_NONE, folder=folder))
+        say(_(_NONE, folder=folder))
 
 
 def _tell(made: Backup, *, shared: bool) -> None:
     number = _n("{number} file", "{number} files", made.count)
-    _print(f"{made.file}  {listed((file_size(made.size), number))}")
-    _print(_("It holds your keys, conversations and files: keep it where nobody else can read it."))
+    say(f"{made.file}  {listed((file_size(made.size), number))}")
+    say(_("It holds your keys, conversations and files: keep it where nobody else can read it."))
     if shared:
-        _print(_(_SHARED))
+        say(_(_SHARED))
     for line in made.unread[:_NAMED]:
         sys.stderr.write(printable(_("nanobot: not in it, for it cannot be read: {line}\n", line=line)))
     if len(made.unread) > _NAMED:
@@ -146,15 +149,6 @@ def _about(manifest: Manifest, file: Path) -> str:
         version=manifest.version,
         host=manifest.host,
     )
-
-
-def _agreed(home: Path) -> bool:
-    """Whether the person agrees; where nobody can be asked, that is a mistake in the command."""
-    if not sys.stdin.isatty():
-        raise UsageError(_("There is no terminal to ask in. Say --yes to put the backup in the place of what is here."))
-    sys.stdout.write(_("What {home} holds now is set aside, and the backup takes its place. Go on? y/N ", home=home))
-    sys.stdout.flush()
-    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 def _workspace(args: argparse.Namespace, manifest: Manifest) -> list[str]:
@@ -196,8 +190,3 @@ def _config(manifest: Manifest, paths: Paths) -> list[str]:
             held=held,
         )
     ]
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
-    sys.stdout.flush()  # before what is said on stderr

@@ -9,6 +9,7 @@ from msgspec.structs import fields
 
 from nanobot.cli.care.settings import run_settings
 from nanobot.cli.options import USAGE
+from nanobot.cli.terminal import say
 from nanobot.config.generate import editor_schema
 from nanobot.config.keys import masked
 from nanobot.config.loader import Loaded, load
@@ -31,7 +32,7 @@ def _run(args: argparse.Namespace) -> int:
     paths = Paths.resolve(os.environ, args.config, args.workspace)
     match args.config_action:
         case "schema":
-            _print(json.dumps(editor_schema(), ensure_ascii=False, indent=2))
+            say(json.dumps(editor_schema(), ensure_ascii=False, indent=2))
             return 0
         case "path":
             return _path(paths, every=args.all)
@@ -45,11 +46,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _path(paths: Paths, *, every: bool) -> int:
     if not every:
-        _print(str(paths.config))
+        say(str(paths.config))
         return 0
     for field in fields(paths):
         if field.name != "config_named":
-            _print(f"{field.name + ':':<11}{getattr(paths, field.name)}")
+            say(f"{field.name + ':':<11}{getattr(paths, field.name)}")
     return 0
 
 
@@ -58,7 +59,7 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
         loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
     except ConfigError as error:
         for problem in error.problems:
-            _print(str(problem))
+            say(str(problem))
         return USAGE
     from nanobot.app import judged
 
@@ -66,10 +67,10 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
     paths = Paths.resolve(os.environ, args.config, wanted)
     refused, warned = judged(loaded, paths, os.environ)
     for words in [_("{path}: it would not start: {why}", path=loaded.path, why=why) for why in refused] + warned:
-        _print(mask_keys(words))
+        say(mask_keys(words))
     if refused or warned:
         return USAGE if refused else 1
-    _print(_verdict(loaded))
+    say(_verdict(loaded))
     return 0
 
 
@@ -97,9 +98,5 @@ def _show(paths: Paths, key: str) -> int:
             return USAGE
         walked.append(part)
         value = value[part] if isinstance(value, dict) else None
-    _print(json.dumps(value, ensure_ascii=False, indent=2))
+    say(json.dumps(value, ensure_ascii=False, indent=2))
     return 0
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")

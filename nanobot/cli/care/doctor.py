@@ -15,6 +15,7 @@ from nanobot.app import Launch, Nanobot, patient_of
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import settings_of
+from nanobot.cli.terminal import agreed, somebody_is_here
 from nanobot.config.paths import prepare_home
 from nanobot.doctor.checkup import Patient, examine
 from nanobot.doctor.findings import Finding, exit_code, one_line
@@ -26,7 +27,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import printable
-from nanobot.utils.translation import ENGLISH, N_, _, _n, sentences, speaking, yes_or_no
+from nanobot.utils.translation import ENGLISH, N_, _, _n, sentences, speaking
 
 #: Seconds that threads get to end at the end.
 _LEAVE_SECONDS = 0.5
@@ -95,20 +96,15 @@ async def _asked(patient: Patient, *, send: bool) -> list[Finding]:
     sys.stdout.flush()
     answered, answer = await _answered(patient)
     found = [answered]
-    if answer and patient.loaded.config.channels.telegram.enabled and (send or _wanted()):
+    if (
+        answer
+        and patient.loaded.config.channels.telegram.enabled
+        and (send or (somebody_is_here() and agreed(_("Send the answer to you on Telegram? [y/N] "))))
+    ):
         found.append(await _sent(patient, answer))
     for one in found:
         sys.stdout.write(printable("\n".join([*one.lines, ""])))
     return found
-
-
-def _wanted() -> bool:
-    """Whether a person at a terminal wants a message on Telegram."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    sys.stdout.write(_("Send the answer to you on Telegram? [y/N] "))
-    sys.stdout.flush()
-    return yes_or_no(sys.stdin.readline()) == "yes"
 
 
 async def _answered(patient: Patient) -> tuple[Finding, str]:

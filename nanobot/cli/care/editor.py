@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from nanobot.cli.terminal import somebody_is_here
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _
@@ -57,7 +58,7 @@ def _editor(env: Mapping[str, str]) -> list[str]:
         raise UsageError(_("VISUAL or EDITOR cannot be read as a command: {error}.", error=error)) from None
     if words:
         return words
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):  # one that nobody chose would wait for keys for ever
+    if not somebody_is_here():  # one that nobody chose would wait for keys for ever
         raise UsageError(_("There is no terminal to edit in. Run it in one, or name a program in the variable EDITOR."))
     found = next((one for one in _USUAL if shutil.which(one, path=env.get("PATH"))), "")
     if not found:

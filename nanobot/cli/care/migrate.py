@@ -6,22 +6,21 @@ Asks no model. The other home is only read.
 import argparse
 import asyncio
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.home import own_ledger
 from nanobot.cli.options import FAILED
+from nanobot.cli.terminal import agreed, ask, say, somebody_is_here
 from nanobot.config.edit import ConfigFile
 from nanobot.errors import NanobotError, UsageError
 from nanobot.migrate.find import homes_there, named_home, read_home
 from nanobot.migrate.home import Program
 from nanobot.migrate.plan import KINDS, ImportItem, ImportKind, ImportPlan, ImportTarget, plan_of
 from nanobot.schedule.appointments import appointments_of
-from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import SqliteDatabase
-from nanobot.utils.text import nearest, printable
+from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, listed, sentences, yes_or_no
 
 _NONE = N_(
@@ -55,23 +54,20 @@ async def _import(
     setup: Setup, args: argparse.Namespace, program: Program, folder: Path, only: frozenset[ImportKind]
 ) -> int:
     home = await asyncio.to_thread(read_home, program, folder)
-    ledger = Ledger(SqliteDatabase(setup.paths.database))
-    try:
+    async with own_ledger(setup.paths) as ledger:
         zone = setup.loaded.config.agents.defaults.timezone
         times = appointments_of(ledger, setup.paths.home, zone, setup.env)
         config = ConfigFile(setup.paths.config, setup.env)
         plan = await plan_of(home, ImportTarget(config, setup.paths, ledger.sessions, times))
-        _say(_("{program} in {folder}, which is only read:", program=program, folder=folder))
+        say(_("{program} in {folder}, which is only read:", program=program, folder=folder))
         _preview(plan, only)
         if args.dry_run:
             return 0
         wanted = await _wanted(plan, only, args)
         code = await _take(plan.chosen(wanted))
         if "config" in wanted and "secrets" not in wanted and plan.chosen(frozenset({"secrets"})):
-            _say(_("Without the secrets some of it may not work: `nanobot config check` says what is still missing."))
+            say(_("Without the secrets some of it may not work: `nanobot config check` says what is still missing."))
         return code
-    finally:
-        await ledger.aclose()
 
 
 def _home(word: str, setup: Setup) -> tuple[Program, Path]:
@@ -109,16 +105,16 @@ def _preview(plan: ImportPlan, only: frozenset[ImportKind]) -> None:
         new = [one for one in items if not one.there]
         if not items:
             continue
-        _say(f"\n{_head(kind, len(new), len(items) - len(new))}")
+        say(f"\n{_head(kind, len(new), len(items) - len(new))}")
         for one in new[:_SHOWN]:
-            _say(f"  {one.line}")
+            say(f"  {one.line}")
         if len(new) > _SHOWN:
-            _say(_("  and {number} more", number=len(new) - _SHOWN))
+            say(_("  and {number} more", number=len(new) - _SHOWN))
     if plan.left:
-        _say(_("\nNot taken:"))
+        say(_("\nNot taken:"))
         for what, why in plan.left:
-            _say(_("  {what}: {why}", what=what, why=why))
-    _say("")
+            say(_("  {what}: {why}", what=what, why=why))
+    say("")
 
 
 def _head(kind: ImportKind, new: int, there: int) -> str:
@@ -130,32 +126,24 @@ def _head(kind: ImportKind, new: int, there: int) -> str:
 
 async def _wanted(plan: ImportPlan, only: frozenset[ImportKind], args: argparse.Namespace) -> frozenset[ImportKind]:
     """The kinds that the owner says yes to. Raises `UsageError` where nobody can be asked."""
-    asks = sys.stdin.isatty() and sys.stdout.isatty()
     if args.yes:
         return only | {"secrets"} if args.secrets else only
-    if not asks:
+    if not somebody_is_here():
         raise UsageError(_("Nobody can be asked here. Give --yes to take what is new, and --secrets for keys too."))
     wanted: frozenset[ImportKind] = frozenset()
     if plan.chosen(only):
         names = " ".join(one for one in KINDS if one in only)
-        answer = await _ask(
-            _("Take this? y takes all of it; or name kinds ({names}); Enter takes nothing: ", names=names)
+        answer = await asyncio.to_thread(
+            ask, _("Take this? y takes all of it; or name kinds ({names}); Enter takes nothing: ", names=names)
         )
         said = yes_or_no(answer)
         wanted = only if said == "yes" else _kinds(answer) & only if answer and said != "no" else wanted
     secrets = len(plan.chosen(frozenset({"secrets"})))
     place = args.config or "config.json"
     question = _("Take the {number} secrets into {place} too? y, or Enter: ", number=secrets, place=place)
-    if secrets and yes_or_no(await _ask(question)) == "yes":
+    if secrets and await asyncio.to_thread(agreed, question):
         wanted |= {"secrets"}
     return wanted
-
-
-async def _ask(question: str) -> str:
-    sys.stdout.write(printable(question))
-    sys.stdout.flush()
-    answer: str = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().casefold()
 
 
 async def _take(items: Sequence[ImportItem]) -> int:
@@ -167,17 +155,13 @@ async def _take(items: Sequence[ImportItem]) -> int:
             await one.act()
         except NanobotError as error:
             failed += 1
-            _say(_("Not taken: {line}: {error}", line=one.line, error=error))
+            say(_("Not taken: {line}: {error}", line=one.line, error=error))
         else:
             done[one.kind] += 1
     told = listed(f"{kind} {done[kind]}" for kind in KINDS if done[kind]) or _("nothing")
-    _say(_("Taken: {told}. The other home is as it was; importing again takes only what is new.", told=told))
+    say(_("Taken: {told}. The other home is as it was; importing again takes only what is new.", told=told))
     if done["schedules"]:
-        _say(_("Schedules are paused, because the other program may still keep them: `nanobot schedule` shows them."))
+        say(_("Schedules are paused, because the other program may still keep them: `nanobot schedule` shows them."))
     if done["skills"]:
-        _say(_("Skills count when you have said yes to them: `nanobot skill list`, then `nanobot skill show NAME`."))
+        say(_("Skills count when you have said yes to them: `nanobot skill list`, then `nanobot skill show NAME`."))
     return FAILED if failed else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(printable(f"{line}\n"))

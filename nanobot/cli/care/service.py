@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nanobot.app import health_file, no_channel
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.terminal import say
 from nanobot.doctor.gateway import gateway_at
 from nanobot.errors import NanobotError, UsageError
 from nanobot.providers.vendors import VENDORS
@@ -18,7 +19,6 @@ from nanobot.upkeep.environments import program
 from nanobot.upkeep.service import LABEL, UNIT, Service, environment_text, needed
 from nanobot.utils.host import shipped
 from nanobot.utils.processes import ProgramOutput, run_program
-from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _
 from nanobot.web.search.catalog import CATALOG
 
@@ -47,8 +47,8 @@ def run_service(args: argparse.Namespace) -> int:
     service = Service(tuple(command), setup.paths.home, shipped("docs") / "running.md")
     variables = needed(setup.env, _known(), _text(setup.paths.config))
     if args.dry_run:
-        _print(service.unit() if sys.platform != "darwin" else service.agent(dict.fromkeys(variables, "…")).decode())
-        _print(_("# {file} would hold: {variables}", file=service.environment, variables=", ".join(variables)))
+        say(service.unit() if sys.platform != "darwin" else service.agent(dict.fromkeys(variables, "…")).decode())
+        say(_("# {file} would hold: {variables}", file=service.environment, variables=", ".join(variables)))
         return 0
     return _agent(setup, service, variables) if sys.platform == "darwin" else _unit(setup, service, variables)
 
@@ -78,7 +78,7 @@ def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
     _run("systemctl", "--user", "restart", UNIT)
     _told(service, target, variables)
     if not _there("loginctl", "enable-linger"):
-        _print(_("It ends when you log out: `sudo loginctl enable-linger $USER` lets it go on."))
+        say(_("It ends when you log out: `sudo loginctl enable-linger $USER` lets it go on."))
     return _wait(setup, f"journalctl --user -u {UNIT}")  # English: a command
 
 
@@ -93,10 +93,10 @@ def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
 
 
 def _told(service: Service, target: Path, variables: Mapping[str, str]) -> None:
-    _print(_("Written: {file}", file=target))
+    say(_("Written: {file}", file=target))
     if variables:
         where = service.environment if target.suffix == ".service" else target
-        _print(
+        say(
             _(
                 "Variables that it needs are in {where}, which only you can read: {variables}",
                 where=where,
@@ -108,13 +108,9 @@ def _told(service: Service, target: Path, variables: Mapping[str, str]) -> None:
 def _wait(setup: Setup, log: str) -> int:
     """Until the service asks for messages, or has said why not."""
     if bot := answers(health_file(setup.loaded.config, setup.paths), time.time()):
-        _print(
-            _("It runs and answers as @{bot}. `nanobot status` says how it is, {log} what it says.", bot=bot, log=log)
-        )
+        say(_("It runs and answers as @{bot}. `nanobot status` says how it is, {log} what it says.", bot=bot, log=log))
         return 0
-    _print(
-        _("It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}", log=log)
-    )
+    say(_("It was started and does not ask for messages yet. `nanobot doctor` says why; its own words: {log}", log=log))
     return 1
 
 
@@ -158,7 +154,7 @@ def _breaks_off() -> bool:
 def _uninstall(env: Mapping[str, str]) -> int:
     unit, agent = _unit_file(env), _agent_file(env)
     if not (unit.exists() or agent.exists()):
-        _print(_("No service is set up here."))
+        say(_("No service is set up here."))
         return 0
     if unit.exists():
         _there("systemctl", "--user", "disable", "--now", UNIT)
@@ -167,7 +163,7 @@ def _uninstall(env: Mapping[str, str]) -> int:
     if agent.exists():
         _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
         agent.unlink()
-    _print(_("The service is stopped and taken away. Conversations, configuration and keys stay where they are."))
+    say(_("The service is stopped and taken away. Conversations, configuration and keys stay where they are."))
     return 0
 
 
@@ -215,8 +211,3 @@ def _done(command: Sequence[str]) -> ProgramOutput:
                 seconds=_COMMAND_SECONDS,
             )
         ) from error
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
-    sys.stdout.flush()

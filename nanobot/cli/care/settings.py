@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from nanobot.cli.care.editor import edited
 from nanobot.cli.options import FAILED, USAGE
+from nanobot.cli.terminal import say
 from nanobot.config.changes.asked import dotted, is_secret, key_path, literal, value_of
 from nanobot.config.changes.taken import When, taken
 from nanobot.config.edit import ConfigFile
@@ -59,7 +60,7 @@ def _get(paths: Paths, path: KeyPath) -> int:
     if value is None:
         sys.stderr.write(printable(_("nanobot: {key} is not set.\n", key=mask_keys(dotted(path)))))
         return FAILED
-    _print(json.loads(value) if value.startswith('"') else value)
+    say(json.loads(value) if value.startswith('"') else value)
     return 0
 
 
@@ -71,10 +72,10 @@ def _set(paths: Paths, path: KeyPath, args: argparse.Namespace) -> int:
     named = isinstance(value, str) and is_secret(path) and _is_reference(value)
     shown = json.dumps(value) if named else _shown(loaded, path) or _("what you gave")
     if file.text == before:
-        _print(_("{key} is {value} already in {file}.", key=mask_keys(key), value=mask_keys(shown), file=paths.config))
+        say(_("{key} is {value} already in {file}.", key=mask_keys(key), value=mask_keys(shown), file=paths.config))
     else:
         changed = _("{change} in {file}.", change=mask_keys(f"{key} = {shown}"), file=paths.config)
-        _print(sentences(changed, _(_IN_FORCE[taken(path)])))
+        say(sentences(changed, _(_IN_FORCE[taken(path)])))
     return _told(loaded, path)
 
 
@@ -143,11 +144,11 @@ def _told(loaded: Loaded, path: KeyPath = ()) -> int:
 def _unset(paths: Paths, path: KeyPath) -> int:
     file, key = ConfigFile(paths.config, os.environ), mask_keys(dotted(path))
     if not file.has(path):
-        _print(_("{key} is not in {file}: it has its default already.", key=key, file=paths.config))
+        say(_("{key} is not in {file}: it has its default already.", key=key, file=paths.config))
         return 0
     file.remove(path)
     told = _("{key} is taken out of {file} and has its default again.", key=key, file=paths.config)
-    _print(sentences(told, _(_IN_FORCE[taken(path)])))
+    say(sentences(told, _(_IN_FORCE[taken(path)])))
     return 0
 
 
@@ -165,17 +166,13 @@ def _edit(paths: Paths) -> int:
 
     made = edited(file.text, paths.config.name, os.environ, judge)
     if made is None:
-        _print(_("{file} is as it was.", file=paths.config))
+        say(_("{file} is as it was.", file=paths.config))
         return USAGE if problems else 0
     loaded = file.replace(made)
-    _print(
+    say(
         _(
             "{file} is changed. A running nanobot takes it with its next turn, and says what needs a restart.",
             file=paths.config,
         )
     )
     return _told(loaded)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")

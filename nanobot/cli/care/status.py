@@ -3,23 +3,21 @@
 import argparse
 import asyncio
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 from nanobot import __version__
 from nanobot.app import Nanobot, health_file
 from nanobot.bus.events import TERMINAL
-from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.home import show
 from nanobot.cli.options import FAILED
+from nanobot.cli.terminal import say
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.doctor.gateway import gateway, told_in_status
 from nanobot.security.sandbox import Reason, choose
-from nanobot.utils.text import printable
 from nanobot.utils.translation import _
 
 #: Seconds after which a part that does not answer is given up.
@@ -34,7 +32,7 @@ def run_status(args: argparse.Namespace) -> int:
         return _healthy(args)
     setup = set_up(args, os.environ)
     text = asyncio.run(_text(setup))
-    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
+    show(text, setup)
     return 0
 
 
@@ -43,7 +41,7 @@ def _healthy(args: argparse.Namespace) -> int:
     paths = Paths.resolve(os.environ, args.config)
     config = load(paths.config, env=os.environ).config
     found = gateway(health_file(config, paths), paths.home, telegram=True)
-    sys.stdout.write(printable(f"{found.words}\n"))
+    say(found.words)
     return 0 if found.state == "ok" else FAILED
 
 

@@ -12,7 +12,8 @@ from nanobot.app import health_file
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.care.service import answers, start_service, stop_service
 from nanobot.cli.options import FAILED
-from nanobot.errors import NanobotError, StoreError, UsageError
+from nanobot.cli.terminal import agreed, say
+from nanobot.errors import NanobotError, StoreError
 from nanobot.session.lock import home_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import BEFORE_UPDATE, make_backup
 from nanobot.upkeep.environments import Environment, discard, making, own_environment, sweep, taken_place
@@ -20,8 +21,7 @@ from nanobot.upkeep.nightly import backup_folder, name_now
 from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
 from nanobot.upkeep.update import beside, install_beside, prove, switch, switch_back
-from nanobot.utils.text import printable
-from nanobot.utils.translation import _, sentences, yes_or_no
+from nanobot.utils.translation import _, sentences
 
 
 def run_update(args: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def run_update(args: argparse.Namespace) -> int:
     setup = set_up(args, os.environ)
     release = asyncio.run(newest(args.source, Path(sys.prefix)))
     if not release.newer:
-        _print(
+        say(
             _(
                 "nanobot {version} is up to date: {words} is the newest, asked just now.",
                 version=__version__,
@@ -37,29 +37,30 @@ def run_update(args: argparse.Namespace) -> int:
             )
         )
         return 0
-    _print(_("This is nanobot {version}. There is {words}.", version=__version__, words=release.words))
+    say(_("This is nanobot {version}. There is {words}.", version=__version__, words=release.words))
     if args.check:
         return 0
     own = own_environment()
-    if not args.yes and not _agreed():
-        _print(_("Nothing was changed."))
+    unasked = _("There is no terminal to ask in. Say --yes to update, or --check to only ask what there is.")
+    if not args.yes and not agreed(_("Update now? It is tried on a copy first. y/N "), unasked):
+        say(_("Nothing was changed."))
         return 0
-    return asyncio.run(_update(setup, release, own, _config(args)))
+    return asyncio.run(_update(setup, release, own, ("--config", args.config) if args.config else ()))
 
 
 async def _update(setup: Setup, release: Release, own: Environment, arguments: tuple[str, ...]) -> int:
     for line in await asyncio.to_thread(sweep, own):
-        _print(line)
+        say(line)
     target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
     shared = setup.loaded.path if setup.loaded.config.gateway.ledger else None
     made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared is not None, whole=True)
-    _print(_("Backup: {file}", file=made.file))
+    say(_("Backup: {file}", file=made.file))
     fresh = beside(own)
     with making(fresh.folder):
-        _print(_("Installing it beside this one …"))
+        say(_("Installing it beside this one …"))
         await install_beside(release, own, fresh)
         try:
-            _print(_("Trying it on a copy of what is kept …"))
+            say(_("Trying it on a copy of what is kept …"))
             version = await prove(fresh, made.file, arguments, shared)
         except BaseException as error:
             await asyncio.to_thread(discard, fresh, own.place)
@@ -87,7 +88,7 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
         raise
     if not served:
         taken_place(Environment(own.place, fresh.folder))
-        _print(
+        say(
             _(
                 "Updated to nanobot {version}. Start the gateway again where you have one; {folder} is the old one.",
                 version=version,
@@ -99,7 +100,7 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
     start_service(setup.env)
     if bot := answers(health_file(setup.loaded.config, setup.paths), started):
         taken_place(Environment(own.place, fresh.folder))
-        _print(
+        say(
             _(
                 "Updated to nanobot {version}, which answers as @{bot}. {folder} is the old one.",
                 version=version,
@@ -113,40 +114,20 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
 
 def _go_back(setup: Setup, fresh: Environment, kept: Environment, backup: Path) -> int:
     """Let the old version run again, with what was kept before."""
-    _print(_("It does not ask for messages within a minute: going back."))
+    say(_("It does not ask for messages within a minute: going back."))
     stop_service(setup.env)
     switch_back(kept)
     try:
         with home_lock(setup.paths.home):
             restore(backup, setup.paths.home, settle=False)
     except StoreError as error:
-        _print(_("What is kept could not be put back: {why} The backup is {file}.", why=error, file=backup))
+        say(_("What is kept could not be put back: {why} The backup is {file}.", why=error, file=backup))
     start_service(setup.env)
     discard(fresh, kept.place)
-    _print(
+    say(
         _(
             "nanobot {version} runs again, with what was kept before. The log says what the new one missed.",
             version=__version__,
         )
     )
     return FAILED
-
-
-def _config(args: argparse.Namespace) -> tuple[str, ...]:
-    return ("--config", args.config) if args.config else ()
-
-
-def _agreed() -> bool:
-    """Whether the person agrees; where nobody can be asked, that is a mistake in the command."""
-    if not sys.stdin.isatty():
-        raise UsageError(
-            _("There is no terminal to ask in. Say --yes to update, or --check to only ask what there is.")
-        )
-    sys.stdout.write(_("Update now? It is tried on a copy first. y/N "))
-    sys.stdout.flush()
-    return yes_or_no(sys.stdin.readline()) == "yes"
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
-    sys.stdout.flush()

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from nanobot.app import Launch, Nanobot
 from nanobot.cli.agent_command import Setup, conversation, set_up, writer_for
 from nanobot.cli.oneshot import UserPrompt, ask
+from nanobot.cli.terminal import somebody_is_here
 from nanobot.demo.web import DemoWeb, demo_config
 from nanobot.errors import UsageError
 from nanobot.providers.vendors import VENDORS
@@ -29,7 +30,7 @@ _NEXT = N_('Ask the real web:  nanobot -m "What changed in the newest Python rel
 
 def run_demo(args: argparse.Namespace) -> int:
     """Answer one question, or talk, on the demo's web; the exit code. Everything it writes goes with its end."""
-    if args.chat and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if args.chat and not somebody_is_here():
         raise UsageError(_("--chat needs a terminal to talk in. Without it, `nanobot demo` answers one question."))
     with TemporaryDirectory(prefix="nanobot-demo-") as home, DemoWeb(shipped("docs")) as web:
         direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.files.offered import FileTools
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.options import INTERRUPTED
+from nanobot.cli.terminal import say
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
 from nanobot.config.paths import PEOPLE
@@ -65,7 +66,7 @@ def _add(setup: Setup, text: str) -> int:
     before = _folders(setup)
     for named, one in before.items():
         if one.path == folder or one.path in folder.parents:
-            _print(
+            say(
                 _(
                     "{folder} belongs to the library already: {named} is in {file}. What is new is read.",
                     folder=text,
@@ -77,7 +78,7 @@ def _add(setup: Setup, text: str) -> int:
     if setup.paths.home in (folder, *folder.parents) and setup.paths.workspace not in (folder, *folder.parents):
         raise UsageError(_("{folder} belongs to nanobot itself, which is never read.", folder=text))
     ConfigFile(setup.paths.config, os.environ).append(_PLACE, _short(folder, setup.env))
-    _print(
+    say(
         _(
             "Added {folder} to {file}. It is read now; Ctrl-C stops, and later goes on.",
             folder=_short(folder, setup.env),
@@ -85,10 +86,10 @@ def _add(setup: Setup, text: str) -> int:
         )
     )
     if is_downloads(folder.name):
-        _print(_(_FROM_OTHERS))
+        say(_(_FROM_OTHERS))
     code = _read(_again(setup), quiet=False)
     if home_lock(setup.paths.home).held:
-        _print(_("The nanobot that runs finds in it now.") if before else _(_FIRST_FOLDER))
+        say(_("The nanobot that runs finds in it now.") if before else _(_FIRST_FOLDER))
     return code
 
 
@@ -100,7 +101,7 @@ def _remove(setup: Setup, text: str) -> int:
             _("{folder} is no folder of the library. `nanobot library list` shows those that are.", folder=text)
         )
     ConfigFile(setup.paths.config, os.environ).take(_PLACE, named)
-    _print(
+    say(
         _(
             "Removed {folder} from {file}. Its files stay; the index forgets them.",
             folder=named,
@@ -113,7 +114,7 @@ def _remove(setup: Setup, text: str) -> int:
 def _status(setup: Setup, *, whole: bool) -> int:
     folders = _folders(setup)
     if not folders:
-        _print(_("The library has no folder. `nanobot library add FOLDER` adds one."))
+        say(_("The library has no folder. `nanobot library add FOLDER` adds one."))
         return 0
     with closing(LibraryIndex(setup.paths.home / "index.db")) as index:
         known = index.documents("document", "")
@@ -125,11 +126,11 @@ def _status(setup: Setup, *, whole: bool) -> int:
             told = _("{documents}, {number} with a problem", documents=told, number=broken)
         outside = _("; from outside") if folder.holds_outside(str(folder.path / "a")) else ""
         told += outside + _away(folder.path)
-        _print(_("{folder}: {told}", folder=named, told=told))
+        say(_("{folder}: {told}", folder=named, told=told))
     if whole:
         _unread(setup)
         size = (setup.paths.home / "index.db").stat().st_size / 1_000_000
-        _print(
+        say(
             _(
                 "{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.",
                 passages=passages,
@@ -155,12 +156,10 @@ def _unread(setup: Setup) -> None:
         try:
             found = in_time(_WALK_SECONDS, _folders_of(setup, index).compared)
         except OSError:
-            _print(
-                _("How many documents are not read yet is not known: looking through the folders takes too long here.")
-            )
+            say(_("How many documents are not read yet is not known: looking through the folders takes too long here."))
             return
     if found.changed:
-        _print(
+        say(
             _(
                 "Not read yet: {documents}; reading takes about {time}. `nanobot library read` does it now.",
                 documents=_counted(len(found.changed)),
@@ -168,7 +167,7 @@ def _unread(setup: Setup) -> None:
             )
         )
     if found.beyond:
-        _print(
+        say(
             _(
                 "{number:,} more are never read: of a folder {most:,} documents are.",
                 number=found.beyond,
@@ -176,14 +175,14 @@ def _unread(setup: Setup) -> None:
             )
         )
     if full:
-        _print(_("Nothing more is read: {why}", why=full))
+        say(_("Nothing more is read: {why}", why=full))
 
 
 def _problems(broken: list[Document]) -> None:
     for one in broken[:_NAMED]:
-        _print(_("  {what}: {why}", what=one.name, why=one.problem))
+        say(_("  {what}: {why}", what=one.name, why=one.problem))
     if len(broken) > _NAMED:
-        _print(_("  … and {number:,} more", number=len(broken) - _NAMED))
+        say(_("  … and {number:,} more", number=len(broken) - _NAMED))
 
 
 def _read(setup: Setup, *, quiet: bool) -> int:
@@ -198,7 +197,7 @@ def _read(setup: Setup, *, quiet: bool) -> int:
             broken = [one for one in index.documents("document", "") if one.problem]
     except KeyboardInterrupt:
         bar.clear()
-        _print(
+        say(
             _(
                 "Stopped after {done:,} of {total:,} documents. `nanobot library read` goes on there.",
                 done=bar.done,
@@ -214,7 +213,7 @@ def _read(setup: Setup, *, quiet: bool) -> int:
     finally:
         bar.clear()
     if not quiet:
-        _print(
+        say(
             _(
                 "Read {documents} in {seconds:.0f} s.",
                 documents=_counted(done.count),
@@ -222,9 +221,9 @@ def _read(setup: Setup, *, quiet: bool) -> int:
             )
         )
         for folder in done.away:
-            _print(_("{folder} is not there, or its disk does not answer; what was read of it stays.", folder=folder))
+            say(_("{folder} is not there, or its disk does not answer; what was read of it stays.", folder=folder))
         if broken:
-            _print(_n("{number:,} has a problem:", "{number:,} have a problem:", len(broken)))
+            say(_n("{number:,} has a problem:", "{number:,} have a problem:", len(broken)))
             _problems(broken)
     if done.why:
         raise StoreError(sentences(_("{number:,} documents were not read.", number=done.left), done.why))
@@ -296,8 +295,3 @@ def _short(folder: Path, env: Mapping[str, str]) -> str:
     """A path with `~` for the person's own folder."""
     person = Path(os.path.realpath(_person(env)))
     return f"~/{folder.relative_to(person)}" if person in folder.parents else str(folder)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
-    sys.stdout.flush()

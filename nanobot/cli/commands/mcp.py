@@ -14,20 +14,20 @@ from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import TERMINAL_PERSON
+from nanobot.cli.commands.home import own_ledger
 from nanobot.cli.options import FAILED
+from nanobot.cli.terminal import agreed, say, somebody_is_here
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
-from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords, Unread, shown
-from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
-from nanobot.utils.text import nearest, printable, shorten, squeeze
-from nanobot.utils.translation import _, _n, listed, sentences, yes_or_no
+from nanobot.utils.text import nearest, shorten, squeeze
+from nanobot.utils.translation import _, _n, listed, sentences
 
 if TYPE_CHECKING:
     from nanobot.agent.tools.mcp.servers import McpServers
@@ -66,15 +66,15 @@ def _add(paths: Paths, args: argparse.Namespace) -> int:
             _("There is an MCP server {name!r} already; `nanobot mcp remove` takes it out.", name=args.name)
         )
     file.add(place, _entry(args))
-    here = _somebody_is_here()
+    here = somebody_is_here()
     tries = _("It is tried now.") if here else _("`nanobot mcp test {name}` tries it.", name=args.name)
-    _print(sentences(_("Added {name} to {file}.", name=args.name, file=paths.config), tries))
-    _print(_("A running nanobot has it after its next start."))
+    say(sentences(_("Added {name} to {file}.", name=args.name, file=paths.config), tries))
+    say(_("A running nanobot has it after its next start."))
     if here:
         try:
             _test(paths, args)
         except UsageError as error:
-            _print(str(error))
+            say(str(error))
     return 0
 
 
@@ -122,9 +122,9 @@ def _remove(paths: Paths, name: str) -> int:
         )
     file.remove(place)
     if LoginFile(paths.logins).forget(name):
-        _print(_("Removed {name} from {file} and its login.", name=name, file=paths.config))
+        say(_("Removed {name} from {file} and its login.", name=name, file=paths.config))
     else:
-        _print(_("Removed {name} from {file}.", name=name, file=paths.config))
+        say(_("Removed {name} from {file}.", name=name, file=paths.config))
     return 0
 
 
@@ -135,13 +135,13 @@ def _list(paths: Paths) -> int:
         where = f"tools.mcpServers.{name}"
         off = _("switched off: {why}; ", why=loaded.disabled[where]) if where in loaded.disabled else ""
         off = off or (_("switched off; ") if not one.enabled else "")
-        _print(f"{name:<16} {off}{_what(one)}")
+        say(f"{name:<16} {off}{_what(one)}")
     for where, why in sorted(loaded.disabled.items()):
         name = where.removeprefix("tools.mcpServers.")
         if name != where and name not in servers:
-            _print(f"{name:<16} {_('switched off: {why}', why=why)}")
+            say(f"{name:<16} {_('switched off: {why}', why=why)}")
     if not servers and not loaded.disabled:
-        _print(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
+        say(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
     return 0
 
 
@@ -159,7 +159,7 @@ def _test(paths: Paths, args: argparse.Namespace) -> int:
     servers = loaded.config.tools.mcp_servers
     chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
     if not chosen:
-        _print(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
+        say(_("No MCP server is configured. `nanobot mcp add --help` shows how to add one."))
         return 0
     failed, told = asyncio.run(_try(loaded, paths, chosen))
     if not loaded.config.gateway.ledger:  # there it is kept in the database of the gateways
@@ -197,11 +197,8 @@ async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
     lines: asyncio.Queue[str] = asyncio.Queue()
     try:
         link = await servers.log_in(args.name, listen=True)
-        _print(
-            _("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link)
-        )
-        _print(_("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…)."))
-        sys.stdout.flush()
+        say(_("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link))
+        say(_("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…)."))
         if sys.stdin.isatty():
             asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
         done = asyncio.ensure_future(servers.logged_in(args.name))
@@ -211,7 +208,7 @@ async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
             if not typing.cancel() and typing.result():
                 _give(servers, args.name, typing.result())
         tools = _count((await done).tools)
-        _print(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
+        say(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
     finally:
         await servers.aclose()
     return 0
@@ -221,7 +218,7 @@ def _give(servers: "McpServers", name: str, address: str) -> None:
     try:
         servers.give(name, address)
     except UsageError as error:
-        _print(str(error))
+        say(str(error))
 
 
 async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> tuple[bool, tuple[Words, ...]]:
@@ -234,8 +231,8 @@ async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfi
         await servers.start(_TRY_SECONDS)
         for state in servers.states():
             failed |= not state.ready
-            _print(_("{server}: {tools}", server=state.name, tools=_named(state.tools) if state.ready else state.why))
-        _print(_("Tried in {seconds:.1f} s.", seconds=time.monotonic() - began))
+            say(_("{server}: {tools}", server=state.name, tools=_named(state.tools) if state.ready else state.why))
+        say(_("Tried in {seconds:.1f} s.", seconds=time.monotonic() - began))
         told = tuple(servers.words(state.name) for state in servers.states() if state.ready and state.tools)
     finally:
         await servers.aclose()
@@ -249,20 +246,19 @@ def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
     for words in servers:
         for unread in asyncio.run(_unread(paths, words)):
             name = unread.server
-            if not _somebody_is_here():
+            if not somebody_is_here():
                 how = _(
                     "`nanobot mcp test {name}` in a terminal, or `/mcp trust {name}`, shows it and lets it count.",
                     name=name,
                 )
-                _print(sentences(_("What {name} says of its tools counts as content from outside.", name=name), how))
+                say(sentences(_("What {name} says of its tools counts as content from outside.", name=name), how))
                 continue
             sys.stdout.write("\n" + render_markdown(shown(unread, words), look_of(sys.stdout, os.environ)))
-            _print(_("\nDoes nothing there tell a model what to do besides using these tools?"))
-            _print(_("y: it counts from now on. Enter: it is content from outside, as their answers always are."))
-            sys.stdout.flush()
-            if yes_or_no(sys.stdin.readline()) == "yes":
+            say(_("\nDoes nothing there tell a model what to do besides using these tools?"))
+            counts = _("y: it counts from now on. Enter: it is content from outside, as their answers always are.")
+            if agreed(f"{counts}\n"):
                 pinned = asyncio.run(_pin(paths, words))
-                _print(sentences(_("From now on {words}.", words=pinned), _("/permissions takes it back.")))
+                say(sentences(_("From now on {words}.", words=pinned), _("/permissions takes it back.")))
 
 
 async def _unread(paths: Paths, words: Words) -> tuple[Unread, ...]:
@@ -277,15 +273,8 @@ async def _pin(paths: Paths, words: Words) -> str:
 
 @asynccontextmanager
 async def _pins(paths: Paths) -> AsyncIterator[Pins]:
-    ledger = Ledger(SqliteDatabase(paths.database))
-    try:
+    async with own_ledger(paths) as ledger:
         yield Pins(Permissions(ledger))
-    finally:
-        await ledger.aclose()
-
-
-def _somebody_is_here() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _count(tools: Sequence[str]) -> str:
@@ -301,7 +290,3 @@ def _loaded(paths: Paths) -> Loaded:
     loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
     add_secrets(loaded.secrets)
     return loaded
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")

@@ -5,23 +5,20 @@ import argparse
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 
 from nanobot.agent.work.watches import watches_of
 from nanobot.app import no_channel
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.rights import rights_of
-from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.home import judge_alone, own_ledger, show
 from nanobot.command.builtin import permissions_text
 from nanobot.config.paths import PEOPLE
 from nanobot.errors import UsageError
-from nanobot.schedule.appointments import Who, appointments_of
+from nanobot.schedule.appointments import Appointments, Who, appointments_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
-from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.translation import _
 
 #: Commands of a chat that a shell has too.
@@ -29,36 +26,25 @@ _SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions|help)\b"
 
 
 def run_people(args: argparse.Namespace) -> int:
-    """Print what was asked for or became of it; the exit code."""
+    """Print who may talk, or what became of a change; the exit code."""
     setup = set_up(args, os.environ)
-    write(setup, lambda: _said(setup, args.words))
-    return 0
+    if not setup.loaded.config.channels.telegram.token:
+        raise UsageError(no_channel(setup.loaded, setup.paths))
+    judge_alone(setup, "/people")
 
+    def said(ledger: Ledger) -> Awaitable[str]:
+        rights = rights_of(setup.loaded.config, setup.env, ledger, setup.paths.workspace / PEOPLE)
+        if args.words[:1] == ["invite"]:
+            return rights.invite(" ".join(args.words[1:]), drawn=True)
+        return rights.people(" ".join(args.words))
 
-async def _said(setup: Setup, words: list[str]) -> str:
-    """What is told, as Markdown. Raises `UsageError`."""
-    config, paths = setup.loaded.config, setup.paths
-    if not config.channels.telegram.token:
-        raise UsageError(no_channel(setup.loaded, paths))
-    if config.gateway.ledger:
-        raise UsageError(_("The gateways share a database. Write /people or /invite in your chat with the bot."))
-    ledger = Ledger(SqliteDatabase(paths.database))
-    try:
-        rights = rights_of(config, setup.env, ledger, paths.workspace / PEOPLE)
-        if words[:1] == ["invite"]:
-            return await rights.invite(" ".join(words[1:]), drawn=True)
-        return await rights.people(" ".join(words))
-    finally:
-        await ledger.aclose()
+    return _print(setup, said)
 
 
 def run_permissions(args: argparse.Namespace) -> int:
     """List what is allowed for good, or take back the one that is named; the exit code."""
     setup = set_up(args, os.environ)
-    if setup.loaded.config.gateway.ledger:
-        raise UsageError(
-            _("Many gateways share a database here (gateway.ledger): write /permissions to the bot instead.")
-        )
+    judge_alone(setup, "/permissions")
     if args.action == "remove" and not args.id:
         raise UsageError(_("Name what to take back: nanobot permissions remove ID, or all."))
     wanted = args.id if args.action == "remove" else ""
@@ -68,40 +54,29 @@ def run_permissions(args: argparse.Namespace) -> int:
 def run_schedule(args: argparse.Namespace) -> int:
     """Show what comes at set times, or change it; the exit code."""
     setup = set_up(args, os.environ)
-    if setup.loaded.config.gateway.ledger:
-        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /schedule to the bot instead."))
-    zone, who = setup.loaded.config.agents.defaults.timezone, Who("terminal:local", TERMINAL.key, "owner")
-
-    def said(ledger: Ledger) -> Awaitable[str]:
-        return appointments_of(ledger, setup.paths.home, zone, setup.env).say(" ".join(args.words), who)
-
-    return _print(setup, said)
+    judge_alone(setup, "/schedule")
+    who = Who("terminal:local", TERMINAL.key, "owner")
+    return _print(setup, lambda ledger: _appointments(setup, ledger).say(" ".join(args.words), who))
 
 
 def run_watch(args: argparse.Namespace) -> int:
     """Show what is watched, or change it; the exit code."""
     setup = set_up(args, os.environ)
-    if setup.loaded.config.gateway.ledger:
-        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /watch to the bot instead."))
-    zone = setup.loaded.config.agents.defaults.timezone
-    owner = InboundMessage(TERMINAL, Sender("local", role="owner"), "")
+    judge_alone(setup, "/watch")
+    owner, words = InboundMessage(TERMINAL, Sender("local", role="owner"), ""), " ".join(args.words)
+    return _print(setup, lambda ledger: watches_of(_appointments(setup, ledger), ledger.database).say(owner, words))
 
-    def said(ledger: Ledger) -> Awaitable[str]:
-        watches = watches_of(appointments_of(ledger, setup.paths.home, zone, setup.env), ledger.database)
-        return watches.say(owner, " ".join(args.words))
 
-    return _print(setup, said)
+def _appointments(setup: Setup, ledger: Ledger) -> Appointments:
+    return appointments_of(ledger, setup.paths.home, setup.loaded.config.agents.defaults.timezone, setup.env)
 
 
 def _print(setup: Setup, said: Callable[[Ledger], Awaitable[str]]) -> int:
     """Print what is said of the ledger of this home, as Markdown."""
 
     async def run() -> str:
-        ledger = Ledger(SqliteDatabase(setup.paths.database))
-        try:
+        async with own_ledger(setup.paths) as ledger:
             return await said(ledger)
-        finally:
-            await ledger.aclose()
 
     write(setup, run)
     return 0
@@ -113,7 +88,7 @@ def write(setup: Setup, said: Callable[[], Coroutine[None, None, str]]) -> None:
         text = asyncio.run(said())
     except UsageError as error:
         raise UsageError(_in_shell(str(error))) from None
-    sys.stdout.write(render_markdown(_in_shell(text), look_of(sys.stdout, setup.env)))
+    show(_in_shell(text), setup)
 
 
 def _in_shell(text: str) -> str:

@@ -8,13 +8,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 from nanobot.archive.kept import KeptSessions, form_of, write_private
-from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.home import judge_alone, own_ledger, show
 from nanobot.cli.options import FAILED
+from nanobot.cli.terminal import agreed, say
 from nanobot.errors import UsageError
 from nanobot.library.forgotten import ForgottenFacts
 from nanobot.library.index import LibraryIndex
@@ -22,10 +23,9 @@ from nanobot.library.session_search import SessionSearch
 from nanobot.library.talk import Conversations
 from nanobot.session.ledger import Ledger
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
-from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
-from nanobot.utils.text import printable, shorten
-from nanobot.utils.translation import _, _n, sentences, yes_or_no
+from nanobot.utils.text import shorten
+from nanobot.utils.translation import _, _n, sentences
 
 #: The person at the terminal has this home, and sees what is theirs in it.
 _OWNER = SessionHolder("")
@@ -64,8 +64,7 @@ class _Home:
 def run_sessions(args: argparse.Namespace) -> int:
     """Run one of list, search, show, name, export and delete; the exit code."""
     setup = set_up(args, os.environ)
-    if setup.loaded.config.gateway.ledger:
-        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /sessions to the bot instead."))
+    judge_alone(setup, "/sessions")
     actions: dict[str, Callable[[_Home, argparse.Namespace], Awaitable[int | str]]] = {
         "list": _list,
         "search": _search,
@@ -77,20 +76,16 @@ def run_sessions(args: argparse.Namespace) -> int:
     done = asyncio.run(_within(setup, actions[args.sessions_action], args))
     if isinstance(done, int):
         return done
-    sys.stdout.write(render_markdown(done, look_of(sys.stdout, setup.env)))
+    show(done, setup)
     return 0
 
 
 async def _within(
     setup: Setup, action: Callable[[_Home, argparse.Namespace], Awaitable[int | str]], args: argparse.Namespace
 ) -> int | str:
-    ledger = Ledger(SqliteDatabase(setup.paths.database))
-    home = _Home(setup, ledger)
-    try:
-        return await action(home, args)
-    finally:
-        home.close()
-        await ledger.aclose()
+    async with own_ledger(setup.paths) as ledger:
+        with closing(_Home(setup, ledger)) as home:
+            return await action(home, args)
 
 
 async def _list(home: _Home, args: argparse.Namespace) -> str:
@@ -154,14 +149,10 @@ async def _export(home: _Home, args: argparse.Namespace) -> int | str:
 async def _delete(home: _Home, args: argparse.Namespace) -> int | str:
     entry = await home.entry(args.id)
     if not args.yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UsageError(_("Nobody can be asked here. Give --yes to delete the session for good."))
         line = entry.line(home.zone)
         told = _("{line}\nIt cannot be brought back. Delete it for good? y, or Enter keeps it: ", line=line)
-        sys.stdout.write(printable(told))
-        sys.stdout.flush()
-        answer = await asyncio.to_thread(sys.stdin.readline)
-        if yes_or_no(answer) != "yes":
-            sys.stdout.write(_("It is kept.\n"))
+        unasked = _("Nobody can be asked here. Give --yes to delete the session for good.")
+        if not await asyncio.to_thread(agreed, told, unasked):
+            say(_("It is kept."))
             return FAILED
     return await home.kept.delete(entry)

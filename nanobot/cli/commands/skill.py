@@ -3,24 +3,21 @@
 import argparse
 import asyncio
 import os
-import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from nanobot.agent.tools.files.offered import skill_folders
-from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.agent_command import TERMINAL_PERSON, Setup, set_up
+from nanobot.cli.commands.home import own_ledger, show
 from nanobot.cli.options import FAILED
+from nanobot.cli.terminal import agreed, say, somebody_is_here
 from nanobot.command.skills import listed
 from nanobot.config.paths import prepare_home
 from nanobot.errors import UsageError
-from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import SqliteDatabase
 from nanobot.skills.shelf import FoundSkill, SkillShelf
 from nanobot.skills.skill import FILE, Skill, new_text, read_skill
-from nanobot.utils.text import printable
-from nanobot.utils.translation import _, _n, sentences, yes_or_no
+from nanobot.utils.translation import _, _n, sentences
 
 
 def run_skill(args: argparse.Namespace) -> int:
@@ -40,35 +37,28 @@ def run_skill(args: argparse.Namespace) -> int:
 
 
 async def _list(setup: Setup) -> int:
-    ledger, shelf = _opened(setup)
-    try:
+    async with _opened(setup) as shelf:
         text = listed(await shelf.all(), await shelf.broken(), "nanobot skill show")  # English: a command
-    finally:
-        await ledger.aclose()
-    sys.stdout.write(render_markdown(text, look_of(sys.stdout, setup.env)))
+    show(text, setup)
     return 0
 
 
 async def _show(setup: Setup, name: str) -> int:
     """Print a skill; where it does not count yet and somebody is here, ask."""
-    ledger, shelf = _opened(setup)
-    try:
+    async with _opened(setup) as shelf:
         found = await shelf.one(name)
-        _print(_facts(found))
-        _print(found.skill.text)
+        say(_facts(found))
+        say(found.skill.text)
         if found.counts or not found.skill.mark:
             return 0
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            _print(_("\nIt counts as content from outside. `/skills trust {name}` lets it count.", name=name))
+        if not somebody_is_here():
+            say(_("\nIt counts as content from outside. `/skills trust {name}` lets it count.", name=name))
             return 0
-        _print(_("\nDoes it, and do the files beside it, tell a model to do what you want done?"))
-        _print(_("y: it counts from now on. Enter: it is content from outside."))
-        sys.stdout.flush()
-        if yes_or_no(await asyncio.to_thread(sys.stdin.readline)) == "yes":
+        say(_("\nDoes it, and do the files beside it, tell a model to do what you want done?"))
+        question = _("y: it counts from now on. Enter: it is content from outside.")
+        if await asyncio.to_thread(agreed, f"{question}\n"):
             pinned = await shelf.agree(TERMINAL_PERSON, found.skill)
-            _print(sentences(_("From now on {words}.", words=pinned.words), _("/permissions takes it back.")))
-    finally:
-        await ledger.aclose()
+            say(sentences(_("From now on {words}.", words=pinned.words), _("/permissions takes it back.")))
     return 0
 
 
@@ -97,7 +87,7 @@ def _new(setup: Setup, name: str, description: str) -> int:
                 why=error.strerror,
             )
         ) from error
-    _print(
+    say(
         _(
             "Made {path}. Write into it what is to be done; `nanobot skill check {name}` tells what is wrong.",
             path=path,
@@ -109,30 +99,24 @@ def _new(setup: Setup, name: str, description: str) -> int:
 
 async def _check(setup: Setup, name: str) -> int:
     """Say what is wrong with one skill or with all."""
-    ledger, shelf = _opened(setup)
-    try:
+    async with _opened(setup) as shelf:
         if name:
             broken = [one for one in await shelf.broken() if f"/{name}" in one]
             return _judged([] if broken else [(await shelf.one(name)).skill], broken)
         return _judged([one.skill for one in await shelf.all()], await shelf.broken())
-    finally:
-        await ledger.aclose()
 
 
 def _judged(skills: list[Skill], broken: "list[str] | tuple[str, ...]") -> int:
     wrong = [f"{one.name}: {' '.join(one.problems)}" for one in skills if one.problems] + list(broken)
     for line in wrong:
-        _print(line)
+        say(line)
     if not wrong:
-        _print(_n("{number} skill, nothing wrong.", "{number} skills, nothing wrong.", len(skills)))
+        say(_n("{number} skill, nothing wrong.", "{number} skills, nothing wrong.", len(skills)))
     return FAILED if wrong else 0
 
 
-def _opened(setup: Setup) -> tuple[Ledger, SkillShelf]:
+@asynccontextmanager
+async def _opened(setup: Setup) -> AsyncIterator[SkillShelf]:
     prepare_home(setup.paths)
-    ledger = Ledger(SqliteDatabase(setup.paths.database))
-    return ledger, SkillShelf(skill_folders(setup.paths, setup.project, setup.env), ledger)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text)}\n")
+    async with own_ledger(setup.paths) as ledger:
+        yield SkillShelf(skill_folders(setup.paths, setup.project, setup.env), ledger)

@@ -2,16 +2,15 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from nanobot.agent.context import BYTES_PER_TOKEN, FILE_LIMIT
 from nanobot.cli.agent_command import set_up
 from nanobot.cli.care.editor import edited
+from nanobot.cli.terminal import say
 from nanobot.config.changes.seeds import difference, seed_named
 from nanobot.config.paths import SEEDS, replace_file
 from nanobot.errors import UsageError
-from nanobot.utils.text import printable
 from nanobot.utils.translation import _, listed, sentences
 
 _ACTIONS = ("edit", "diff", "show")
@@ -28,7 +27,7 @@ def run_soul(args: argparse.Namespace) -> int:
         return _diff(workspace, [seed_named(words[0])] if words else [*SEEDS[:3]])
     file = workspace / seed_named(words[0] if words else "SOUL.md")
     if action == "show":
-        _print(_text(file))
+        say(_text(file).rstrip())
         return 0
     return _edit(file)
 
@@ -37,18 +36,18 @@ def _edit(file: Path) -> int:
     before = _text(file)
     made = edited(before, file.name, os.environ, lambda text: _problems(text, file.name))
     if made is None:
-        _print(sentences(_("{file} is as it was.", file=file), _weight(before)))
+        say(sentences(_("{file} is as it was.", file=file), _weight(before)))
         return 0
     if _text(file) != before:
         raise UsageError(_("{file} was changed by somebody else meanwhile. Nothing was written; try again.", file=file))
     replace_file(file, made)
-    _print(sentences(_("{file} is changed, and the next message knows it.", file=file), _weight(made)))
+    say(sentences(_("{file} is changed, and the next message knows it.", file=file), _weight(made)))
     return 0
 
 
 def _diff(workspace: Path, seeds: list[str]) -> int:
     told = [text for text in (difference(workspace, seed) for seed in seeds) if text]
-    _print("\n\n".join(told) if told else _("{files}: as they came with this version.", files=listed(seeds)))
+    say("\n\n".join(told) if told else _("{files}: as they came with this version.", files=listed(seeds)))
     return 0
 
 
@@ -85,7 +84,3 @@ def _weight(text: str) -> str:
             **known,
         )
     return _("{number:,} characters, about {tokens:,} tokens, all of it in every request.", **known)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{printable(text.rstrip())}\n")

@@ -5,29 +5,26 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import closing
 from datetime import datetime
 
 from msgspec.structs import asdict
 
 from nanobot.cli.agent_command import Setup, set_up
+from nanobot.cli.commands.home import judge_alone, own_ledger
 from nanobot.cli.commands.people import write
 from nanobot.command.usage import Report, Wish, overview, raised, report_of, wish_of
-from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.money.budget import Budget
-from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import zone_of
 from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
-from nanobot.utils.translation import _
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
 
 def run_usage(args: argparse.Namespace) -> int:
     """Print what was spent, or allow more today; the exit code."""
     setup = set_up(args, os.environ)
-    if setup.loaded.config.gateway.ledger:
-        raise UsageError(_("Many gateways share a database here (gateway.ledger): write /usage to the bot instead."))
+    judge_alone(setup, "/usage")
     if args.json:
         sys.stdout.write(f"{asyncio.run(_told(setup, args.words, as_json=True))}\n")
     else:
@@ -43,25 +40,26 @@ async def _told(setup: Setup, words: list[str], *, as_json: bool = False) -> str
     def midnight() -> datetime:
         return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
-    ledger = Ledger(SqliteDatabase(paths.database))
-    searches = UsageLedger(paths.home / "usage.db", zone=zone)
-    try:
+    async with own_ledger(paths) as ledger:
         budget = Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
         if words[:1] == ["raise"]:
             return await raised(budget, " ".join(words[1:]))
-        own = config.tools.web.search.providers
-        caps = {name: RequestBudget(one.budget_per_day, one.budget_per_month) for name, one in own.items()}
-        engines = [describe(name, searches.seen(name), caps.get(name, NO_BUDGET)) for name in searches.asked()]
         if as_json:
             report = await report_of(ledger.sessions, wish_of(" ".join(words)), midnight())
-            return json.dumps(_data(report, await budget.overview(), engines), indent=2, default=str)
+            return json.dumps(_data(report, await budget.overview(), _engines(setup)), indent=2, default=str)
         if words:
             return (await report_of(ledger.sessions, wish_of(" ".join(words)), midnight())).text
-        told = await overview(ledger.sessions, budget, midnight())
+        told, engines = await overview(ledger.sessions, budget, midnight()), _engines(setup)
         return "\n".join([told, *(["", usage_lines(engines)] if engines else [])])
-    finally:
-        searches.close()
-        await ledger.aclose()
+
+
+def _engines(setup: Setup) -> list[SearchUsageInfo]:
+    """What search engines were asked, and how many requests each is allowed."""
+    own = setup.loaded.config.tools.web.search.providers
+    caps = {name: RequestBudget(one.budget_per_day, one.budget_per_month) for name, one in own.items()}
+    zone = zone_of(setup.loaded.config.agents.defaults.timezone, setup.env)
+    with closing(UsageLedger(setup.paths.home / "usage.db", zone=zone)) as searches:
+        return [describe(name, searches.seen(name), caps.get(name, NO_BUDGET)) for name in searches.asked()]
 
 
 def _data(report: Report, budget: str, engines: list[SearchUsageInfo]) -> dict[str, object]:

@@ -18,6 +18,7 @@ from nanobot.cli.onboard.plans import model_in_words
 from nanobot.cli.onboard.settings import Settings
 from nanobot.cli.onboard.talk import Talk
 from nanobot.cli.options import INTERRUPTED
+from nanobot.cli.terminal import somebody_is_here
 from nanobot.errors import UsageError
 from nanobot.migrate.find import homes_there
 from nanobot.session.lock import home_lock
@@ -43,7 +44,7 @@ def run_onboard(args: argparse.Namespace) -> int:
     """Set nanobot up; the exit code."""
     settings = Settings(args, os.environ)
     missing = missing_options(args)
-    if missing and not args.yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if missing and not args.yes and not somebody_is_here():
         raise UsageError(_(_NO_TERMINAL, missing=apart(missing.values())))
     known = settings.loaded.exists
     lines = apply(settings, args)
