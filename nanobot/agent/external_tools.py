@@ -9,7 +9,7 @@ from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.offers import search_description
-from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
+from nanobot.agent.tools.registry import ToolFactory, ToolRegistry, skipped
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import McpServerConfig
@@ -133,7 +133,7 @@ class ExternalTools:
 
     def _remote(self) -> dict[str, ToolFactory]:
         made: dict[str, ToolFactory] = self._servers.factories() if self._servers is not None else {}
-        return made | {f"mcp_{name}": _skip(why) for name, why in self._why_no_servers.items()}
+        return made | {f"mcp_{name}": skipped(why) for name, why in self._why_no_servers.items()}
 
     def known(self) -> str:
         """What is known of every allowance, as Markdown, without asking anybody."""
@@ -214,10 +214,3 @@ def _switched_off(disabled: Mapping[str, str]) -> dict[str, str]:
     """MCP servers that the loader switched off, by name, with the reason."""
     prefix = "tools.mcpServers."
     return {where.removeprefix(prefix): why for where, why in disabled.items() if where.startswith(prefix)}
-
-
-def _skip(why: str) -> Callable[[], ToolLike]:
-    def factory() -> ToolLike:
-        raise SkipTool(why)
-
-    return factory

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import FileTools
-from nanobot.agent.tools.offers import TODO, exec_description
+from nanobot.agent.tools.offers import EXEC, TODO, exec_description
+from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
-from nanobot.errors import SkipTool
 from nanobot.utils.translation import N_, Later, _, told
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def talk_tools(
     files: FileTools, messengers: "Callable[[], Mapping[str, Messenger]]", media: Path
-) -> dict[str, Callable[[], ToolLike]]:
+) -> dict[str, ToolFactory]:
     """A factory for each tool by which the agent speaks beside its answer, as in `MessageTool`."""
 
     def message() -> ToolLike:
@@ -46,9 +46,9 @@ def talk_tools(
         return TodoTool()
 
     return {
-        "ask": lambda: DeferredTool("ask", ask),
-        "message": lambda: DeferredTool("message", message),
-        TODO: lambda: DeferredTool(TODO, todo),
+        "ask": partial(DeferredTool, "ask", ask),
+        "message": partial(DeferredTool, "message", message),
+        TODO: partial(DeferredTool, TODO, todo),
     }
 
 
@@ -90,32 +90,28 @@ class CommandTools:
         """For /status: which sandbox it is, and why not another; empty where there are no commands."""
         return _("Sandbox for commands: {note}", note=told(self._sandbox.note)) if self._sandbox else ""
 
-    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+    def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where there are no commands."""
-        return {name: partial(self._offered, name) for name in ("exec", "task")}
+        if self._sandbox is None or self.tasks is None:
+            return dict.fromkeys((EXEC, "task"), skipped(self._missing))
+        about, running = exec_description(self._config.exec), partial(self._make_exec, self._sandbox, self.tasks)
+        return {
+            EXEC: partial(DeferredTool, EXEC, running, about),
+            "task": partial(DeferredTool, "task", partial(self._make_task, self.tasks)),
+        }
 
-    def _offered(self, name: str) -> ToolLike:
-        if self.tasks is None:
-            raise SkipTool(self._missing)
-        about = exec_description(self._config.exec) if name == "exec" else ""
-        return DeferredTool(name, self._make_exec if name == "exec" else self._make_task, about)
-
-    def _make_exec(self) -> ToolLike:
+    def _make_exec(self, sandbox: "Sandbox", tasks: "BackgroundTasks") -> ToolLike:
         from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
 
-        if self._sandbox is None or self.tasks is None:
-            raise SkipTool(self._missing)
         find_proxy = Proxies(self._config.web.proxy, self._env).of
-        setup = ExecSetup(self._files.spaces, self.tasks, self._env, self._config.ssrf_whitelist, find_proxy)
-        self._exec = ExecTool(self._config.exec, self._sandbox, setup)
+        setup = ExecSetup(self._files.spaces, tasks, self._env, self._config.ssrf_whitelist, find_proxy)
+        self._exec = ExecTool(self._config.exec, sandbox, setup)
         return self._exec
 
-    def _make_task(self) -> ToolLike:
+    def _make_task(self, tasks: "BackgroundTasks") -> ToolLike:
         from nanobot.agent.tools.commands.background import TaskTool
 
-        if self.tasks is None:
-            raise SkipTool(self._missing)
-        return TaskTool(self.tasks, self._config.exec.max_output_chars)
+        return TaskTool(tasks, self._config.exec.max_output_chars)
 
     async def aclose(self) -> None:
         """End what runs."""

@@ -26,6 +26,15 @@ async def run_tool(tool: ToolLike, arguments: dict[str, object], context: ToolCo
     return await tool.call(arguments, context)
 
 
+def skipped(why: str) -> ToolFactory:
+    """The factory of a tool that cannot be offered."""
+
+    def factory() -> ToolLike:
+        raise SkipTool(why)
+
+    return factory
+
+
 class ToolRegistry:
     """Tools by their canonical name; aliases find the same tool.
 

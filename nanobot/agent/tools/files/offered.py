@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,10 +13,11 @@ from loguru import logger
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import FILE_OFFERS
+from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
-from nanobot.errors import NanobotError, SkipTool
+from nanobot.errors import NanobotError
 from nanobot.security.projects import Project, counts
 from nanobot.utils.host import shipped
 from nanobot.utils.translation import N_, Later
@@ -51,19 +52,19 @@ class FileTools:
         self.person = person
         self.follow: Follow | None = None
 
-    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+    def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where files are switched off."""
-        return {name: partial(self._offered, name) for name in FILE_OFFERS}
+        if not self.offered:
+            return dict.fromkeys(FILE_OFFERS, skipped(Later(N_('tools.profile is "web"'))))
+        return {name: partial(DeferredTool, name, partial(self._tool, name)) for name in FILE_OFFERS}
 
     @property
     def offered(self) -> bool:
         """Whether there are tools for files."""
         return self._config.profile != "web"
 
-    def _offered(self, name: str) -> ToolLike:
-        if not self.offered:
-            raise SkipTool(Later(N_('tools.profile is "web"')))
-        return DeferredTool(name, lambda: self._tools[name])
+    def _tool(self, name: str) -> ToolLike:
+        return self._tools[name]
 
     @cached_property
     def _tools(self) -> dict[str, ToolLike]:

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from loguru import logger
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import FileTools, user_of
+from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.config.schema import LibraryConfig
@@ -55,16 +56,14 @@ class SkillTools:
             logger.warning("that a changed skill counts is not kept: {}", error)
             return False
 
-    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+    def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where nothing can be written."""
-        return {"skill": lambda: DeferredTool("skill", self._tool), "learn": self._offer_learn}
-
-    def _offer_learn(self) -> ToolLike:
+        learn: ToolFactory = partial(DeferredTool, "learn", self._learn)
         if not self._files.offered or self._folders[0][0] != "workspace":
-            raise SkipTool(
+            learn = skipped(
                 Later(N_("no skill can be written here, for there are no files or the workspace is not trusted"))
             )
-        return DeferredTool("learn", self._learn)
+        return {"skill": partial(DeferredTool, "skill", self._tool), "learn": learn}
 
     def _learn(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.learn import LearnTool
@@ -125,28 +124,20 @@ class LibraryTools:
 
         return NanobotDocsTool(index=self.index)
 
-    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+    def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where there is nothing to find."""
-        return {"recall": self._offer_recall, "library": self._offer_library, "remember": self._offer_remember}
-
-    def _offer_recall(self) -> ToolLike:
+        recall: ToolFactory = partial(DeferredTool, "recall", self._recall)
+        library: ToolFactory = partial(DeferredTool, "library", self._library)
+        remember: ToolFactory = partial(DeferredTool, "remember", self._remember)
         if self._file is None:
-            raise SkipTool(Later(N_("this conversation leaves no trace, and finds none of others")))
-        return DeferredTool("recall", self._recall)
-
-    def _offer_library(self) -> ToolLike:
+            recall = skipped(Later(N_("this conversation leaves no trace, and finds none of others")))
         if not self._config.folders or self._file is None:
-            raise SkipTool(Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
-        return DeferredTool("library", self._library)
-
-    def _offer_remember(self) -> ToolLike:
-        if not self._files.offered or self._folder is None:
-            raise SkipTool(
-                Later(
-                    N_('tools.profile is "web"') if self._folder else N_("nobody has said that this folder is trusted")
-                )
-            )
-        return DeferredTool("remember", self._remember)
+            library = skipped(Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
+        if self._folder is None:
+            remember = skipped(Later(N_("nobody has said that this folder is trusted")))
+        elif not self._files.offered:
+            remember = skipped(Later(N_('tools.profile is "web"')))
+        return {"recall": recall, "library": library, "remember": remember}
 
     def _remember(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.remember import RememberTool

@@ -8,6 +8,7 @@ folder: one that is down later keeps its tools in their place, and each answers 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +17,6 @@ import msgspec
 from loguru import logger
 from msgspec import Struct, field
 
-from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteTool, SdkConnection
 from nanobot.agent.tools.mcp.login import LOGIN_SECONDS, Login, judge_other, provider_of
@@ -24,11 +24,12 @@ from nanobot.agent.tools.mcp.stdio import Program, environment, stdio_streams
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.tool import McpResources, McpTool, object_schema, offered, tool_name
 from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
+from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, replace_file
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import McpServerConfig
-from nanobot.errors import SearchError, SearchErrorKind, SkipTool, UsageError
+from nanobot.errors import SearchError, SearchErrorKind, UsageError
 from nanobot.results import ToolErrorKind
 from nanobot.security.network import Exceptions
 from nanobot.security.paths import SECRET_PLACES
@@ -71,8 +72,12 @@ class Surroundings(Struct, frozen=True):
     guard: Guard = Guard()
 
 
-class _Server:
-    """One configured server, its connection and what it lists; `down` is why it has not listed its tools itself."""
+class McpServer:
+    """One configured server, its connection and what it lists. `key` names it with its place.
+
+    `down` is why it has not listed its tools itself, `asked` is set once it was asked for them, and `again` when it has
+    others now. `media` is where files of answers are kept; None: nowhere.
+    """
 
     def __init__(self, name: str, settings: McpServerConfig, around: Surroundings) -> None:
         self.name = name
@@ -81,7 +86,7 @@ class _Server:
         self.tools: tuple[RemoteTool, ...] = ()
         self.down = STARTING
         self.media = around.media
-        self.again = asyncio.Event()
+        self.asked, self.again = asyncio.Event(), asyncio.Event()
         self.login: Login | None = None
         self.logging_in: asyncio.Task[str] | None = None
         self._around = around
@@ -150,7 +155,7 @@ class McpServers:
         self._logins = around.logins if around is not None else None
         self._skipped = {name: why for name, one in settings.items() if (why := _unusable(one))}
         usable = {name: one for name, one in settings.items() if one.enabled and name not in self._skipped}
-        self._servers = {name: _Server(name, one, around or Surroundings()) for name, one in usable.items()}
+        self._servers = {name: McpServer(name, one, around or Surroundings()) for name, one in usable.items()}
         self._tasks: list[asyncio.Task[None]] = []
         self.changed: Callable[[], object] = lambda: None
 
@@ -162,21 +167,20 @@ class McpServers:
         known = _read(self._cache)
         for server in self._servers.values():
             server.tools = tuple(known.get(server.key, ()))
-            self._tasks.append(asyncio.create_task(self._list(server, limit), name=f"list {server.name}"))
-        first = tuple(self._tasks)
-        for server, task in zip(self._servers.values(), first, strict=True):
-            self._tasks.append(asyncio.create_task(self._list_again(server, limit, task), name=f"list {server.name}"))
+            self._tasks.append(asyncio.create_task(self._follow(server, limit), name=f"list {server.name}"))
         try:
-            if first:
-                await asyncio.wait(first, timeout=timeout)
+            async with asyncio.timeout(timeout):
+                for server in self._servers.values():
+                    await server.asked.wait()
+        except TimeoutError:
+            for server in self._servers.values():
+                if not server.asked.is_set():
+                    logger.warning("The MCP server {!r} is {}", server.name, STARTING)
         except asyncio.CancelledError:
             await self.aclose()
             raise
-        for server in self._servers.values():
-            if server.down == STARTING:
-                logger.warning("The MCP server {!r} is {}", server.name, STARTING)
 
-    async def _list(self, server: _Server, limit: float) -> None:
+    async def _list(self, server: McpServer, limit: float) -> None:
         before = server.down, server.tools
         try:
             server.tools, server.down = await server.connection.tools(timeout=limit), ""
@@ -190,9 +194,10 @@ class McpServers:
             _write(self._cache, _read(self._cache) | {server.key: list(server.tools)})
         self.changed()
 
-    async def _list_again(self, server: _Server, limit: float, first: asyncio.Task[None]) -> None:
-        """Ask a server that has failed until it lists its tools, and one that has others now for those."""
-        await asyncio.wait({first})
+    async def _follow(self, server: McpServer, limit: float) -> None:
+        """Ask a server for its tools, one that fails until it lists them, and one that has others now for those."""
+        await self._list(server, limit)
+        server.asked.set()
         while True:
             wait = FIRST_RETRY_SECONDS
             while server.down:
@@ -204,23 +209,21 @@ class McpServers:
             server.again.clear()
             await self._list(server, limit)
 
-    def factories(self) -> dict[str, Callable[[], ToolLike]]:
+    def factories(self) -> dict[str, ToolFactory]:
         """A factory for every tool; a server that cannot be used stands there with the reason."""
-        made: dict[str, Callable[[], ToolLike]] = {
-            tool_name(name): _skip(why) for name, why in sorted(self._skipped.items())
-        }
+        made: dict[str, ToolFactory] = {tool_name(name): skipped(why) for name, why in sorted(self._skipped.items())}
         for name, server in sorted(self._servers.items()):
             if server.down and not server.tools:
-                made[tool_name(name)] = _skip(server.down)
+                made[tool_name(name)] = skipped(server.down)
             for remote in server.allowed():
                 full = tool_name(name, remote.name)
                 if full in made:
                     logger.warning("the tool {} of the MCP server {} is left out: {} is taken", remote.name, name, full)
                     continue
-                made[full] = _give(McpTool(full, remote, server))
+                made[full] = partial(McpTool, full, remote, server)
             reader = tool_name(name, "resources")
             if server.settings.resources and reader not in made:
-                made[reader] = _give(McpResources(reader, server))
+                made[reader] = partial(McpResources, reader, server)
         return made
 
     def words(self, name: str) -> tuple[ToolWords, ...]:
@@ -288,7 +291,7 @@ class McpServers:
         if server is not None and server.login is not None:
             server.login.give(address)
 
-    async def _stop_login(self, server: _Server) -> None:
+    async def _stop_login(self, server: McpServer) -> None:
         if server.logging_in is not None:
             server.logging_in.cancel()
             await asyncio.wait({server.logging_in})
@@ -304,7 +307,7 @@ class McpServers:
         server = self._with_prompts(name)
         return await server.connection.prompt(prompt, arguments, timeout=server.settings.tool_timeout)
 
-    def _with_prompts(self, name: str) -> _Server:
+    def _with_prompts(self, name: str) -> McpServer:
         server = self._servers.get(name)
         if server is None:
             raise UsageError(f"The MCP server {name!r} is not used: {self._skipped.get(name, 'it is switched off')}.")
@@ -384,17 +387,6 @@ def _unusable(settings: McpServerConfig) -> str:
     if settings.enabled and is_program(settings) and not any(words_of(settings)[:1]):
         return f"its type is {settings.type}, and it has no `command`"
     return ""
-
-
-def _give(tool: ToolLike) -> Callable[[], ToolLike]:
-    return lambda: tool
-
-
-def _skip(why: str) -> Callable[[], ToolLike]:
-    def factory() -> ToolLike:
-        raise SkipTool(why)
-
-    return factory
 
 
 def _read(cache: Path | None) -> dict[str, list[RemoteTool]]:

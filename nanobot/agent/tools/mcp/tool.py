@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 from jsonschema import Draft202012Validator, ValidationError, validators
@@ -19,9 +19,8 @@ from jsonschema.protocols import Validator
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.mcp.connection import McpFailure, RemoteFile, RemoteTool, Said, SdkConnection
+from nanobot.agent.tools.mcp.connection import McpFailure, RemoteFile, RemoteTool, Said
 from nanobot.agent.tools.media import keep_media
-from nanobot.config.schema_tools import McpServerConfig
 from nanobot.messages import Media
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult, error_result
@@ -30,6 +29,9 @@ from nanobot.security.trust import wrap
 from nanobot.session.pins import ToolWords
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.web.fetch.content import image_info
+
+if TYPE_CHECKING:
+    from nanobot.agent.tools.mcp.servers import McpServer
 
 MAX_NAME = 64
 #: Most characters of what a server says of one tool, and of each text in the schema of its arguments.
@@ -45,25 +47,12 @@ _JUDGED = (
 )
 
 
-class Host(Protocol):
-    """The server that a tool belongs to. `key` names it with its place.
-
-    `media` is where files of answers are kept; None: nowhere.
-    """
-
-    name: str
-    key: str
-    settings: McpServerConfig
-    connection: SdkConnection
-    media: Path | None
-
-
 class _OfServer(ToolLike):
     """What a server offers as a tool of ours."""
 
     grant: Grant = "mcp"
 
-    def __init__(self, spec: ToolSpec, server: Host) -> None:
+    def __init__(self, spec: ToolSpec, server: "McpServer") -> None:
         self._spec = spec
         self._server = server
 
@@ -79,7 +68,7 @@ class _OfServer(ToolLike):
 class McpTool(_OfServer):
     """One tool of one server. Its results come from outside and are marked so."""
 
-    def __init__(self, name: str, remote: RemoteTool, server: Host) -> None:
+    def __init__(self, name: str, remote: RemoteTool, server: "McpServer") -> None:
         self._remote = remote
         self._schema = object_schema(remote.schema)
         spec = ToolSpec(name, described(remote.description, server.name), _shown_schema(self._schema))
@@ -116,7 +105,7 @@ class McpResources(_OfServer):
     idempotent = True
     access: Access = "reads"
 
-    def __init__(self, name: str, server: Host) -> None:
+    def __init__(self, name: str, server: "McpServer") -> None:
         about = f"Lists the resources of the MCP server {server.name}, or reads the one that has this `uri`."
         super().__init__(ToolSpec(name, about, {"type": "object", "properties": {"uri": {"type": "string"}}}), server)
 
@@ -147,7 +136,7 @@ def failed(failure: McpFailure) -> ToolResult:
     return replace(told, untrusted=True)
 
 
-async def result_of(said: Said, server: Host) -> ToolResult:
+async def result_of(said: Said, server: "McpServer") -> ToolResult:
     """What a server answered: its text, its pictures, and where its other files lie."""
     text, media = strip_unsafe(said.text), []
     for file in said.files:
