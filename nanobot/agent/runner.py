@@ -364,6 +364,8 @@ class AgentRunner:
     def _context(self, conversation: Conversation, call: ToolCall) -> ToolContext:
         turn = conversation.turn
         able = turn.provider.info.capabilities
+        # Guests have no helpers, which cost, and helpers have none.
+        spawn = self.spawn if turn.tools is None and turn.authority != "guest" else None
 
         async def progress(text: str) -> None:
             await turn.emit(ToolProgress(call.id, without_secrets(text)))
@@ -392,7 +394,7 @@ class AgentRunner:
             direct=turn.message.direct,
             unlinked=partial(unlinked, turn),
             so_far=lambda: tuple(turn.messages),
-            spawn=partial(self.spawn, turn, call) if self.spawn is not None and _may_spawn(turn) else None,
+            spawn=partial(spawn, turn, call) if spawn is not None else None,
         )
 
     async def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
@@ -435,11 +437,6 @@ def _hint(turn: Turn, call: ToolCall) -> str:
 
 def _note(turn: Turn, call: ToolCall) -> str:
     return explanations.outcome_unknown(_hint(turn, call))
-
-
-def _may_spawn(turn: Turn) -> bool:
-    """Guests have no helpers, which cost, and helpers have none."""
-    return turn.tools is None and turn.authority != "guest"
 
 
 def _is_public(tool: ToolLike | None) -> bool:

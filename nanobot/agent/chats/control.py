@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nanobot.agent import explanations
@@ -51,7 +52,7 @@ class ChatControl:
         self._provider = services.provider  # of chats for which no other was chosen
         self.command_seconds = COMMAND_SECONDS
         #: Looks whether the configuration has changed: before each turn, and before a model is chosen.
-        self.look_first: Callable[[], Awaitable[None]] = _nothing_to_look_at
+        self.look_first: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0)
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
         self._report = StatusReport(services, self.registry)
@@ -419,10 +420,6 @@ class ChatControl:
         if self.budget is None or not info.capabilities.language_model:
             return _("it costs nothing: no language model is asked")
         return await self.budget.estimate(message, info, pages=pages, requests=requests)
-
-
-async def _nothing_to_look_at() -> None:
-    """The configuration is what it was at the start."""
 
 
 def _first_line(description: str) -> str:

@@ -13,7 +13,7 @@ from nanobot.bus.events import ChatState
 from nanobot.command.tool_groups import missing_lines, tools_line
 from nanobot.errors import NanobotError
 from nanobot.messages import AssistantMessage, Message
-from nanobot.utils.text import duration
+from nanobot.utils.text import duration, file_size
 from nanobot.utils.translation import N_, _, _n, told
 
 #: The tools that there are: the name, the first line of the description, and why one is missing.
@@ -124,10 +124,5 @@ def _context_of(messages: tuple[Message, ...]) -> int:
 
 
 def _file_line(file: ContextFile) -> str:
-    size = _size(file.size)
+    size = file_size(file.size)
     return _("- {file}: {size}, cut", file=file.name, size=size) if file.cut else f"- {file.name}: {size}"
-
-
-def _size(count: int) -> str:
-    """Bytes such as `812 B` or `1.5 kB`."""
-    return f"{count} B" if count < 1_000 else f"{count / 1_000:.1f} kB"

@@ -162,8 +162,7 @@ class MarkedAnswer:
             listed = self._urls.get(_plain(link[1] or _trimmed(link[2])), 0)
             other = _("the address behind it is that of another page")
             return problems | {number: "" if number == listed else f"[{number}]: {other}" for number in known}
-        short = len(words_of(claim.text)) < _LEAST_WORDS and not claim.facts
-        verdicts = {} if short else self._judge.missing(claim, exact=not place.marks)
+        verdicts = self._judge.missing(claim, exact=not place.marks)
         return problems | {number: "; ".join(verdicts.get(number, ())) for number in known}
 
 
