@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from nanobot.bus.events import Address, InboundMessage, Sender  # noqa: E402 - found by the line above
+from nanobot.config.schema import BudgetConfig, PersonBudgetConfig  # noqa: E402
 from nanobot.messages import AssistantMessage, Usage  # noqa: E402
 from nanobot.money.budget import Budget  # noqa: E402
-from nanobot.money.caps import BudgetLimits, Caps  # noqa: E402
 from nanobot.money.prices import Prices  # noqa: E402
 from nanobot.providers.base import ProviderInfo  # noqa: E402
 from nanobot.session.ledger import Ledger  # noqa: E402
@@ -66,14 +66,14 @@ async def measure(path: Path) -> tuple[float, float, float, int]:
     clock = [last]
     ledger = Ledger(SqliteDatabase(path), clock=lambda: clock[0])
     rows = await fill(ledger, clock, last)
-    limits = BudgetLimits(Caps(20.0, 200.0), Caps(5.0, 50.0))
-    budget = Budget(limits, Prices(), ledger.sessions, ledger, lambda: last.replace(hour=0))
+    limits = BudgetConfig(20.0, 200.0, PersonBudgetConfig(5.0, 50.0))
+    budget = Budget(limits, Prices(), ledger, lambda: last.replace(hour=0))
 
     async def count() -> Usage:
         return budget.charge(ASKED, MODEL, MODEL.model, Usage(input=1, output=1))
 
     async def read() -> None:
-        fresh = Budget(limits, budget.prices, ledger.sessions, ledger, lambda: last.replace(hour=0))
+        fresh = Budget(limits, budget.prices, ledger, lambda: last.replace(hour=0))
         await fresh.refresh()
 
     judged = await each(lambda: budget.judge(ASKED, MODEL))

@@ -35,7 +35,7 @@ from nanobot.security.trust import wrap
 from nanobot.session.ledger import Ledger
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import zone_of
+from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import N_, Later, _
 
 if TYPE_CHECKING:
@@ -492,12 +492,8 @@ async def _budget_used(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> 
 
     ledger, zone = Ledger(SqliteDatabase(paths.database)), zone_of(loaded.config.agents.defaults.timezone, env)
 
-    def midnight() -> datetime:
-        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
-
     try:
-        config = loaded.config
-        return await Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight).overview()
+        return await Budget.of(loaded.config, ledger, partial(midnight_in, zone)).overview()
     finally:
         await ledger.aclose()
 

@@ -341,7 +341,7 @@ class Builder:
             if not made:
                 from nanobot.money.budget import Budget
 
-                made.append(Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight, report))
+                made.append(Budget.of(config, ledger, midnight, report))
             return made[0]
 
         return budget_of
@@ -395,7 +395,7 @@ class Builder:
     def renew_budget(self) -> None:
         """Have the caps and prices of the configuration as it is now."""
         for one in self._budgets:
-            one.configure(self.loaded.config.budget, self.loaded.config.prices)
+            one.configure(self.loaded.config)
 
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""

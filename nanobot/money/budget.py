@@ -15,10 +15,10 @@ from typing import Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.config.schema import BudgetConfig, PriceConfig
+from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig, PriceConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
-from nanobot.money.caps import TODAY, BudgetLimits, Cap, Caps, Payer, Used, hears_figures, money_caps
+from nanobot.money.caps import TODAY, Cap, Payer, Used, hears_figures, money_caps
 from nanobot.money.prices import Price, Prices, estimate
 from nanobot.utils.translation import _, apart, listed
 
@@ -67,9 +67,11 @@ class SpendingStore(Protocol):
     ) -> tuple[tuple[str, Usage], ...]: ...
 
 
-class NoteStore(Protocol):
-    """Where small facts are kept. Met by `Ledger`."""
+class MoneyLedger(Protocol):
+    """Where spending and small facts are kept. Met by `Ledger`."""
 
+    @property
+    def sessions(self) -> SpendingStore: ...
     async def note(self, key: str) -> str | None: ...
     async def notes(self, prefix: str) -> Mapping[str, str]: ...
     async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
@@ -88,12 +90,6 @@ def prices_of(own: Mapping[str, PriceConfig]) -> Prices:
     return Prices({name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in own.items()})
 
 
-def limits_of(config: BudgetConfig) -> BudgetLimits:
-    """The caps of the configuration."""
-    person = Caps(config.per_person.per_day, config.per_person.per_month)
-    return BudgetLimits(Caps(config.per_day, config.per_month), person, config.warn_at, config.tokens_per_day)
-
-
 class Budget:
     """The caps in force and what of them is used. `midnight` tells when the day of the owner began, in their zone;
     `report` is for who tells the owner what befalls others.
@@ -103,17 +99,15 @@ class Budget:
 
     def __init__(
         self,
-        limits: BudgetLimits,
+        limits: BudgetConfig,
         prices: Prices,
-        store: SpendingStore,
-        notes: NoteStore,
+        ledger: MoneyLedger,
         midnight: Callable[[], datetime],
         report: Report = _unheard,
     ) -> None:
         self.limits = limits
         self.prices = prices
-        self._store = store
-        self._notes = notes
+        self._ledger = ledger
         self._midnight = midnight
         self._report = report
         self._reading = asyncio.Lock()
@@ -122,7 +116,7 @@ class Budget:
         self._used: dict[str, Used] = {}
         self._before: dict[str, Usage] = {}  # of this month, before today
         self._raised: dict[str, float] = {}
-        self._own: dict[str, Caps] = {}
+        self._own: dict[str, PersonBudgetConfig] = {}
         self._told: dict[str, str] = {}
         self._typical: dict[str, float] = {}  # USD that a request may cost, by model, as the last ones went
         self._held: dict[str, tuple[str, float]] = {}  # by turn: for whom a request is under way, and about its USD
@@ -130,20 +124,14 @@ class Budget:
 
     @classmethod
     def of(
-        cls,
-        config: BudgetConfig,
-        prices: Mapping[str, PriceConfig],
-        store: SpendingStore,
-        notes: NoteStore,
-        midnight: Callable[[], datetime],
-        report: Report = _unheard,
+        cls, config: Config, ledger: MoneyLedger, midnight: Callable[[], datetime], report: Report = _unheard
     ) -> "Budget":
         """The caps and prices of the configuration."""
-        return cls(limits_of(config), prices_of(prices), store, notes, midnight, report)
+        return cls(config.budget, prices_of(config.prices), ledger, midnight, report)
 
-    def configure(self, config: BudgetConfig, prices: Mapping[str, PriceConfig]) -> None:
+    def configure(self, config: Config) -> None:
         """Have these caps and prices from now on."""
-        self.limits, self.prices = limits_of(config), prices_of(prices)
+        self.limits, self.prices = config.budget, prices_of(config.prices)
 
     async def judge(
         self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0
@@ -234,17 +222,21 @@ class Budget:
                 kept.day, kept.month = max(kept.day, used.day), max(kept.month, used.month)
                 kept.tokens = max(kept.tokens, used.tokens)
         self._used, self._day = fresh, day
-        self._take_notes(await self._notes.notes(_NOTES))
+        self._take_notes(await self._ledger.notes(_NOTES))
 
     async def _spent(self, since: datetime, until: datetime | None = None) -> tuple[tuple[str, Usage], ...]:
-        return await self._store.spending("person", since, until)
+        return await self._ledger.sessions.spending("person", since, until)
 
     def _take_notes(self, notes: Mapping[str, str]) -> None:
         month = f"{self._day:%Y-%m}"
         raised: dict[str, float] = json.loads(notes.get(f"{_NOTES}raised", "{}"))
         self._raised = {day: amount for day, amount in raised.items() if day.startswith(month)}
         own = f"{_NOTES}cap:"
-        self._own = {key[len(own) :]: Caps(*json.loads(value)) for key, value in notes.items() if key.startswith(own)}
+        self._own = {
+            key[len(own) :]: PersonBudgetConfig(*json.loads(value))
+            for key, value in notes.items()
+            if key.startswith(own)
+        }
 
     # What the owner changes
 
@@ -256,13 +248,13 @@ class Budget:
         await self.refresh()
         today = self._day.date().isoformat()
         self._raised[today] = self._raised.get(today, 0.0) + amount
-        await self._notes.set_notes({f"{_NOTES}raised": json.dumps(self._raised)})
+        await self._ledger.set_notes({f"{_NOTES}raised": json.dumps(self._raised)})
         return self._raised[today]
 
-    async def set_caps(self, person: str, caps: Caps | None) -> None:
+    async def set_caps(self, person: str, caps: PersonBudgetConfig | None) -> None:
         """Give one person caps of their own; None: those of everybody again."""
         value = None if caps is None else json.dumps([caps.per_day, caps.per_month])
-        await self._notes.set_notes({f"{_NOTES}cap:{person}": value})
+        await self._ledger.set_notes({f"{_NOTES}cap:{person}": value})
         self._fresh_until = 0.0
 
     # In words
@@ -297,24 +289,21 @@ class Budget:
     def _price(self, asked: AskedModel, model: str = "") -> Price | None:
         return self.prices.price(asked.name, model or asked.model, local=asked.local, day=self._today)
 
-    def _caps(self, person: str) -> Caps:
-        return self._own.get(person, self.limits.person)
-
     def _lines(self, payer: Payer, *, priced: bool) -> list[Cap]:
         """Every cap that binds a person, with what is used of it."""
         return self._common(priced=priced) + ([] if payer.sender.role == "owner" else self._personal(payer.person))
 
     def _common(self, *, priced: bool) -> list[Cap]:
-        used, caps = self._used.get("", Used()), self.limits.everybody
-        lines = [*money_caps(used, caps, self._more, "budget", own=False)]
+        used = self._used.get("", Used())
+        lines = [*money_caps(used, self.limits, self._more, "budget", own=False)]
         if not priced and self.limits.tokens_per_day is not None:
             cap = self.limits.tokens_per_day + self._more[0] * TOKENS_PER_USD
             lines.append(Cap(TODAY, "budget.tokensPerDay", used.tokens, cap, tokens=True))
         return lines
 
     def _personal(self, person: str) -> list[Cap]:
-        used = self._used.get(person, Used())
-        return [*money_caps(used, self._caps(person), self._more, "budget.perPerson", own=True)]
+        used, caps = self._used.get(person, Used()), self._own.get(person, self.limits.per_person)
+        return [*money_caps(used, caps, self._more, "budget.perPerson", own=True)]
 
     def _shown(self, payer: Payer) -> list[Cap]:
         """The caps whose figures somebody is told here."""
@@ -333,7 +322,7 @@ class Budget:
         if self._told.get(key) == today:
             return False
         self._told[key] = today
-        if await self._notes.note(key) == today:
+        if await self._ledger.note(key) == today:
             return False
-        await self._notes.set_notes({key: today})
+        await self._ledger.set_notes({key: today})
         return True

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from nanobot.config.schema import BudgetConfig, PersonBudgetConfig
 from nanobot.messages import Cause, Role
 from nanobot.utils.translation import N_, _, day_of, sentences
 
@@ -31,23 +32,6 @@ _USED_UP = {
         N_("The budget of this nanobot for {period} is all but used up."),
     ),
 }
-
-
-class Caps(Struct, frozen=True):
-    """Most USD in a day and in a month; None: no cap."""
-
-    per_day: float | None = None
-    per_month: float | None = None
-
-
-class BudgetLimits(Struct, frozen=True):
-    """`everybody` holds for all together, `person` for each one who is not the owner. At the share `warn_at` of a cap
-    people are told. `tokens_per_day` is for models whose price is not known; None: no cap."""
-
-    everybody: Caps = field(default_factory=Caps)
-    person: Caps = field(default_factory=Caps)
-    warn_at: float = 0.8
-    tokens_per_day: int | None = None
 
 
 class Speaker(Protocol):
@@ -155,7 +139,9 @@ def hears_figures(payer: Payer) -> bool:
     return payer.sender.role == "owner" and payer.direct
 
 
-def money_caps(used: Used, caps: Caps, more: tuple[float, float], key: str, *, own: bool) -> Iterator[Cap]:
+def money_caps(
+    used: Used, caps: BudgetConfig | PersonBudgetConfig, more: tuple[float, float], key: str, *, own: bool
+) -> Iterator[Cap]:
     """The caps of money below a `key` of the configuration; `more` was allowed besides, today and this month."""
     if caps.per_day is not None:
         yield Cap(TODAY, f"{key}.perDay", used.day, caps.per_day + more[0], own=own)

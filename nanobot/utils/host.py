@@ -3,7 +3,7 @@ a process still lives, and that all terminals are one place."""
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -49,6 +49,11 @@ def zone_of(name: str = "", env: Mapping[str, str] | None = None, localtime: Pat
             return ZoneInfo.from_file(file)
     except _FAULTS:
         return UTC
+
+
+def midnight_in(zone: tzinfo) -> datetime:
+    """When the day began in a zone."""
+    return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def process_identity(pid: int) -> str:

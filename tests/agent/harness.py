@@ -19,9 +19,9 @@ from nanobot.agent.turn import KeepResult, TurnLimits
 from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
+from nanobot.config.schema import BudgetConfig
 from nanobot.messages import Message
 from nanobot.money.budget import Budget
-from nanobot.money.caps import BudgetLimits
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider
 from nanobot.results import ToolResult
@@ -171,14 +171,14 @@ async def agent(
     quiet: float = 60,
     concurrency: int = 32,
     chats: ChatSettings | None = None,
-    caps: BudgetLimits | None = None,
+    caps: BudgetConfig | None = None,
     keep_result: KeepResult | None = None,
 ) -> AsyncIterator[Box]:
     """With `caps` a million tokens of the scripted model cost 1 USD."""
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
     ledger, context = Ledger(kept.database), ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"))
     prices = Prices({"scripted": Price(1, 1)})
-    budget = Budget(caps, prices, kept, ledger, context.midnight) if caps is not None else None
+    budget = Budget(caps, prices, ledger, context.midnight) if caps is not None else None
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
     services = AgentServices(
         bus,

@@ -10,9 +10,9 @@ from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
+from nanobot.config.schema import BudgetConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, TextDelta, ToolMessage, Usage
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.scripted import Call, End, Fail, Pause, Say, ScriptedProvider, Wait
 from nanobot.results import ToolResult
 from nanobot.schedule.due import cron
@@ -23,6 +23,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.prompt_templates import PromptTemplates
 from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.budget import capped
 from tests.fakes.schedule import PlainReports
 
 LOOK = Call("web_search", {"query": "tides"})
@@ -33,8 +34,8 @@ def dear(usd: float) -> Usage:
     return Usage(input=round(usd * 1e6), requests=1)
 
 
-def caps(usd: float, person: float | None = None) -> BudgetLimits:
-    return BudgetLimits(Caps(usd), Caps(person))
+def caps(usd: float, person: float | None = None) -> BudgetConfig:
+    return capped((usd, None), (person, None))
 
 
 async def test_what_is_over_the_cap_is_not_asked_and_goes_on_with_one_line_of_the_owner() -> None:

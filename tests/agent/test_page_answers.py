@@ -19,7 +19,6 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, ToolMessage, Usage, UserMessage
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.base import Capabilities, Request
 from nanobot.providers.scripted import Call, End, Fail, Say, ScriptedProvider, Step, Wait
 from nanobot.results import Source
@@ -27,6 +26,7 @@ from nanobot.security.trust import unwrap
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, agent, message
+from tests.fakes.budget import capped
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.website import Answer, Website
 
@@ -211,7 +211,7 @@ async def test_what_reading_many_pages_costs_is_said_before_they_are_read(fetch:
         urls = [f"{site.url}/{number}" for number in range(6)]
         calls = [Call("web_fetch", {"urls": some, "prompt": "When?"}) for some in (urls, urls[:2])]
         provider = ScriptedProvider([calls[0], "Noon. [1]", calls[1], "Noon. [1]", "At noon."], capabilities=WIDE)
-        async with agent(provider, fetch, caps=BudgetLimits(Caps(1.0))) as box:
+        async with agent(provider, fetch, caps=capped((1.0, None))) as box:
             await box.ask(" ".join(urls))
             lines = [item.event.text for item in box.events if isinstance(item.event, ToolProgress)]
     assert "The model reads 6 pages: about 0.02 to 0.07 USD, 6 pages; today 0.00 of 1.00 USD are used" in lines

@@ -16,7 +16,6 @@ from nanobot.errors import StoreError, UsageError
 from nanobot.library.session_search import FoundSession, FoundSessions
 from nanobot.messages import Citation, Text, Usage, UserMessage
 from nanobot.money.budget import Budget
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
 from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.security.trust import wrap
@@ -27,6 +26,7 @@ from nanobot.session.permissions import Permissions
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 from nanobot.utils.host import shipped
+from tests.fakes.budget import capped
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status doctor new stop approve permissions model sessions resume name export delete".split()
@@ -135,8 +135,8 @@ class Control:
     @property
     def budget(self) -> Budget:
         notes = Ledger(MemoryDatabase())
-        limits = BudgetLimits(Caps(2.0, None), Caps(1.0, None))
-        return Budget(limits, Prices(), notes.sessions, notes, lambda: TODAY)
+        limits = capped((2.0, None), (1.0, None))
+        return Budget(limits, Prices(), notes, lambda: TODAY)
 
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")

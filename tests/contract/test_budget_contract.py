@@ -4,13 +4,14 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.config.schema import PersonBudgetConfig
 from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger
 from tests.contract.conftest import HandClock
+from tests.fakes.budget import capped
 
 DEAR = ProviderInfo("openai", "dear")
 OWNER = InboundMessage(Address("telegram", "1"), Sender("1", role="owner"), "", direct=True)
@@ -26,7 +27,7 @@ async def test_several_processes_stop_at_one_cap_warn_once_and_see_what_the_owne
 
     def process() -> Budget:
         prices = Prices({"dear": Price(1, 1)})
-        return Budget(BudgetLimits(Caps(2.0, 30.0), Caps(1.0, None)), prices, ledger.sessions, ledger, midnight)
+        return Budget(capped((2.0, 30.0), (1.0, None)), prices, ledger, midnight)
 
     async def spend(budget: Budget, payer: InboundMessage, usd: float) -> None:
         usage = budget.charge(payer, DEAR, "dear", Usage(input=round(usd * 1e6), requests=1))
@@ -44,7 +45,7 @@ async def test_several_processes_stop_at_one_cap_warn_once_and_see_what_the_owne
     assert (await process().judge(OWNER, DEAR)).kind == "stop"
     await process().raise_today(0.5)
     assert (await process().judge(OWNER, DEAR)).kind == "ok"
-    await process().set_caps(ANN.person, Caps(3.0, None))
+    await process().set_caps(ANN.person, PersonBudgetConfig(3.0, None))
     assert (await process().judge(ANN, DEAR)).kind == "warn"
     clock.at += timedelta(days=1)
     assert await process().overview() == "today 0.00 of 2.00 USD; this month 2.10 of 30.50 USD"

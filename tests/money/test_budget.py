@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.config.schema import Config
+from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig
 from nanobot.messages import AssistantMessage, Cause, Role, Text, Usage
 from nanobot.money.budget import Budget, BudgetVerdict
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
+from tests.fakes.budget import capped
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DEAR, UNKNOWN = ProviderInfo("openai", "dear"), ProviderInfo("custom", "who-knows")
@@ -38,7 +38,7 @@ OWNER, ANN, BEN = message(), message("2", "user"), message("3", "guest")
 class Bank:
     """A budget on a real store, with a clock that a test moves. It reads the store before each judgement."""
 
-    limits: BudgetLimits
+    limits: BudgetConfig
     at: datetime = datetime(2026, 11, 22, 15, 0, tzinfo=BERLIN)
     ledger: Ledger = field(init=False)
     budget: Budget = field(init=False)
@@ -49,7 +49,7 @@ class Bank:
 
     def another(self) -> Budget:
         """The budget of another process on the same store."""
-        return Budget(self.limits, PRICES, self.ledger.sessions, self.ledger, self.midnight)
+        return Budget(self.limits, PRICES, self.ledger, self.midnight)
 
     def midnight(self) -> datetime:
         return self.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -74,7 +74,7 @@ class Bank:
 
 @pytest.fixture
 async def bank() -> AsyncIterator[Bank]:
-    made = Bank(BudgetLimits(Caps(10.0, 15.0), Caps(2.0, 3.0), tokens_per_day=5_000_000))
+    made = Bank(capped((10.0, 15.0), (2.0, 3.0), 5_000_000))
     async with aclosing(made.ledger):
         await made.judge()
         yield made
@@ -128,12 +128,12 @@ async def test_a_person_has_caps_of_their_own_and_the_owner_has_none(bank: Bank)
     assert (await bank.judge(BEN)).kind == "ok"
     await bank.spend(3.5)
     assert (await bank.judge()).kind == "ok"
-    await bank.another().set_caps(ANN.person, Caps(4.0, 40.0))
+    await bank.another().set_caps(ANN.person, PersonBudgetConfig(4.0, 40.0))
     assert (await bank.judge(ANN)).kind == "ok", "another process has changed it"
     assert await bank.budget.of_person(ANN.person) == (
         "cap of their own: today 2.50 of 4.00 USD, this month 2.50 of 40.00 USD"
     )
-    await bank.budget.set_caps(ANN.person, Caps(0.0, 40.0))
+    await bank.budget.set_caps(ANN.person, PersonBudgetConfig(0.0, 40.0))
     assert (await bank.judge(ANN)).kind == "stop", "0 is a cap, too"
     await bank.budget.set_caps(ANN.person, None)
     assert "of 2.00 USD" in (await bank.judge(ANN)).text
@@ -221,7 +221,7 @@ async def test_what_others_spend_is_seen_and_what_is_counted_here_is_not_lost_by
 
 
 async def test_a_cap_that_is_null_is_none(bank: Bank) -> None:
-    bank.limits = BudgetLimits()
+    bank.limits = capped()
     bank.budget = bank.another()
     await bank.spend(1_000_000)
     assert (await bank.judge()).kind == "ok"
@@ -231,8 +231,8 @@ async def test_a_cap_that_is_null_is_none(bank: Bank) -> None:
 
 async def test_the_caps_are_on_when_nothing_is_configured(bank: Bank) -> None:
     config = Config()
-    made = Budget.of(config.budget, config.prices, bank.ledger.sessions, bank.ledger, bank.midnight)
-    assert made.limits == BudgetLimits(Caps(20, 200), Caps(5, 50), 0.8, 20_000_000)
+    made = Budget.of(config, bank.ledger, bank.midnight)
+    assert made.limits == capped((20, 200), (5, 50), 20_000_000)
 
 
 async def test_an_estimate_tells_how_much_of_the_budget_is_used_to_the_owner_of_all_and_else_of_their_own(

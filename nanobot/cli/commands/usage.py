@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from contextlib import closing
-from datetime import datetime
+from functools import partial
 
 from msgspec.structs import asdict
 
@@ -16,7 +16,7 @@ from nanobot.cli.commands.people import write
 from nanobot.command.usage import Report, Wish, overview, raised, report_of, wish_of
 from nanobot.messages import Usage
 from nanobot.money.budget import Budget
-from nanobot.utils.host import zone_of
+from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
 
@@ -36,12 +36,10 @@ async def _told(setup: Setup, words: list[str], *, as_json: bool = False) -> str
     """Markdown, or one JSON object. Raises `UsageError`."""
     config, paths = setup.loaded.config, setup.paths
     zone = zone_of(config.agents.defaults.timezone, setup.env)
-
-    def midnight() -> datetime:
-        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = partial(midnight_in, zone)
 
     async with own_ledger(paths) as ledger:
-        budget = Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
+        budget = Budget.of(config, ledger, midnight)
         if words[:1] == ["raise"]:
             return await raised(budget, " ".join(words[1:]))
         if as_json:

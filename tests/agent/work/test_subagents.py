@@ -12,8 +12,8 @@ from nanobot.agent.turn import SubagentLimits, TurnLimits
 from nanobot.agent.work.subagents import SubagentManager
 from nanobot.bus.events import InboundMessage, Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.channels.view import TurnView, fold_hints, hint_text
+from nanobot.config.schema import BudgetConfig
 from nanobot.messages import AssistantMessage, Role, ToolMessage, UserMessage
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Action, Call, ScriptedProvider, Step
 from nanobot.results import ToolResult
@@ -23,6 +23,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import Box, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.budget import capped
 
 Brain = Callable[[Request], Step]
 
@@ -34,7 +35,7 @@ async def helped(
     limits: SubagentLimits | None = None,
     store: SessionStore | None = None,
     turn: TurnLimits | None = None,
-    caps: BudgetLimits | None = None,
+    caps: BudgetConfig | None = None,
 ) -> AsyncIterator[tuple[Box, ScriptedProvider]]:
     """An agent with helpers, whose every request `brain` answers."""
     provider = ScriptedProvider(after=brain)
@@ -305,7 +306,7 @@ async def test_many_helpers_say_beforehand_what_they_may_cost_and_the_budget_of_
             return searching(request)
         return "done" if results(request) else spawns("a", "b", "c")
 
-    async with helped(brain, FakeTool(), caps=BudgetLimits(Caps(1.0, None))) as (box, _):
+    async with helped(brain, FakeTool(), caps=capped((1.0, None))) as (box, _):
         await box.ask("go")
         events = [one.event for one in box.events]
         causes = dict(await box.store.spending("cause"))

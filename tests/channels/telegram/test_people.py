@@ -14,7 +14,6 @@ from nanobot.channels.telegram.access.rights import Rights
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
-from nanobot.money.caps import BudgetLimits, Caps
 from nanobot.money.prices import Prices
 from nanobot.schedule.store import JobStore
 from tests.channels.telegram.gateway import OWNER, configured, running
@@ -22,6 +21,7 @@ from tests.channels.telegram.test_access import FRIEND, GROUP, STRANGE, House, c
 from tests.channels.telegram.test_access import OWNER as BOSS
 from tests.channels.telegram.test_rights_live import House as LiveHouse
 from tests.channels.telegram.test_rights_live import Model
+from tests.fakes.budget import capped
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 
@@ -43,8 +43,8 @@ async def desk(tmp_path: Path, *allow_from: str) -> tuple[House, Rights]:
     if not allow_from:
         await claimed(house)
     await house.access.keep_username("nano_bot")
-    limits = BudgetLimits(Caps(20.0, 200.0), Caps(5.0, 50.0))
-    budget = Budget(limits, Prices(), house.ledger.sessions, house.ledger, lambda: house.at)
+    limits = capped((20.0, 200.0), (5.0, 50.0))
+    budget = Budget(limits, Prices(), house.ledger, lambda: house.at)
     return house, Rights(
         house.access, house.ledger.sessions, tmp_path, lambda: house.at, budget, JobStore(house.ledger)
     )

@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,16 +15,15 @@ from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import INVITE_VALID, Access, Person
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.command.words import ROLES
-from nanobot.config.schema import Config
+from nanobot.config.schema import Config, PersonBudgetConfig
 from nanobot.errors import UsageError
 from nanobot.money.budget import Budget
-from nanobot.money.caps import Caps
 from nanobot.schedule.job import NEVER
 from nanobot.schedule.store import JobStore
 from nanobot.security.policy import GRANTS
 from nanobot.session.ledger import Ledger
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import zone_of
+from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 
@@ -161,12 +161,12 @@ class Rights(Struct, frozen=True):
 
     async def _cap(self, person: Person, amounts: Sequence[str]) -> str:
         """USD of a day and, where it is named, of a month; `off` is what holds for everybody."""
-        payer, usual = f"{CHANNEL}:{person.id}", self.budget.limits.person
+        payer, usual = f"{CHANNEL}:{person.id}", self.budget.limits.per_person
         if amounts == ["off"]:
             await self.budget.set_caps(payer, None)
         else:
             day, *month = _dollars(amounts, person.id)
-            await self.budget.set_caps(payer, Caps(day, month[0] if month else usual.per_month))
+            await self.budget.set_caps(payer, PersonBudgetConfig(day, month[0] if month else usual.per_month))
         cap = await self.budget.of_person(payer) or _("no cap")
         return _("{name}, {cap}.", name=person.name or person.id, cap=cap)
 
@@ -187,10 +187,8 @@ def rights_of(
     access = Access(ledger, settings.channel, settings.allow_from)
     zone = zone_of(config.agents.defaults.timezone, env)
 
-    def midnight() -> datetime:
-        return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
-
-    budget = budget or Budget.of(config.budget, config.prices, ledger.sessions, ledger, midnight)
+    midnight = partial(midnight_in, zone)
+    budget = budget or Budget.of(config, ledger, midnight)
     return Rights(access, ledger.sessions, folders, midnight, budget, JobStore(ledger))
 
 
