@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from nanobot.agent.monitoring import watched
 from nanobot.bus.alarms import Alarms
 from nanobot.config.loader import Loaded
-from nanobot.config.schema import ModelPresetConfig, ProviderConfig
+from nanobot.config.schema import ModelPresetConfig
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer
+from nanobot.providers.registry import ChoiceRequest, choose, judge_offer, tuning_of
 from nanobot.providers.registry import offered as offered_by
-from nanobot.providers.retry import Tuning
-from nanobot.providers.vendors import THINKING_STYLES, Family, family_of, vendor_of
+from nanobot.providers.retry import USUAL
+from nanobot.providers.vendors import Family, family_of, vendor_of
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, listed, sentences
 
@@ -71,35 +71,21 @@ class Models:
                 hint = _('Did you mean "{name}"?', name=near)
             text = _('agents.defaults.modelPreset names "{name}", which modelPresets does not have.', name=wanted)
             raise UsageError(sentences(text, hint))
-        first = (
-            _model_choice(preset)
-            if preset
-            else ModelChoice(
-                model or defaults.model,
-                "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider,
-                defaults.context_window_tokens,
-            )
-        )
+        usual = "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider
+        fallbacks = preset.fallback_models if preset and preset.fallback_models else defaults.fallback_models
         return ChoiceRequest(
-            model=first.model,
-            provider=first.provider,
-            credentials={name: _credentials(one) for name, one in config.providers.items()},
+            model=preset.model if preset else model or defaults.model,
+            provider=preset.provider if preset else usual,
+            credentials=config.providers,
             env=self._env,
             disabled={
                 where.removeprefix("providers."): reason
                 for where, reason in self._disabled.items()
                 if where.startswith("providers.")
             },
-            fallbacks=tuple(
-                _model_choice(one)
-                if isinstance(one, ModelPresetConfig)
-                else _model_choice(config.model_presets[one])
-                if one in config.model_presets
-                else ModelChoice(one)
-                for one in (preset.fallback_models if preset and preset.fallback_models else defaults.fallback_models)
-            ),
-            window=first.window,
-            tuning=first.tuning,
+            fallbacks=tuple(config.model_presets.get(one, one) if isinstance(one, str) else one for one in fallbacks),
+            window=(preset or defaults).context_window_tokens,
+            tuning=tuning_of(preset) if preset else USUAL,
             fallback_factory=self._lookup,
         )
 
@@ -180,13 +166,3 @@ class Models:
     def _added(self, info: ProviderInfo) -> bool:
         """Whether a plug-in answers, whose models nobody lists."""
         return self._plugins is not None and info.name in self._plugins.providers
-
-
-def _credentials(provider: ProviderConfig) -> Credentials:
-    thinking = THINKING_STYLES[provider.thinking_style] if provider.thinking_style else None
-    return Credentials(provider.api_key, provider.api_base or "", provider.extra_headers, provider.extra_body, thinking)
-
-
-def _model_choice(preset: ModelPresetConfig) -> ModelChoice:
-    tuning = Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
-    return ModelChoice(preset.model, preset.provider, preset.context_window_tokens, tuning)

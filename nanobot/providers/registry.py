@@ -7,41 +7,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.config.proxy import Proxies, UnusableProxy
+from nanobot.config.schema import ModelPresetConfig, ProviderConfig
 from nanobot.errors import UsageError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import LOCAL_DEADLINES, Deadlines, Endpoint, is_private, list_models, searches_itself
 from nanobot.providers.local import LocalModel, LocalServer, probe, usual_roots
 from nanobot.providers.retry import USUAL, RetryPolicy, RetryProvider, Tuning
-from nanobot.providers.vendors import BY_NAME, VENDORS, ThinkingStyle, Vendor, capabilities_of, unsupported, vendor_of
+from nanobot.providers.vendors import BY_NAME, THINKING_STYLES, VENDORS, Vendor, capabilities_of, unsupported, vendor_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest, sendable
 from nanobot.utils.translation import N_, Later, _, listed, sentences, told
 
 #: Names with a tag, as local servers write them (`qwen3:8b`), and not `ft:gpt-4o:me` or `vendor/model:free`.
 _LOCAL_NAME = r"(?!ft:)[\w.-]+:[\w.-]*[A-Za-z][\w.-]*"
+#: The variable of a key that is sent as services other than Anthropic's own want it.
+_BEARER = "ANTHROPIC_AUTH_TOKEN"
 _ELSE = N_("name another provider (agents.defaults.provider or --model)")
-
-
-class Credentials(Reticent, frozen=True):
-    """What the configuration says of one vendor. Nothing of it is ever shown."""
-
-    unprinted = ("api_key", "extra_headers", "extra_body")
-
-    api_key: str = ""
-    api_base: str = ""
-    extra_headers: Mapping[str, str] = field(default_factory=dict)
-    extra_body: Mapping[str, object] = field(default_factory=dict)
-    thinking: ThinkingStyle | None = None
-
-
-class ModelChoice(Struct, frozen=True):
-    """A model to fall back on: its name, its provider, its window, and what its requests say differently."""
-
-    model: str
-    provider: str = "auto"
-    window: int | None = None
-    tuning: Tuning = USUAL
 
 
 class ChoiceRequest(Reticent, frozen=True):
@@ -58,10 +40,10 @@ class ChoiceRequest(Reticent, frozen=True):
 
     model: str = ""
     provider: str = "auto"
-    credentials: Mapping[str, Credentials] = field(default_factory=dict)
+    credentials: Mapping[str, ProviderConfig] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
-    fallbacks: tuple[ModelChoice, ...] = ()
+    fallbacks: tuple[ModelPresetConfig | str, ...] = ()
     tuning: Tuning = USUAL
     local_roots: Mapping[str, str] | None = None
     window: int | None = None
@@ -94,10 +76,17 @@ async def choose(request: ChoiceRequest) -> LLMProvider:
         return _last_resort(request, _("no key is set and no local model server answers"))
     models = [(main, request.tuning)]
     for one in request.fallbacks:
-        asked = replace(request, model=one.model, provider=one.provider, window=one.window, vision=None)
+        preset = ModelPresetConfig(one) if isinstance(one, str) else one
+        window = preset.context_window_tokens
+        asked = replace(request, model=preset.model, provider=preset.provider, window=window, vision=None)
         if provider := await _Choice(asked).provider():
-            models.append((provider, one.tuning))
+            models.append((provider, USUAL if isinstance(one, str) else tuning_of(preset)))
     return RetryProvider(models, request.retry)
+
+
+def tuning_of(preset: ModelPresetConfig) -> Tuning:
+    """What the requests to the model of a preset say."""
+    return Tuning(preset.max_tokens, preset.temperature, preset.reasoning_effort, own_effort=True)
 
 
 async def offered(request: ChoiceRequest) -> tuple[str, ...]:
@@ -182,7 +171,8 @@ class _Choice:
             return AnthropicProvider(info, endpoint)
         from nanobot.providers.openai_compat import OpenAICompatProvider
 
-        thinking = self._credentials(vendor).thinking or vendor.quirks.thinking
+        style = self._credentials(vendor).thinking_style
+        thinking = THINKING_STYLES[style] if style else vendor.quirks.thinking
         return OpenAICompatProvider(info, endpoint, replace(vendor.quirks, thinking=thinking))
 
     async def pick(self) -> _Pick | None:
@@ -221,7 +211,7 @@ class _Choice:
         prefix, rest = [*self._asked.model.split("/", 1), ""][:2]
         model = rest if rest and self._vendor(prefix) == vendor else self._asked.model
         because = Later(N_("it is named in the configuration"))
-        if vendor.local and self._credentials(vendor) == Credentials():
+        if vendor.local and self._credentials(vendor) == ProviderConfig():
             for server in await self._servers():
                 if server.vendor == vendor.name:
                     return _at(server, _listed(server, model), because)
@@ -311,7 +301,7 @@ class _Choice:
 
     def _vendor(self, name: str) -> Vendor | None:
         """A known vendor, or one that the configuration describes with an address of its own."""
-        given = self._asked.credentials.get(name, Credentials())
+        given = self._asked.credentials.get(name, ProviderConfig())
         described = name in self._asked.disabled or given.api_base
         return vendor_of(name) or (replace(BY_NAME["custom"], name=name, title=name) if described else None)
 
@@ -327,20 +317,16 @@ class _Choice:
     def _variable(self, vendor: Vendor) -> str:
         return next((name for name in vendor.keys if self._asked.env.get(name, "").strip()), "")
 
-    def _credentials(self, vendor: Vendor) -> Credentials:
+    def _credentials(self, vendor: Vendor) -> ProviderConfig:
         """Configuration first, then the environment; the address of the environment goes with its key."""
         if self._off(vendor):
-            return Credentials()
+            return ProviderConfig()
         named = self._asked.credentials.items()
-        given = next((one for name, one in named if self._vendor(name) == vendor), Credentials())
+        given = next((one for name, one in named if self._vendor(name) == vendor), ProviderConfig())
         env, variable = self._asked.env, self._variable(vendor)
-        headers, key = dict(given.extra_headers), given.api_key
+        key = given.api_key or (env[variable].strip() if variable else "")
         base = given.api_base or (env.get(vendor.base_url_key, "") if vendor.base_url_key else "")
-        if not key and variable:
-            key = env[variable].strip()
-            if variable == "ANTHROPIC_AUTH_TOKEN":
-                headers.setdefault("Authorization", f"Bearer {key}")
-        return replace(given, api_key=key, api_base=base, extra_headers=headers) if key or base else Credentials()
+        return replace(given, api_key=key, api_base=base) if key or base else ProviderConfig()
 
     def _ready(self, vendor: Vendor) -> bool:
         """A key, or an address that needs none: on this machine or network, or of a server that the owner describes."""
@@ -365,7 +351,7 @@ class _Choice:
             )
         headers = dict(vendor.headers)
         if held.api_key and "Authorization" not in held.extra_headers:
-            messages = vendor.wire == "messages"
+            messages = vendor.wire == "messages" and self._asked.env.get(_BEARER, "").strip() != held.api_key
             headers |= {"x-api-key": held.api_key} if messages else {"Authorization": f"Bearer {held.api_key}"}
         near = vendor.local or is_private(base)
         endpoint = Endpoint(

@@ -11,9 +11,10 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.bus.events import ToolFinished
+from nanobot.config.schema import ProviderConfig
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.providers.base import LLMProvider
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.registry import ChoiceRequest, choose
 from nanobot.providers.scripted import Call
 from nanobot.results import ToolResult
 from nanobot.utils.marks import Support, find_marks, index_of, with_marks
@@ -87,7 +88,7 @@ SERVICES = {
 async def service(vendor: str, *replies: Reply | str) -> AsyncIterator[tuple[LlmServer, LLMProvider]]:
     model, below, _, _ = SERVICES[vendor]
     async with LlmServer(*replies) as server:
-        own = {vendor: Credentials("key-of-tests", f"{server.url}{below}")}
+        own = {vendor: ProviderConfig(api_key="key-of-tests", api_base=f"{server.url}{below}")}
         provider = await choose(ChoiceRequest(model=model, provider=vendor, credentials=own, env={}))
         try:
             yield server, provider

@@ -16,12 +16,12 @@ from nanobot.builder.launch import Launch
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.paths import Paths
-from nanobot.config.schema import ModelPresetConfig
+from nanobot.config.schema import ModelPresetConfig, ProviderConfig
 from nanobot.config.schema_tools import FileRootConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.registry import ChoiceRequest, choose
 from tests.fakes.llm_server import LlmServer, Reply
 
 ENV = dict.fromkeys("A_KEY B_KEY BOT_TOKEN HOOK_WORD OLOSTEP_KEY".split(), "value-of-it")
@@ -300,4 +300,6 @@ async def test_a_service_without_a_usual_model_is_asked_for_a_named_model_only(t
     with pytest.raises(UsageError, match="There is no model to ask"):
         await choose(request)
     with pytest.raises(UsageError, match="name a model"):
-        await choose(replace(request, provider="aihubmix", credentials={"aihubmix": Credentials("k", DEAD)}))
+        await choose(
+            replace(request, provider="aihubmix", credentials={"aihubmix": ProviderConfig(api_key="k", api_base=DEAD)})
+        )

@@ -2,10 +2,11 @@
 
 import pytest
 
+from nanobot.config.schema import ProviderConfig
 from nanobot.messages import Text, UserMessage
 from nanobot.providers.base import Capabilities, Request, ToolSpec
 from nanobot.providers.jsonval import at, rows, text
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.registry import ChoiceRequest, choose
 from nanobot.providers.scripted import Call, ScriptedProvider
 from tests.agent.harness import FakeTool, agent
 from tests.agent.test_roles import Reaching, ask, outcomes
@@ -33,7 +34,7 @@ NOT: list[tuple[str, dict[str, object]]] = [
 async def sent(vendor: str, extra: dict[str, object], tools: tuple[ToolSpec, ...] = TOOLS) -> tuple[list[str], bool]:
     """The names of our tools in the request that arrives, and whether the model is known to search by itself."""
     async with LlmServer(after="hello") as server:
-        held = Credentials("k", f"{server.url}/v1", extra_body=extra)
+        held = ProviderConfig(api_key="k", api_base=f"{server.url}/v1", extra_body=extra)
         provider = await choose(ChoiceRequest("m", vendor, {vendor: held}, local_roots={}))
         request = Request((UserMessage((Text("hi"),)),), tools=tools)
         assert [delta async for delta in provider.stream(request)]

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from nanobot.agent.explanations import explain
+from nanobot.config.schema import ProviderConfig
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import Completed, Delta, Text, UserMessage
 from nanobot.providers import local, vendors
 from nanobot.providers.base import LLMProvider, Request
-from nanobot.providers.registry import ChoiceRequest, Credentials, ModelChoice, choose, judge_offer, offered
+from nanobot.providers.registry import ChoiceRequest, choose, judge_offer, offered
 from nanobot.providers.retry import RetryPolicy
 from nanobot.providers.scripted import ScriptedProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
@@ -20,7 +21,7 @@ from tests.fakes.llm_server import LlmServer, Reply
 
 ASK = Request((UserMessage((Text("hi"),)),))
 NOWHERE: Mapping[str, str] = {}
-KEY = Credentials("sk-secret")
+KEY = ProviderConfig(api_key="sk-secret")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ async def chosen(request: ChoiceRequest) -> tuple[str, str, str]:
 async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor) -> None:
     entry = vendor_of(vendor.name)
     assert entry == vendor
-    there = Credentials("sk-secret", entry.base_url or "http://127.0.0.1:1/v1")
+    there = ProviderConfig(api_key="sk-secret", api_base=entry.base_url or "http://127.0.0.1:1/v1")
     keys = {entry.name: there}
     named = await chosen(ChoiceRequest("some-model", entry.name, keys, local_roots=NOWHERE))
     assert named[:2] == (entry.name, "some-model")
@@ -68,7 +69,7 @@ async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor
 async def test_a_model_costs_nothing_where_a_server_of_the_owners_own_runs_it(
     vendor: str, base: str, model: str, free: bool
 ) -> None:
-    held = Credentials("sk-secret", base or BY_NAME[vendor].base_url)
+    held = ProviderConfig(api_key="sk-secret", api_base=base or BY_NAME[vendor].base_url)
     provider = await choose(ChoiceRequest(model, vendor, {vendor: held}, local_roots=NOWHERE))
     await provider.aclose()
     assert provider.info.local is free
@@ -103,7 +104,7 @@ async def test_the_model_name_selects_the_vendor(model: str, keys: tuple[str, ..
 async def test_a_key_in_the_configuration_goes_before_one_in_the_environment() -> None:
     async with LlmServer() as server:
         server.models = [{"id": name} for name in ("gpt-5.2", "gpt-5.10", "gpt-5.10-2026-10-01", "gpt-5-mini")]
-        at = Credentials("sk-secret", server.url + "/v1")
+        at = ProviderConfig(api_key="sk-secret", api_base=server.url + "/v1")
         env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
         name, model, because = await chosen(ChoiceRequest(credentials={"openai": at}, env=env))
         assert (name, model) == ("openai", "gpt-5.10")
@@ -119,7 +120,7 @@ async def test_keys_travel_in_headers_only_and_extra_headers_go_along() -> None:
             ("openai", "authorization", "Bearer sk-secret"),
             ("anthropic", "x-api-key", "sk-secret"),
         ):
-            there = Credentials("sk-secret", server.url, {"X-Extra": "1"})
+            there = ProviderConfig(api_key="sk-secret", api_base=server.url, extra_headers={"X-Extra": "1"})
             provider = await choose(ChoiceRequest("m", vendor, {vendor: there}))
             assert "sk-secret" not in f"{provider.info!r} {there!r}"
             await say(provider)
@@ -201,7 +202,7 @@ async def test_a_model_that_does_not_exist_is_answered_with_the_nearest() -> Non
     gone = Reply(status=404, body={"error": {"message": "model not found", "code": "model_not_found"}})
     async with LlmServer(gone) as server:
         server.models = [{"id": "gpt-5.6"}, {"id": "whisper"}]
-        there = Credentials("sk-secret", server.url + "/v1")
+        there = ProviderConfig(api_key="sk-secret", api_base=server.url + "/v1")
         provider = await choose(ChoiceRequest("gpt-5.66", "openai", {"openai": there}))
         with pytest.raises(ProviderError) as caught:
             await say(provider)
@@ -214,7 +215,7 @@ async def test_a_name_with_a_tag_means_a_local_server_and_says_so_where_none_ans
         UsageError, match=r"'qwen3:8b' is the name of a model on a local server .*`ollama pull qwen3:8b`"
     ):
         await chosen(ChoiceRequest("qwen3:8b", credentials=keys, local_roots=NOWHERE))
-    far = Credentials("", "http://192.168.7.9:11434/v1")
+    far = ProviderConfig(api_key="", api_base="http://192.168.7.9:11434/v1")
     assert (await chosen(ChoiceRequest("qwen3:8b", credentials={"ollama": far}, local_roots=NOWHERE)))[0] == "ollama"
     async with LlmServer() as server:
         server.pages["/api/tags"] = {"models": [{"name": "qwen3:8b"}]}
@@ -233,7 +234,7 @@ async def test_a_model_nobody_knows_goes_to_the_only_provider_that_is_set_up() -
         "deepseek",
         "wonder-1",
     )
-    mine = {"mine": Credentials("k", "https://llm.example/v1")}
+    mine = {"mine": ProviderConfig(api_key="k", api_base="https://llm.example/v1")}
     assert (await chosen(ChoiceRequest("wonder-1", credentials=mine, local_roots=NOWHERE)))[:2] == ("mine", "wonder-1")
     with pytest.raises(UsageError, match="vendor/model"):
         await chosen(ChoiceRequest("wonder-1", credentials=one | {"xai": KEY}, local_roots=NOWHERE))
@@ -242,7 +243,9 @@ async def test_a_model_nobody_knows_goes_to_the_only_provider_that_is_set_up() -
 async def test_what_the_service_offers_is_known_before_a_model_is_used() -> None:
     async with LlmServer() as server:
         server.models = [{"id": "models/gpt-5.6"}, {"id": "whisper"}]
-        names = await offered(ChoiceRequest("gpt-5.66", "openai", {"openai": Credentials("k", f"{server.url}/v1")}))
+        names = await offered(
+            ChoiceRequest("gpt-5.66", "openai", {"openai": ProviderConfig(api_key="k", api_base=f"{server.url}/v1")})
+        )
     assert names == ("gpt-5.6", "whisper")
     with pytest.raises(UsageError, match=r"OpenAI has no model 'gpt-5\.66'\. Did you mean 'gpt-5\.6'"):
         judge_offer("gpt-5.66", names, "OpenAI")
@@ -254,9 +257,12 @@ async def test_what_the_service_offers_is_known_before_a_model_is_used() -> None
 async def test_fallback_models_answer_when_the_first_cannot() -> None:
     refused = Reply(status=401, body={"error": {"message": "no"}})
     async with LlmServer(refused) as first, LlmServer("from the second") as second:
-        keys = {"openai": Credentials("k", first.url), "anthropic": Credentials("k", second.url)}
+        keys = {
+            "openai": ProviderConfig(api_key="k", api_base=first.url),
+            "anthropic": ProviderConfig(api_key="k", api_base=second.url),
+        }
         request = ChoiceRequest(
-            "gpt-5.6", credentials=keys, fallbacks=(ModelChoice("claude-sonnet-4-6"),), retry=RetryPolicy(tries=1)
+            "gpt-5.6", credentials=keys, fallbacks=("claude-sonnet-4-6",), retry=RetryPolicy(tries=1)
         )
         provider = await choose(request)
         last = (await say(provider))[-1]

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
+from nanobot.config.schema import ProviderConfig
 from nanobot.messages import Usage
-from nanobot.providers.registry import ChoiceRequest, Credentials, choose
+from nanobot.providers.registry import ChoiceRequest, choose
 from nanobot.providers.scripted import Call, Say, Think
 from nanobot.providers.vendors import BY_NAME, family_of
 from tests.contract.test_provider_contract import CONVERSATIONS, SPEC, WIRES, answer, ask, speaking
@@ -73,7 +74,9 @@ def test_a_number_not_known_yet_inherits_from_its_line(known: str, next_one: str
 async def chosen_of(vendor: str, live: Iterable[str]) -> str:
     async with LlmServer() as server:
         server.models = [{"id": name} for name in live]
-        provider = await choose(ChoiceRequest("", vendor, {vendor: Credentials("k", server.url + "/v1")}))
+        provider = await choose(
+            ChoiceRequest("", vendor, {vendor: ProviderConfig(api_key="k", api_base=server.url + "/v1")})
+        )
         await provider.aclose()
     return provider.info.model
 
