@@ -8,7 +8,7 @@ from msgspec import Struct
 from nanobot.bus.events import TurnFinished
 from nanobot.results import Source
 from nanobot.utils.marks import cited, numbers_used, own_list
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
 
 UNTITLED, UNKNOWN_URI = N_("Untitled"), N_("Unknown URI")
@@ -41,7 +41,7 @@ def sources_list(finished: TurnFinished) -> SourceList:
     text, sources = finished.text, finished.sources
     if not text.strip():
         return SourceList()
-    missing = (_safe(one.missing) for one in finished.citations if one.missing)
+    missing = (one_line(one.missing) for one in finished.citations if one.missing)
     doubts = tuple(dict.fromkeys((*finished.unbacked, *missing)))
     if (place := own_list(text)) is not None:
         if _is_right(text[place:], sources):
@@ -55,7 +55,7 @@ def sources_list(finished: TurnFinished) -> SourceList:
 
 def source_line(source: Source) -> str:
     """`[n] Title (uri)` on one line, with nothing in it that could drive a terminal."""
-    return f"[{source.number}] {_safe(source.title) or _(UNTITLED)} ({_safe(source.url) or _(UNKNOWN_URI)})"
+    return f"[{source.number}] {one_line(source.title) or _(UNTITLED)} ({one_line(source.url) or _(UNKNOWN_URI)})"
 
 
 def sources_block(finished: TurnFinished) -> str:
@@ -80,7 +80,3 @@ def _is_right(listed: str, sources: Sequence[Source]) -> bool:
         if len(numbers) == len(links) == 1 and "[" in line.split("http")[0] and known[numbers[0]] != links[0]:
             return False
     return True
-
-
-def _safe(text: str) -> str:
-    return squeeze(strip_unsafe(text))

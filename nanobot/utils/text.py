@@ -120,6 +120,11 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
+def one_line(text: str) -> str:
+    """Text of others on one line, with nothing in it that could drive a terminal."""
+    return squeeze(strip_unsafe(text))
+
+
 def counted(number: int, noun: str) -> str:
     """`1 file`, `2 files`, `1,000 files`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

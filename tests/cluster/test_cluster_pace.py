@@ -7,7 +7,7 @@ from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, Bot
 
 async def test_nothing_goes_out_while_the_work_may_be_anothers() -> None:
     mine, queues = [False], ChatQueues()
-    queues.only_while(lambda: mine[0])
+    queues.pace.may_send = lambda: mine[0]
     got = asyncio.Event()
 
     async def send() -> None:

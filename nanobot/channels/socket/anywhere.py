@@ -83,19 +83,15 @@ class AgentAnywhere:
         self._again.extend(self._sent.values())
         self._sent.clear()
         await self._say(Notice(_(_ENDED), "warning"))
-        typed = asyncio.ensure_future(self._next())
-        try:
-            async with asyncio.timeout(RESTART_SECONDS):
-                while not typed.done():
-                    if (link := await self._joined()) is not None:
-                        await self._say(Notice(_(_BACK)))
-                        return link
-                    await asyncio.wait({typed}, timeout=LOOK_SECONDS)
-        except TimeoutError:
-            pass
-        finally:
-            if not typed.cancel():
-                self._again.appendleft(typed.result())
+        end = asyncio.get_running_loop().time() + RESTART_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            self._again.extend(self.bus.pending())
+            if self._again:
+                return None
+            if (link := await self._joined()) is not None:
+                await self._say(Notice(_(_BACK)))
+                return link
+            await asyncio.sleep(LOOK_SECONDS)
         return None
 
     async def _until_there_is_one(self, own: TerminalAgent) -> GatewayLink:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -223,8 +224,21 @@ class TelegramChannel:
         taking = elected if settings.webhook is None else take_in
         if self._dispatcher is None:
             return taking
-        worker = Worker(self._dispatcher, self._inbox, self._health, self._sending, self._identify).run
+        worker = partial(self._work, self._dispatcher)
         return (lambda: both(taking, worker)) if share.polls else worker
+
+    async def _work(self, dispatcher: "ClusterWorker") -> None:
+        """Work on the updates that this process is given where many answer for one bot.
+
+        Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others.
+        """
+        await reached(self._identify, self._health, UNREACHED)
+        self._sending.queues.pace.may_send = lambda: dispatcher.alive
+        await dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
+
+    def _living(self, workers: int) -> None:
+        self._sending.queues.pace.share(workers)
+        self._health.working(workers)
 
     async def _identify(self) -> None:
         await self._line.identify()
@@ -295,29 +309,6 @@ class TelegramChannel:
             self._health.write(self._setup.health_file, more)
         except OSError as error:
             logger.warning("the health file cannot be written: {}", error)
-
-
-class Worker:
-    """Works on the updates that this process is given where many answer for one bot."""
-
-    def __init__(
-        self, dispatcher: "ClusterWorker", inbox: Inbox, health: Health, sending: Sending, identify: Work
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._inbox = inbox
-        self._health = health
-        self._queues = sending.queues
-        self._identify = identify
-
-    async def run(self) -> None:
-        """Raises `ChannelError` where Telegram refuses the token, `StoreError` where the work has gone to others."""
-        await reached(self._identify, self._health, UNREACHED)
-        self._queues.only_while(lambda: self._dispatcher.alive)
-        await self._dispatcher.run(Handlers(self._inbox.take, self._inbox.set_aside, self._living))
-
-    def _living(self, workers: int) -> None:
-        self._queues.share(workers)
-        self._health.working(workers)
 
 
 async def both(first: Work, second: Work) -> None:

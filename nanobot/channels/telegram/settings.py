@@ -146,7 +146,7 @@ def proxy_from(env: Mapping[str, str], base: str) -> str | None:
 
     Raises `UsageError` for a proxy that cannot be used, such as socks4.
     """
-    if _is_local(urlsplit(base).hostname or ""):
+    if is_local(base):
         return None
     try:
         return Proxies(env=env).of(base)
@@ -154,10 +154,10 @@ def proxy_from(env: Mapping[str, str], base: str) -> str | None:
         raise UsageError(_("{error}, or set channels.telegram.proxy.", error=error)) from None
 
 
-def _is_local(host: str) -> bool:
-    if host.casefold() == "localhost":
-        return True
+def is_local(url: str) -> bool:
+    """Whether an address leads to this machine."""
+    host = urlsplit(url).hostname or ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host.casefold() == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

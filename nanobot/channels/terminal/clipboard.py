@@ -13,7 +13,8 @@ from pathlib import Path
 from nanobot.bus.events import Event, ToolFinished, ToolStarted, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
 from nanobot.errors import UsageError
-from nanobot.utils.text import printable, squeeze, strip_unsafe
+from nanobot.utils.processes import run_program
+from nanobot.utils.text import one_line, printable
 from nanobot.utils.translation import N_, _, _n
 from nanobot.web.fetch.content import image_info
 
@@ -51,7 +52,7 @@ class ShownLately:
             self._hints[event.call.id] = event.hint
         elif isinstance(event, ToolFinished):
             hint = self._hints.pop(event.call.id, event.call.name)
-            self._results.append((squeeze(strip_unsafe(hint)), event.result.text))
+            self._results.append((one_line(hint), event.result.text))
             self._place = 0
         elif isinstance(event, TurnFinished):
             self._hints.clear()
@@ -121,30 +122,15 @@ async def pasted_picture(folder: Path) -> Path:
     if not known:
         raise UsageError(_(_NO_READER))
     for words in known:
-        data = await _output(words)
-        info = image_info(data[:64]) if data else None
+        try:
+            data = (await run_program(words, _SECONDS)).out
+        except (OSError, TimeoutError):
+            continue
+        info = image_info(data[:64])
         if info is not None and len(data) <= _LARGEST:
             ending = re.sub(r"\W", "", info.mime.rpartition("/")[2])
             return await asyncio.to_thread(_keep, data, folder / "typed", ending)
     raise UsageError(_(_NO_PICTURE))
-
-
-async def _output(words: tuple[str, ...]) -> bytes:
-    quiet = asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet
-        )
-    except OSError:
-        return b""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            return (await process.communicate())[0]
-    except TimeoutError:
-        return b""
-    finally:
-        if process.returncode is None:
-            process.kill()
 
 
 def _keep(data: bytes, folder: Path, ending: str) -> Path:

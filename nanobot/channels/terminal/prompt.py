@@ -18,10 +18,11 @@ from nanobot.bus.events import (
     TurnFinished,
 )
 from nanobot.channels.base import ApproveCall, ChooseCall, TerminalAgent
-from nanobot.channels.terminal.questions import CHOICES, QuestionLine, asked_lines, fitting, one_line
+from nanobot.channels.terminal.questions import CHOICES, QuestionLine, asked_lines, fitting
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece
 from nanobot.errors import NanobotError, UsageError
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
 
 #: Seconds without a key after which one counts as an answer.

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from nanobot.bus.events import ApprovalAsked, QuestionAsked
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line, strip_unsafe
 from nanobot.utils.translation import _
 
 #: Lines of a text in question that are shown, and characters of each.
@@ -83,7 +83,3 @@ def _facts(question: ApprovalAsked) -> Iterator[QuestionLine]:
         count, more = len(lines) - _LINES, _("… {count:,} more lines", count=len(lines) - _LINES)
         told = _("… {count:,} more lines; e shows all of it", count=count) if question.file else more
         yield QuestionLine(f"  {told}", "title")
-
-
-def one_line(text: str) -> str:
-    return squeeze(strip_unsafe(text))

@@ -31,7 +31,7 @@ from nanobot.channels.citations import sources_block
 from nanobot.channels.terminal.blocks import MarkdownBlock, Splitter
 from nanobot.channels.view import Hint, HintLine, TurnView, compaction_line, fold_hints, hint_text, retry_text
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta
-from nanobot.utils.text import printable, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, printable
 from nanobot.utils.translation import _
 
 PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources", "asked"]
@@ -76,15 +76,15 @@ class Transcript:
     def live(self) -> tuple[str, ...]:
         """The running tools and a pending retry, one line each."""
         running = tuple(hint for hint in self.view.hints if hint.state == "running")
-        lines = tuple(_one_line(hint_text(line)) for line in fold_hints(running))
+        lines = tuple(one_line(hint_text(line)) for line in fold_hints(running))
         if self.view.retry is not None:
-            lines = (*lines, _one_line(retry_text(self.view.retry)))
+            lines = (*lines, one_line(retry_text(self.view.retry)))
         return lines
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """What is printed when the block that is being written ends, one line each."""
-        return tuple(("❯ " if piece.kind == "said" else "") + _one_line(piece.text) for piece in self._asides)
+        return tuple(("❯ " if piece.kind == "said" else "") + one_line(piece.text) for piece in self._asides)
 
     def said(self, text: str) -> list[Piece]:
         """A person has sent `text`: it is printed between two blocks; a later reply to a command stands for itself."""
@@ -113,7 +113,7 @@ class Transcript:
             case ContextCompacted():
                 return [*self._flush(), Piece("info", compaction_line(event))]
             case Notice():
-                return self._aside([Piece(event.level, _one_line(event.text))])
+                return self._aside([Piece(event.level, one_line(event.text))])
             case ApprovalAsked():
                 self._asked[event.id] = event
                 return self._flush()
@@ -176,7 +176,7 @@ class Transcript:
     def _retried(self, event: StepRetried) -> list[Piece]:
         printed = self._printed
         self._fresh()
-        what = _one_line(retry_text(event))
+        what = one_line(retry_text(event))
         void = Piece("warning", _("{what} Take no notice of the unfinished text above.", what=what))
         return [*self._released(), void] if printed else self._released()
 
@@ -184,7 +184,7 @@ class Transcript:
         hint = next((hint for hint in reversed(self.view.hints) if hint.call_id == call_id), Hint("", name))
         line = fold_hints((hint,))[0]
         text = _answered(line, *self._answered.pop(call_id)) if call_id in self._answered else hint_text(line)
-        return Piece("failed" if line.state == "failed" else "hint", _one_line(text))
+        return Piece("failed" if line.state == "failed" else "hint", one_line(text))
 
     def _replied(self, event: CommandReply) -> list[Piece]:
         text = printable(event.text)
@@ -210,7 +210,7 @@ class Transcript:
         pieces += [self._tool_piece(hint.call_id, "") for hint in before.hints if hint.state == "running"]
         if rest is None and final.strip():
             pieces += [Piece("info", _("The answer in its final form:")), *_blocks(final)]
-        pieces += [Piece("receipt", _one_line(receipt)) for receipt in event.receipts]
+        pieces += [Piece("receipt", one_line(receipt)) for receipt in event.receipts]
         sources = sources_block(replace(event, text=final))
         if sources and event.outcome != "cancelled":
             pieces.append(Piece("sources", sources))
@@ -247,7 +247,7 @@ def remainder(final: str, shown: str) -> str | None:
 
 
 def _outcome(event: TurnFinished) -> list[Piece]:
-    error = _one_line(event.error)
+    error = one_line(event.error)
     match event.outcome:
         case "completed":
             return []
@@ -277,11 +277,7 @@ def _closed(asked: QuestionAsked | None, closed: QuestionClosed) -> list[Piece]:
     """What stays of a question of the model: its words, and the answer where it is no line that was written."""
     if asked is None or asked.picker:  # what a command does with a choice, it says itself
         return []
-    chosen = _("Answered: {choice}", choice=_one_line(closed.choice))
+    chosen = _("Answered: {choice}", choice=one_line(closed.choice))
     answer = {"choice": chosen, "words": "", "nothing": _("Not answered.")}[closed.how]
-    said = [line for text in asked.question.splitlines() if (line := _one_line(text))]
+    said = [line for text in asked.question.splitlines() if (line := one_line(text))]
     return [Piece("info", "\n".join(filter(None, [*said, answer])))]
-
-
-def _one_line(text: str) -> str:
-    return squeeze(strip_unsafe(text))

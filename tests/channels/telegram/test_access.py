@@ -63,7 +63,7 @@ def incoming(who: str, text: str, *, group: bool = False, addressed: Addressed =
     address = Address("telegram", GROUP if group else who)
     way: Addressed = addressed if group else "private"
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    return IncomingMessage(address, Sender(who, "Somebody", "guest"), not group, (1,), (1,), (text,), at, addressed=way)
+    return IncomingMessage(address, Sender(who, "Somebody", "guest"), (1,), (1,), (text,), at, addressed=way)
 
 
 async def claimed(house: House) -> House:

@@ -146,7 +146,7 @@ async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_t
 async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothers() -> None:
     async with stage(PLAIN) as at:
         alive, calls, place = [True], at.outbox.sending.calls, at.address
-        at.queues.only_while(lambda: alive[0])
+        at.queues.pace.may_send = lambda: alive[0]
 
         async def stand_still() -> None:
             alive[0] = False

@@ -96,7 +96,7 @@ async def test_all_chats_together_keep_below_the_limit_of_the_bot(urgency: Urgen
     """Answers too, once Telegram objected."""
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)
-    queues.share(1)
+    queues.pace.share(1)
     if objected:
         queues.queue("x").punish(1)
     for chat in range(3 * CALLS_PER_SECOND):

@@ -70,12 +70,11 @@ class Gate:
 
     def is_control(self, incoming: IncomingMessage) -> bool:
         """True for a command that must not wait behind a turn or for further messages."""
-        match = self._router.match(incoming.text.strip()) if incoming.command else None
-        return match is not None
+        return incoming.command and self._router.match(incoming.text.strip()) is not None
 
     def keeps_its_place(self, incoming: IncomingMessage) -> bool:
         """True for a command that ends what was asked before it, or changes what comes of what is said after it."""
-        match = self._router.match(incoming.text.strip()) if incoming.command else None
+        match = self._router.match(incoming.text.strip())
         command = match.command if match is not None else None
         return command is not None and (command.ordered or command.name == "stop")
 

@@ -256,7 +256,6 @@ class IncomingMessage(Struct, frozen=True):
 
     address: Address
     sender: Sender
-    private: bool
     message_ids: tuple[int, ...]
     update_ids: tuple[int, ...]
     texts: tuple[str, ...]
@@ -264,10 +263,13 @@ class IncomingMessage(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     quotes: tuple[str, ...] = ()
     addressed: Addressed = "none"
-    language: str = ""
     album: str = ""
     forwarded: bool = False
     edited: bool = False
+
+    @property
+    def private(self) -> bool:
+        return self.addressed == "private"
 
     @property
     def text(self) -> str:

@@ -27,7 +27,6 @@ from nanobot.channels.telegram.read.incoming import (
     addressed,
     answers,
     answers_question,
-    is_private,
     number_of,
     without_address,
 )
@@ -170,11 +169,11 @@ class TelegramIntake:
         answer = answers_question(message, own) if asked else ""
         if not (text or files or forwarded or (message.text or message.caption)):
             return None
-        language = contents.tag_of(user.language_code)
         return IncomingMessage(
             address=place,
-            sender=Sender(str(person), contents.name_of(who.full_name), "guest", language=language),
-            private=is_private(message),
+            sender=Sender(
+                str(person), contents.name_of(who.full_name), "guest", language=contents.tag_of(user.language_code)
+            ),
             message_ids=(number,),
             update_ids=(update.update_id,),
             texts=(answer or text,),
@@ -182,7 +181,6 @@ class TelegramIntake:
             attachments=(*files, *contents.quoted_files(message, self._line.me)),
             quotes=() if answer else contents.quotes(message, self._line.me),
             addressed=addressed(message, self._line.me),
-            language=language,
             album=contents.text_of(message.media_group_id),
             forwarded=forwarded,
             edited=update.edited_message is not None,

@@ -2,20 +2,18 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 from msgspec import Struct
 
-from nanobot.channels.telegram.settings import proxy_from
+from nanobot.channels.telegram.settings import is_local, proxy_from
 from nanobot.config.schema import TranscriptionConfig
 from nanobot.security.network import certificates, no_cookies
 from nanobot.utils.processes import run_program
-from nanobot.utils.text import sendable, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, sendable, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _
 
 HOW_TO_ENABLE = N_(
@@ -64,10 +62,7 @@ class EndpointTranscriber:
     @property
     def local(self) -> bool:
         """True where the sound stays on this machine."""
-        host = urlsplit(self._endpoint.base).hostname or ""
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(host).is_loopback
-        return host == "localhost"
+        return is_local(self._endpoint.base)
 
     async def transcribe(self, path: Path, mime: str) -> Transcription:
         """The words of a sound file. Bounded in time; never raises for what goes wrong."""
@@ -130,7 +125,7 @@ class EndpointTranscriber:
             error = told.get("error") if isinstance(told, dict) else None
             message = error.get("message") if isinstance(error, dict) else error
             if isinstance(message, str):
-                why = shorten(squeeze(strip_unsafe(message)), 160)
+                why = shorten(one_line(message), 160)
                 return _("{service} answered with status {status}: {why}.", service=self._name, status=status, why=why)
         return _("{service} answered with status {status}.", service=self._name, status=status)
 
@@ -169,7 +164,7 @@ class CommandTranscriber:
                 problem=_("{program} cannot be started ({error}).", program=words[0], error=error.strerror)
             )
         if ended.code:
-            last = squeeze(strip_unsafe(ended.error.decode("utf-8", "replace").strip().rpartition("\n")[2]))
+            last = one_line(ended.error.decode("utf-8", "replace").strip().rpartition("\n")[2])
             why = _(
                 "{program} failed with code {code}: {last}", program=words[0], code=ended.code, last=shorten(last, 160)
             )

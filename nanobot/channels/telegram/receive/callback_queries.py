@@ -1,6 +1,7 @@
 """Buttons under messages, and Telegram's own stop button: judged like messages, answered at once."""
 
 import asyncio
+from collections.abc import Awaitable
 
 from loguru import logger
 from telegram import CallbackQuery, Message, Update
@@ -131,16 +132,16 @@ class CallbackQueries:
 
     async def _answer(self, query: CallbackQuery, text: str | None = None) -> None:
         """End the little clock on the button. A query that is too old cannot be answered, which harms nobody."""
-        try:
-            async with asyncio.timeout(SHORT_SECONDS):
-                await self._line.bot.answer_callback_query(query.id, text)
-        except (TelegramError, TimeoutError) as error:
-            logger.info("a button's press could not be answered: {}", type(error).__name__)
+        await _tried(self._line.bot.answer_callback_query(query.id, text))
 
     async def _take_away(self, message: Message) -> None:
         """Remove the button: its turn is over, perhaps since before a restart."""
-        try:
-            async with asyncio.timeout(SHORT_SECONDS):
-                await self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id)
-        except (TelegramError, TimeoutError) as error:
-            logger.info("a button could not be removed: {}", type(error).__name__)
+        await _tried(self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id))
+
+
+async def _tried(call: Awaitable[object]) -> None:
+    try:
+        async with asyncio.timeout(SHORT_SECONDS):
+            await call
+    except (TelegramError, TimeoutError) as error:
+        logger.info("a button's press could not be answered: {}", type(error).__name__)

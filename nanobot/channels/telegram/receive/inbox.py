@@ -138,8 +138,6 @@ class Inbox:
         #: Rows that are being worked on, or wait here for it.
         self._held: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Groups that are becoming supergroups: what comes after that waits for it.
-        self._moves: set[asyncio.Task[None]] = set()
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
         self._begun = time.monotonic()
@@ -246,11 +244,11 @@ class Inbox:
             problem.__cause__ = error
             self._start(self._serve(_Batch((row,), problem=problem)))
             return
-        if incoming is None:
-            task = self._start(self._serve(_Batch((row,), update=update)))
-            if _moves_to(update) is not None:
-                self._moves.add(task)
-                task.add_done_callback(self._moves.discard)
+        place = place_in(row)
+        if incoming is None and place is not None and _moves_to(update) is not None:
+            self._put(place, _Batch((row,), update=update))  # what comes after that waits for it
+        elif incoming is None:
+            self._start(self._serve(_Batch((row,), update=update)))
         elif control and not self._gate.keeps_its_place(incoming):  # it is past all that waits
             self._start(self._serve(_Batch((row,), (incoming,))))
         else:
@@ -265,18 +263,15 @@ class Inbox:
         conversation.waiting.append(batch)
         conversation.more.set()
 
-    def _start(self, work: Awaitable[object]) -> asyncio.Task[None]:
+    def _start(self, work: Awaitable[object]) -> None:
         task = asyncio.create_task(_run(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _converse(self, address: Address, conversation: _Conversation) -> None:
         """Hand the messages of one conversation over in their order. Returns when none waits."""
         try:
             while conversation.waiting:
-                if self._moves:
-                    await asyncio.wait(set(self._moves))
                 await self._serve(await self._together(conversation.waiting.popleft(), conversation))
                 await asyncio.sleep(0)  # in which the agent takes it
         finally:
@@ -285,6 +280,8 @@ class Inbox:
     async def _together(self, batch: _Batch, conversation: _Conversation) -> _Batch:
         """An update and those that belong to it."""
         intake, waiting = self._intake, conversation.waiting
+        if batch.update is not None:
+            return batch
         if begun := batch.rows[0].batch:  # in an earlier process: what was one message stays one
             for one in [one for one in waiting if one.rows[0].batch == begun]:
                 waiting.remove(one)
@@ -300,7 +297,11 @@ class Inbox:
                 except TimeoutError:
                     return batch
             later = waiting[0]
-            if later.rows[0].batch or not intake.joins(batch.messages[-1], later.messages[0]):
+            if (
+                later.rows[0].batch
+                or later.update is not None
+                or not intake.joins(batch.messages[-1], later.messages[0])
+            ):
                 return batch
             batch = batch.joined(waiting.popleft())
 
@@ -365,7 +366,7 @@ class Inbox:
     async def _judge(self, batch: _Batch, incoming: IncomingMessage) -> None:
         """Judge a message; then hand it to the agent, or close its rows with the line its sender gets."""
         place = incoming.address.key
-        speak(incoming.language, place)
+        speak(incoming.sender.language, place)
         row, verdict = batch.rows[0], await self._gate.judge(incoming)
         if verdict.overhear:
             for one in batch.messages:
@@ -382,8 +383,8 @@ class Inbox:
         if verdict.role is None:
             self._start(self._refuse(incoming.address, verdict.reply, batch.numbers))
             return
-        if heard(incoming.language, place):
-            await self._ledger.set_notes({f"{_LANGUAGE}{place}": incoming.language})
+        if heard(incoming.sender.language, place):
+            await self._ledger.set_notes({f"{_LANGUAGE}{place}": incoming.sender.language})
         await self._say_away(incoming, row)
         message = replace(await self._intake.complete(incoming, verdict.role, verdict.granted), id=row.turn)
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
@@ -406,7 +407,7 @@ class Inbox:
 
         True where it counts: then its rows belong to the message, so that a crash does not bring the old words back.
         """
-        speak(edit.language, edit.address.key)
+        speak(edit.sender.language, edit.address.key)
         for one in self._open.values():
             known = one.incoming
             if known.address != edit.address or edit.message_ids[0] not in known.message_ids:
@@ -446,7 +447,7 @@ class Inbox:
         else:
             await self._settle(message, finished, None)  # of a command; a turn has settled everything
             if message.direct:
-                self._offer_menu(message.address.chat, message.sender.role, batch.messages[0].language)
+                self._offer_menu(message.address.chat, message.sender.role, batch.messages[0].sender.language)
         finally:
             self._over(batch)
 
@@ -485,7 +486,7 @@ class Inbox:
         if batch.messages and batch.messages[0].addressed != "none":
             place, person = batch.messages[0].address, batch.messages[0].sender.id
         owner = await self._gate.access.owner()
-        speak(batch.messages[0].language if batch.messages else "", place.key if place is not None else "")
+        speak(batch.messages[0].sender.language if batch.messages else "", place.key if place is not None else "")
         text = await self._gate.refusal(place, person, told(why)) if place is not None else ""
         if place is not None and text:
             await self.outbox.say(place, text, f"broken-{row.seq}")

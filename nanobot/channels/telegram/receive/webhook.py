@@ -13,7 +13,7 @@ from loguru import logger
 
 from nanobot.channels.telegram.bot import ALLOWED_UPDATES, TelegramLine
 from nanobot.channels.telegram.read.incoming import number_of
-from nanobot.channels.telegram.receive.poller import Accept, Health, Sleep, reached
+from nanobot.channels.telegram.receive.poller import Accept, Health, reached
 from nanobot.config.schema import TelegramWebhookConfig
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.logs import add_secrets
@@ -39,14 +39,12 @@ class Webhook:
         health: Health,
         *,
         identify: Callable[[], Awaitable[None]],
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._settings = settings
         self._line = line
         self._accept = accept
         self._health = health
         self._identify = identify
-        self._sleep = sleep
         self._secret = settings.secret or secrets.token_urlsafe(32)
         self._path = urlsplit(settings.url).path or "/"
         add_secrets((self._secret,))
@@ -62,7 +60,7 @@ class Webhook:
             raise _not_listening(self._settings, error) from error
         async with server:
             self.port = int(server.sockets[0].getsockname()[1])
-            await reached(self._register, self._health, _NOT_SET, self._sleep)
+            await reached(self._register, self._health, _NOT_SET)
             self._health.delivered_to()
             await server.serve_forever()
 

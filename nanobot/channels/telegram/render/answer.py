@@ -21,7 +21,7 @@ from nanobot.messages import Media
 from nanobot.results import Source
 from nanobot.session.rows import OutboxItem
 from nanobot.utils.marks import passages
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import _
 
 #: An answer of more parts goes on in a file; so does a block of code of more characters.
@@ -141,12 +141,12 @@ def _sources(finished: TurnFinished) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", squeeze(strip_unsafe(text)))
+    return _SPECIAL.sub(r"\\\1", one_line(text))
 
 
 def _source(source: Source) -> str:
     title = _plain(source.title) or _(UNTITLED)
     if source.url.startswith("file:"):  # a document on the machine of nanobot, to which no link leads
         return f"- \\[{source.number}\\] {title}: {_plain(source.url.removeprefix('file:'))}"
-    url = squeeze(strip_unsafe(source.url)).replace("<", "%3C").replace(">", "%3E")
+    url = one_line(source.url).replace("<", "%3C").replace(">", "%3E")
     return f"- \\[{source.number}\\] [{title}](<{url}>)" if url else f"- \\[{source.number}\\] {title}"

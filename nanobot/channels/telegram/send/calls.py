@@ -159,7 +159,7 @@ class Calls:
     ) -> T | Trouble:
         """One call; what it says about the chat is told to its queue."""
         queue = self._queues.queue(chat)
-        departure = Departure(self._queues.may_send, before)
+        departure = Departure(self._queues.pace.may_send, before)
         token = DEPARTURE.set(departure)
         try:
             async with asyncio.timeout(seconds), self._line.places:

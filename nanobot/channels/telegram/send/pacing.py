@@ -72,7 +72,7 @@ class BotPace:
         self._filled = float("-inf")
         self._strict_until = float("-inf")
         self._sharers = 1
-        #: Whether anything may be sent at all.
+        #: Whether anything may be sent at all; who waits for a permit meanwhile waits on.
         self.may_send: Callable[[], bool] = _always
 
     def share(self, processes: int) -> None:
@@ -220,7 +220,7 @@ class ChatQueues:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or RealClock()
-        self._pace = BotPace()
+        self.pace = BotPace()
         self._queues: dict[str, ChatQueue] = {}
         self._moved: dict[str, str] = {}
 
@@ -230,20 +230,8 @@ class ChatQueues:
         if queue is None:
             if len(self._queues) > 1_000:
                 self._queues = {key: one for key, one in self._queues.items() if not one.idle}
-            queue = self._queues[chat] = ChatQueue(chat, self._pace, self.clock)
+            queue = self._queues[chat] = ChatQueue(chat, self.pace, self.clock)
         return queue
-
-    def share(self, processes: int) -> None:
-        """So many processes send for the bot."""
-        self._pace.share(processes)
-
-    def only_while(self, may_send: Callable[[], bool]) -> None:
-        """Let nothing out while `may_send` says no; who waits for a permit waits on."""
-        self._pace.may_send = may_send
-
-    def may_send(self) -> bool:
-        """Whether anything may be sent at all."""
-        return self._pace.may_send()
 
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""
