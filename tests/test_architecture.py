@@ -74,7 +74,6 @@ IMPORTS_WHEN_ASKED = {
 }
 #: (importing module, imported module): the other lazy imports that keep start-up cheap; no further one is allowed.
 LAZY_IMPORTS: set[tuple[str, str]] = {
-    ("nanobot.cli.gateway", "nanobot.channels.terminal.render"),  # a gateway that runs as a service has no terminal
     ("nanobot.cli.habits", "nanobot.command.pages"),  # only `nanobot help TOPIC` asks for the names of the pages
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere

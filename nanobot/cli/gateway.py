@@ -21,7 +21,7 @@ from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.upkeep.service import keep_alive, notify
-from nanobot.utils.text import encodable, printable
+from nanobot.utils.text import broken, encodable, printable
 from nanobot.utils.translation import N_, _, told
 
 _ALONE = N_(
@@ -135,10 +135,8 @@ def _drawn(url: str) -> str:
 def _say(text: str) -> None:
     """Print lines, in a terminal broken between words."""
     if sys.stdout.isatty():
-        from nanobot.channels.terminal.render import wrapped
-
         width = shutil.get_terminal_size().columns
-        text = "\n".join(part for line in text.split("\n") for part in wrapped(line, width))
+        text = "\n".join(part for line in text.split("\n") for part in broken(line, width))
     _write(text)
 
 

@@ -4,7 +4,7 @@ import codecs
 import difflib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from nanobot.utils.translation import N_, _
 
@@ -136,22 +136,17 @@ _OPENING, _CLOSING = "（《「『【〈“‘", "，。：；！？、）》」
 _PART = re.compile(f" ?[{_OPENING}]*(?:[^ {_WIDE}{_OPENING}]+|[{_WIDE}])[{_CLOSING}]*| |[{_OPENING}]")
 
 
-def line_parts(line: str) -> list[str]:
-    """The parts of a line between which it may be broken; joined they are the line."""
-    return _PART.findall(line)
-
-
 def columns_of(text: str) -> int:
     """How many columns of a terminal a text takes."""
     return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
-def broken(line: str, columns: int, measure: Callable[[str], int] = columns_of) -> list[str]:
+def broken(line: str, columns: int) -> list[str]:
     """`line` as lines of at most so many columns; a part that is wider, such as an address, stays whole."""
-    first, *parts = line_parts(line) or [""]
+    first, *parts = _PART.findall(line) or [""]
     lines = [first]
     for part in parts:
-        if measure(lines[-1]) + measure(part) <= columns:
+        if columns_of(lines[-1]) + columns_of(part) <= columns:
             lines[-1] += part
         else:
             lines.append(part.removeprefix(" "))

@@ -8,7 +8,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from nanobot.bus.events import ChatState
 from nanobot.channels.terminal.questions import QuestionLine
 from nanobot.channels.view import Phase, TurnView
-from nanobot.utils.text import duration, line_parts, squeeze
+from nanobot.utils.text import broken, duration, squeeze
 from nanobot.utils.translation import N_, _
 
 #: The live text takes at most this many lines, and never more than a third of the screen.
@@ -86,16 +86,7 @@ def _parts(line: QuestionLine, width: int) -> list[str]:
         return [clip(line.text, width)]
     if line.style in _EXACT:
         return chop_cells(line.text, width) or [""]
-    parts = [""]
-    for word in line_parts(line.text):
-        joined, alone = parts[-1] + word, word.removeprefix(" ")
-        if cell_len(joined) <= width:
-            parts[-1] = joined
-        elif parts[-1] and cell_len(alone) <= width:
-            parts.append(alone)
-        else:  # longer than a line
-            parts[-1:] = chop_cells(joined, width)
-    return parts
+    return [piece for part in broken(line.text, width) for piece in chop_cells(part, width) or [""]]
 
 
 def tail_lines(tail: str, columns: int, rows: int) -> list[str]:

@@ -202,14 +202,9 @@ class Printer:
         mark, style = _MARKS.get(piece.kind, ("", "none"))
         lines = piece.text.splitlines()
         if piece.kind in _LINES and look.ansi:
-            lines = [part for line in lines for part in wrapped(line, look.width - len(mark))]
+            lines = [part for line in lines for part in broken(line, look.width - len(mark))]
         marks = (mark, *[" " * len(mark)] * len(lines))
         return "".join(render_line(f"{lead}{line}", style, look) for lead, line in zip(marks, lines, strict=False))
-
-
-def wrapped(line: str, columns: int) -> list[str]:
-    """`line` broken between words to a display width; a word that is wider, such as an address, stays whole."""
-    return broken(line, columns, cell_len)
 
 
 def render_block(block: MarkdownBlock, look: TextLook) -> str:

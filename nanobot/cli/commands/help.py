@@ -10,11 +10,11 @@ import sys
 from contextlib import suppress
 
 from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_markdown, wrapped
+from nanobot.channels.terminal.render import render_markdown
 from nanobot.cli.options import COMMAND_NAMES, build_parser
 from nanobot.command.pages import no_topic, page_of, unwrapped
 from nanobot.errors import UsageError
-from nanobot.utils.text import printable
+from nanobot.utils.text import broken, printable
 
 #: How `less` shows a page that has colours: none that fits the screen is paged.
 _LESS = "-FRX"
@@ -64,5 +64,5 @@ def _narrow(text: str) -> str:
 def _broken(line: str) -> str:
     begins = _BEGINS.match(line)
     indent = len(begins[0]) if begins else 0
-    lines = [line] if line.startswith("|") else wrapped(line[indent:], _WIDTH - indent)
+    lines = [line] if line.startswith("|") else broken(line[indent:], _WIDTH - indent)
     return f"\n{' ' * indent}".join([line[:indent] * (not line.startswith("|")) + lines[0], *lines[1:]])

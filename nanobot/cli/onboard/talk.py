@@ -17,8 +17,9 @@ from prompt_toolkit.history import DummyHistory
 from prompt_toolkit.input import create_input
 
 from nanobot.channels.terminal.look import look_of
-from nanobot.channels.terminal.render import render_line, render_markdown, wrapped
+from nanobot.channels.terminal.render import render_line, render_markdown
 from nanobot.channels.terminal.screen import terminal_output
+from nanobot.utils.text import broken
 from nanobot.utils.translation import N_, _, yes_or_no
 
 #: What looks like a key or a token: long, in one piece, and no address, name of a model or place.
@@ -66,7 +67,7 @@ class Talk:
 
     def note(self, text: str) -> None:
         """Show a line of less weight, broken between words."""
-        self._out.write(render_line("\n".join(wrapped(text, self._look.width)), "dim", self._look))
+        self._out.write(render_line("\n".join(broken(text, self._look.width)), "dim", self._look))
         self._out.flush()
 
     def ask(self, usual: str = "", words: Sequence[str] = (), *, hide: Hide = "nothing") -> str:
