@@ -326,6 +326,19 @@ Event = (
 )
 
 
+def read_by(event: Event) -> tuple[str, ...]:
+    """The ids of the messages that were read when this happened."""
+    match event:
+        case TurnStarted() | CommandReply():
+            return (event.message,)
+        case StepStarted():
+            return event.read
+        case TurnFinished():
+            return event.answered
+        case _:
+            return ()
+
+
 class ChatState(Struct, frozen=True):
     """What is true of a chat beside its turns: who answers, its session, and what that has taken so far.
 

@@ -12,15 +12,14 @@ from msgspec.structs import replace
 
 from nanobot.bus.events import (
     TERMINAL,
-    CommandReply,
     Event,
     InboundMessage,
     MessageBus,
     Notice,
     OutboundMessage,
-    StepStarted,
     TurnFinished,
     TurnStarted,
+    read_by,
 )
 from nanobot.channels.base import CallResult, CommandSummary, StateCall, TerminalAgent, TerminalCall, WithdrawCall
 from nanobot.channels.socket.client import GatewayLink
@@ -139,19 +138,9 @@ class AgentAnywhere:
 
     async def _back(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:
-            read: tuple[str, ...] = ()
-            match message.event:
-                case TurnStarted():
-                    self._running, read = True, (message.event.message,)
-                case StepStarted():
-                    read = message.event.read
-                case TurnFinished():
-                    self._running, read = False, message.event.answered
-                case CommandReply():
-                    read = (message.event.message,)
-                case _:
-                    pass
-            for key in read:
+            if isinstance(message.event, TurnStarted | TurnFinished):
+                self._running = isinstance(message.event, TurnStarted)
+            for key in read_by(message.event):
                 self._sent.pop(key, None)
             await self.bus.publish_outbound(replace(message, address=TERMINAL))
 

@@ -21,10 +21,10 @@ from nanobot.bus.events import (
     InboundMessage,
     Notice,
     OutboundMessage,
-    StepStarted,
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    read_by,
 )
 from nanobot.channels.base import PERSON, CallResult, StateCall, TerminalAgent, WithdrawCall
 from nanobot.channels.terminal.blocks import MarkdownBlock
@@ -78,7 +78,7 @@ class TerminalChannel:
         self._over.set()
         self._echo = echo
         self._transcript = Transcript()
-        self.questions = QuestionPrompt(agent, surface, clock, self._draw, self._tell)
+        self.questions = QuestionPrompt(agent, surface, clock, self._draw, self.do)
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()
@@ -106,7 +106,7 @@ class TerminalChannel:
         events = self._agent.bus.subscribe(self.name)
         try:
             async with asyncio.TaskGroup() as group:
-                parts = (self._listen(events), self._show(), self._post(), self._spin(), self.questions.run())
+                parts = (self._listen(events), self._show(), self._post(), self._spin())
                 work = [group.create_task(part) for part in (self._agent.run(), self._look_on(), *parts)]
                 self._draw()
                 self.exit_code = await self._surface.run(self)
@@ -173,7 +173,7 @@ class TerminalChannel:
         self._waiting = True
         self._note_activity()
         self._draw()
-        self._outgoing.put_nowait(partial(self._send, text, key))
+        self.do(partial(self._send, text, key))
 
     def _said(self, text: str) -> None:
         """Print what the person has said, at the place in the conversation where it is read."""
@@ -184,16 +184,7 @@ class TerminalChannel:
 
     def _note_read(self, event: Event) -> None:
         """Print what waited and is read now."""
-        match event:
-            case TurnStarted():
-                read: tuple[str, ...] = (event.message,)
-            case StepStarted():
-                read = event.read
-            case TurnFinished():
-                read = event.answered
-            case _:
-                return
-        for key in read:
+        for key in read_by(event):
             if (waited := self._unread.pop(key, None)) is not None:
                 self._said(waited[0])
 
@@ -204,11 +195,12 @@ class TerminalChannel:
         """Whether something was sent that nothing has read yet."""
         return bool(self._unread)
 
-    def take_back(self) -> None:
-        """Take the last message that waits back into the line, to be changed."""
-        self._outgoing.put_nowait(self._take_back)
+    def do(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do this behind what was entered before."""
+        self._outgoing.put_nowait(act)
 
-    async def _take_back(self) -> None:
+    async def take_back(self) -> None:
+        """Take the last message that waits back into the line, to be changed."""
         if taken := self._withdrawn(await self._agent.call(WithdrawCall(last=True))):
             self._surface.give_back(taken[0])
 
@@ -222,7 +214,7 @@ class TerminalChannel:
             self.submit(text, shown)
         if self._unread:
             self._say(_("stopping, to read this now …"))
-            self._outgoing.put_nowait(self._send_now)
+            self.do(self._send_now)
 
     async def _send_now(self) -> None:
         waiting = self._withdrawn(await self._agent.call(WithdrawCall()))
@@ -259,19 +251,13 @@ class TerminalChannel:
         except UsageError as error:
             self._tell(Notice(str(error), "warning"))
 
-    def paste_picture(self) -> None:
+    async def paste_picture(self) -> None:
         """Bring the picture in the clipboard along with the message being typed."""
-        self._outgoing.put_nowait(self._paste_picture)
-
-    async def _paste_picture(self) -> None:
         path = await self._files.pasted()
         self._surface.insert(f"{named(path)} ")
 
-    def edit_line(self, text: str) -> None:
+    async def edit_line(self, text: str) -> None:
         """Write the message on in the editor; it comes back into the line."""
-        self._outgoing.put_nowait(partial(self._edit_line, text))
-
-    async def _edit_line(self, text: str) -> None:
         self._surface.clear_input()
         written = text
         try:
@@ -314,7 +300,7 @@ class TerminalChannel:
         if not self._busy:
             return
         self._say(_("stopping …"))
-        self._outgoing.put_nowait(self._withdraw_and_stop)
+        self.do(self._withdraw_and_stop)
 
     async def _withdraw_and_stop(self) -> None:
         unread = self._withdrawn(await self._agent.call(WithdrawCall()))
@@ -439,7 +425,7 @@ class TerminalChannel:
         """Stop a running turn and give it a moment to keep what it has."""
         if not self._busy:
             return
-        self._outgoing.put_nowait(self._withdraw_and_stop)
+        self.do(self._withdraw_and_stop)
         try:
             async with asyncio.timeout(FAREWELL):
                 await self._quiet.wait()

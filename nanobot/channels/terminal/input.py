@@ -70,8 +70,10 @@ def _working(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
         channel.send_now(pastes.expand(text), text)
 
     keys.add("c-o")(lambda _event: channel.unfold())
-    keys.add("c-v")(lambda _event: channel.paste_picture())
-    keys.add("c-g", filter=~is_searching)(lambda event: channel.edit_line(pastes.expand(event.current_buffer.text)))
+    keys.add("c-v")(lambda _event: channel.do(channel.paste_picture))
+    keys.add("c-g", filter=~is_searching)(
+        lambda event: channel.do(partial(channel.edit_line, pastes.expand(event.current_buffer.text)))
+    )
 
 
 def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
@@ -122,7 +124,7 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
     def waits() -> bool:
         return channel.waits and not chooses() and not get_app().current_buffer.text
 
-    keys.add("up", filter=Condition(waits) & ~is_searching)(lambda _event: channel.take_back())
+    keys.add("up", filter=Condition(waits) & ~is_searching)(lambda _event: channel.do(channel.take_back))
     for key, step in (("up", -1), ("down", 1), ("pageup", -_PAGE), ("pagedown", _PAGE)):
         keys.add(key, filter=Condition(chooses) & ~is_searching)(partial(_move, channel, step))
     for key in KEYS:

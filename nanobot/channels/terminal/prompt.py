@@ -5,14 +5,14 @@ on an empty line, and half a second after the last key and after the question ap
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Literal
 
 from nanobot.bus.events import (
     ApprovalAsked,
     ApprovalClosed,
     Event,
-    Notice,
     QuestionAsked,
     QuestionClosed,
     TurnFinished,
@@ -21,7 +21,7 @@ from nanobot.channels.base import ApproveCall, ChooseCall, TerminalAgent
 from nanobot.channels.terminal.questions import CHOICES, QuestionLine, asked_lines, fitting
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Piece
-from nanobot.errors import NanobotError, UsageError
+from nanobot.errors import UsageError
 from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
 
@@ -39,7 +39,8 @@ Given = ApproveCall | ChooseCall
 class QuestionPrompt:
     """The open questions of one conversation, and what the person makes of them.
 
-    `draw` draws the live part, which holds the question; `tell` prints; `clock` gives seconds that never go back.
+    `draw` draws the live part, which holds the question; `do` does something behind what was entered before, and tells
+    what went wrong; `clock` gives seconds that never go back.
     """
 
     def __init__(
@@ -48,24 +49,18 @@ class QuestionPrompt:
         surface: Surface,
         clock: Callable[[], float],
         draw: Callable[[], None],
-        tell: Callable[[Notice], None],
+        do: Callable[[Callable[[], Awaitable[None]]], None],
     ) -> None:
         self._agent = agent
         self._surface = surface
         self._clock = clock
         self._draw = draw
-        self._tell = tell
+        self._do = do
         self._open: list[ApprovalAsked | QuestionAsked] = []
         self._shown_since = self._quiet_since = 0.0
         self._mode: Literal["keys", "reason", "edit"] = "keys"
         self._chosen = 0  # the answer that the arrow keys have come to, from 1 on
         self._words = ""  # what was typed to narrow down a picker
-        self._given: asyncio.Queue[Given] = asyncio.Queue()
-        self._to_edit: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
-
-    async def run(self) -> None:
-        """Hand over the answers of the person until cancelled."""
-        await asyncio.gather(self._reply(), self._edit())
 
     def see(self, event: Event) -> tuple[Piece, ...]:
         """Show the oldest open question; the one that is shown stays until it is over.
@@ -265,13 +260,13 @@ class QuestionPrompt:
         """Let the person write anew what is proposed: a line below the question, a file in their editor."""
         self._mode = "edit"
         if asked.file:
-            self._to_edit.put_nowait(asked)
+            self._do(partial(self._edit, asked))
         else:
             self._surface.give_back(asked.proposed)
 
     def _give(self, given: Given | None) -> bool:
         if given is not None:
-            self._given.put_nowait(given)
+            self._do(partial(self._answer, given))
             self._draw_again()
         return given is not None
 
@@ -299,30 +294,20 @@ class QuestionPrompt:
             told = " · ".join(_(_TOLD[one]) for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self._ready else f"…{more}"
 
-    async def _reply(self) -> None:
-        while True:
-            given = await self._given.get()
-            try:
-                await self._agent.call(given)
-            except NanobotError as error:
-                self._tell(Notice(str(error), "warning"))
+    async def _edit(self, asked: ApprovalAsked) -> None:
+        """Open what is proposed for a file in the person's editor; what they save is asked about anew.
 
-    async def _edit(self) -> None:
-        """Open what is proposed for a file in the person's editor; what they save is asked about anew."""
-        while True:
-            asked = await self._to_edit.get()
-            try:
-                text = await self._surface.edit(asked.proposed, asked.file)
-            except UsageError as error:
-                self._tell(Notice(str(error), "warning"))
-            else:
-                self._take_edited(asked, text)
+        Raises `UsageError` where nothing comes of it.
+        """
+        try:
+            text = await self._surface.edit(asked.proposed, asked.file)
+            if text.strip() in ("", asked.proposed.strip()):
+                raise UsageError(_("Nothing was written anew in the editor."))
+            if self._current is not asked:
+                raise UsageError(_("The question was over before the editor was left."))
+            await self._answer(ApproveCall(asked.id, "edit", text))
+        finally:
             self.back()
 
-    def _take_edited(self, asked: ApprovalAsked, text: str) -> None:
-        if text.strip() in ("", asked.proposed.strip()):
-            self._tell(Notice(_("Nothing was written anew in the editor.")))
-        elif self._current is not asked:
-            self._tell(Notice(_("The question was over before the editor was left."), "warning"))
-        else:
-            self._given.put_nowait(ApproveCall(asked.id, "edit", text))
+    async def _answer(self, given: Given) -> None:
+        await self._agent.call(given)

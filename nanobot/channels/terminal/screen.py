@@ -243,10 +243,10 @@ class Screen:
         )
         parts = HSplit(
             [
-                _lines("class:tail", self._tail_lines),
-                _lines("class:tool", self._tool_lines),
+                _lines("class:tail", lambda: tail_lines(self._live.tail, self._size.columns, self._size.rows)),
+                _lines("class:tool", lambda: tool_lines(self._live, self._size.columns, self._tick)),
                 _styled(self._question_lines),
-                _lines("class:tool", self._unread_lines),
+                _lines("class:tool", lambda: unread_lines(self._live.unread, self._size.columns)),
                 Window(height=1),
                 message,
                 CompletionsMenu(max_height=8),
@@ -259,15 +259,6 @@ class Screen:
     @property
     def _size(self) -> Size:
         return self._output.get_size()
-
-    def _tail_lines(self) -> list[str]:
-        return tail_lines(self._live.tail, self._size.columns, self._size.rows)
-
-    def _tool_lines(self) -> list[str]:
-        return tool_lines(self._live, self._size.columns, self._tick)
-
-    def _unread_lines(self) -> list[str]:
-        return unread_lines(self._live.unread, self._size.columns)
 
     def _question_lines(self) -> list[tuple[str, str]]:
         lines = question_lines(self._live.asked, self._size.columns, self._size.rows)
