@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from nanobot.agent.tools.base import Args, Proposal, Tool, ToolContext, ToolLike, schema_of
-from nanobot.agent.tools.offers import OFFERS
+from nanobot.agent.tools.offers import OFFERS, spellings_of
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
 from nanobot.security.policy import Effect
@@ -28,6 +28,7 @@ class OwnTool(Tool[Args]):
         if name:
             _be(cls, name)
             cls.name, cls.description = name, OFFERS[name].description
+            cls.argument_aliases = {**spellings_of(OFFERS[name].arguments), **cls.argument_aliases}
             cls.Arguments = OFFERS[name].arguments  # type: ignore[assignment]  # the same as that in its brackets
 
 

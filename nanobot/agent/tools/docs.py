@@ -1,7 +1,7 @@
 """The tool that searches nanobot's own documentation."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -49,7 +49,6 @@ class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
     where no documentation is shipped.
     """
 
-    argument_aliases: ClassVar[Mapping[str, str]] = {"question": "query", "q": "query"}
     own_words: ClassVar[bool] = True
 
     def __init__(self, folder: Path | None = None, index: LibraryIndex | None = None) -> None:

@@ -5,7 +5,7 @@ import hashlib
 import mimetypes
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,11 +60,6 @@ class MessageTool(OwnTool[MessageArguments], name="message"):
     """
 
     own_words = True
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("content", "message", "body", "caption"), "text"),
-        **dict.fromkeys(("chat", "recipient", "target", "channel", "chat_id"), "to"),
-        **dict.fromkeys(("media", "attachments", "paths", "file", "path"), "files"),
-    }
 
     def __init__(self, spaces: FileSpaces, messengers: Mapping[str, Messenger], media: Path) -> None:
         self._spaces = spaces

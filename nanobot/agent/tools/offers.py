@@ -185,6 +185,54 @@ class WatchArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "add"
 
 
+#: How models spell the arguments of tools; a spelling means the first of these that a tool has.
+_SPELLINGS: Mapping[str, str] = {
+    "query": "question q search search_term text",
+    "glob": "include file_pattern glob_pattern",
+    "pattern": "glob_pattern query regex search",
+    "ignore_case": "-i case_insensitive",
+    "path": "file_path filename file_name filepath file target_file absolute_path "
+    "dir directory folder dir_path directory_path root",
+    "offset": "start start_line from_line line start_index",
+    "limit": "lines max_lines line_count count numResults num_results max_results maxResults",
+    "content": "text contents file_text data body",
+    "edits": "changes",
+    "url": "URL uri link href",
+    "format": "extractMode extract_mode",
+    "max_chars": "maxChars max_length",
+    "include_content": "includeContent",
+    "include_domains": "includeDomains",
+    "exclude_domains": "excludeDomains",
+    "text": "content message body caption prompt task reminder",
+    "files": "media attachments paths file path",
+    "to": "chat recipient target channel chat_id",
+    "command": "cmd",
+    "cwd": "working_dir workdir working_directory dir_path",
+    "background": "run_in_background is_background",
+    "id": "task task_id bash_id job_id job number",
+    "when": "time schedule at cron cron_expr rule",
+    "do": "action kind type",
+    "what": "url path query target id number",
+    "part": "section near words",
+    "every": "when interval schedule often",
+    "task": "prompt description message",
+    "fact": "text content memory note",
+    "replaces": "old",
+    "name": "skill skill_name",
+    "file": "path",
+}
+
+
+def spellings_of(arguments: type[Struct]) -> dict[str, str]:
+    """Other spellings of these arguments, each with the one that is meant."""
+    known = set(arguments.__struct_fields__)
+    found: dict[str, str] = {}
+    for name in (name for name in _SPELLINGS if name in known):
+        for spelling in set(_SPELLINGS[name].split()) - known:
+            found.setdefault(spelling, name)
+    return found
+
+
 class Offer(Struct, frozen=True, kw_only=True):
     """What is known of a tool before it is imported: what a model is told of it, and the rest as in `ToolLike`."""
 

@@ -194,8 +194,6 @@ class BackgroundTasks:
 class TaskTool(OwnTool[TaskArguments], name="task"):
     """Reads and stops what runs in the background."""
 
-    argument_aliases = dict.fromkeys(("task", "task_id", "bash_id", "number"), "id")
-
     def __init__(self, tasks: BackgroundTasks, most: int) -> None:
         self._tasks = tasks
         self._most = most

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -93,11 +93,6 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
     """
 
     own_words = True
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        "cmd": "command",
-        **dict.fromkeys(("working_dir", "workdir", "working_directory", "dir_path"), "cwd"),
-        **dict.fromkeys(("run_in_background", "is_background"), "background"),
-    }
 
     def __init__(self, config: ExecConfig, sandbox: Sandbox, surroundings: ExecSetup) -> None:
         self.description = exec_description(config)

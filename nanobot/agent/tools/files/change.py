@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Proposal, ToolContext
-from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, person_of, result_of, to_its_end
+from nanobot.agent.tools.files.common import FileTool, foreign_of, hold, person_of, result_of, to_its_end
 from nanobot.agent.tools.offers import (
     DeleteFileArguments,
     EditFileArguments,
@@ -79,11 +79,6 @@ async def _changed(
 class WriteFileTool(FileTool[WriteFileArguments], name="write_file"):
     """`write_file`: a whole file, with the folders that it needs. The answer is the receipt."""
 
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **PATH_NAMES,
-        **dict.fromkeys(("text", "contents", "file_text", "data", "body"), "content"),
-    }
-
     def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
         super().__init__(spaces)
         self._follow = follow
@@ -109,7 +104,7 @@ class WriteFileTool(FileTool[WriteFileArguments], name="write_file"):
 class EditFileTool(FileTool[EditFileArguments], name="edit_file"):
     """`edit_file`: exact pieces of a text are replaced, all or none. Also takes one edit as `old` and `new` alone."""
 
-    argument_aliases: ClassVar[Mapping[str, str]] = {**PATH_NAMES, **_EDIT_NAMES, "changes": "edits"}
+    argument_aliases: ClassVar[Mapping[str, str]] = _EDIT_NAMES
 
     def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
         super().__init__(spaces)

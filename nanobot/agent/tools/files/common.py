@@ -21,12 +21,6 @@ from nanobot.utils.text import nearest
 
 Done = TypeVar("Done")
 PathArgs = TypeVar("PathArgs", bound=Struct)
-PATH_NAMES: Mapping[str, str] = dict.fromkeys(
-    ("file_path", "filename", "file_name", "filepath", "file", "target_file", "absolute_path"), "path"
-)
-FOLDER_NAMES: Mapping[str, str] = dict.fromkeys(
-    ("dir", "directory", "folder", "dir_path", "directory_path", "root", "file_path"), "path"
-)
 
 
 class FileTool(OwnTool[PathArgs]):
@@ -37,7 +31,6 @@ class FileTool(OwnTool[PathArgs]):
     """
 
     own_words: ClassVar[bool] = True
-    argument_aliases: ClassVar[Mapping[str, str]] = PATH_NAMES
 
     def __init__(self, spaces: FileSpaces) -> None:
         self.spaces = spaces

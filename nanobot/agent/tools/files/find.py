@@ -3,16 +3,16 @@
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import FOLDER_NAMES, FileTool, hold, is_foreign, missing, reading, result_of
+from nanobot.agent.tools.files.common import FileTool, hold, is_foreign, missing, reading, result_of
 from nanobot.agent.tools.offers import GlobArguments, GrepArguments, ListDirArguments
 from nanobot.errors import PathError
 from nanobot.files.search import MAX_SEARCHED, Found, SearchJob
@@ -30,8 +30,6 @@ FindArgs = TypeVar("FindArgs", ListDirArguments, GlobArguments, GrepArguments)
 
 class _FindTool(FileTool[FindArgs]):
     """What looks below a folder, and changes nothing."""
-
-    argument_aliases: ClassVar[Mapping[str, str]] = FOLDER_NAMES
 
     def judged(self, args: FindArgs, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         return (Effect("read", str(store.roots.place(args.path).path)),)
@@ -82,8 +80,6 @@ def _entry(store: FileStore, place: ResolvedPath, entry: "os.DirEntry[str]") -> 
 class GlobTool(_FindTool[GlobArguments], name="glob"):
     """`glob`: the paths of files and folders whose name matches, in their order."""
 
-    argument_aliases: ClassVar[Mapping[str, str]] = {**FOLDER_NAMES, "glob_pattern": "pattern", "query": "pattern"}
-
     async def work(self, args: GlobArguments, store: FileStore, context: ToolContext) -> ToolResult:
         found, foreign = await _searched(store, args.path, context, names=args.pattern, most=_FILES)
         count = f"{len(found.hits)} name{'s' * (len(found.hits) != 1)} like {args.pattern}"
@@ -92,13 +88,6 @@ class GlobTool(_FindTool[GlobArguments], name="glob"):
 
 class GrepTool(_FindTool[GrepArguments], name="grep"):
     """`grep`: the files with lines that match, each with its lines as `number: text`, by path."""
-
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **FOLDER_NAMES,
-        **dict.fromkeys(("query", "regex", "search"), "pattern"),
-        **dict.fromkeys(("include", "file_pattern", "glob_pattern"), "glob"),
-        **dict.fromkeys(("-i", "case_insensitive"), "ignore_case"),
-    }
 
     def judged(self, args: GrepArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
         place = store.roots.place(args.path)

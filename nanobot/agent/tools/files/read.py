@@ -6,16 +6,14 @@ import io
 import re
 import textwrap
 from collections import OrderedDict
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.files.common import PATH_NAMES, FileTool, foreign_of, hold, missing, reading, result_of
+from nanobot.agent.tools.files.common import FileTool, foreign_of, hold, missing, reading, result_of
 from nanobot.agent.tools.media import keep_media
 from nanobot.agent.tools.offers import ReadFileArguments
 from nanobot.errors import MissingFile, PathError
@@ -61,12 +59,6 @@ class ReadFileTool(FileTool[ReadFileArguments], name="read_file"):
     PDF and office files come as their text without numbers, pictures as media. What comes from a document or a picture
     counts as content from outside: it is seldom the person's own. At most `limit` bytes are read. Call `aclose`.
     """
-
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **PATH_NAMES,
-        **dict.fromkeys(("start", "start_line", "from_line", "line"), "offset"),
-        **dict.fromkeys(("lines", "max_lines", "line_count"), "limit"),
-    }
 
     def __init__(self, spaces: FileSpaces, *, media: Path, limit: int) -> None:
         super().__init__(spaces)

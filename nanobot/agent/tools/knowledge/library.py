@@ -27,7 +27,6 @@ _MOST, _QUOTE, _SECTION = 8, 600, 2_600
 _CATCH_UP_SECONDS = 5.0
 #: Documents whose share of the question is less than this part of the best one's are left out.
 _NEAR = 0.6
-_NAMES: Mapping[str, str] = dict.fromkeys(("question", "q", "search", "text"), "query")
 _UNREAD = "The documents have not been read yet: `nanobot library read` does it, and so does a gateway that runs."
 _PAGE = re.compile(r"Page (\d+)")
 _STILL = "[The index of conversations is still being made; ask again in a minute for what is missing.]"
@@ -40,7 +39,6 @@ class RecallTool(OwnTool[FindArguments], name="recall"):
     """
 
     own_words: ClassVar[bool] = True
-    argument_aliases: ClassVar[Mapping[str, str]] = _NAMES
 
     def __init__(
         self, index: LibraryIndex, store: SessionStore, talk: Conversations, memory: MemoryFiles | None, zone: tzinfo
@@ -95,7 +93,6 @@ class LibraryTool(OwnTool[FindArguments], name="library"):
     """
 
     own_words: ClassVar[bool] = True
-    argument_aliases: ClassVar[Mapping[str, str]] = _NAMES
 
     def __init__(self, index: LibraryIndex) -> None:
         self._index = index

@@ -7,10 +7,9 @@ fact about the world, for the next one may succeed; that is told by the results 
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -48,11 +47,6 @@ class RememberTool(FileTool[RememberArguments], name="remember"):
 
     What stands there already is not added again, and what a failed call of this turn seems to tell is refused.
     """
-
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("text", "content", "memory", "note"), "fact"),
-        "old": "replaces",
-    }
 
     def __init__(self, spaces: FileSpaces, zone: tzinfo) -> None:
         super().__init__(spaces)

@@ -26,7 +26,6 @@ class SkillTool(OwnTool[SkillArguments], name="skill"):
     """
 
     own_words: ClassVar[bool] = True
-    argument_aliases: ClassVar[Mapping[str, str]] = {"skill": "name", "skill_name": "name", "path": "file"}
 
     def __init__(self, shelf: SkillShelf) -> None:
         self._shelf = shelf

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -121,18 +120,6 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
     `clock` gives the seconds by which a kept page grows old; `ledger` counts what is
     read; `readers` are those of plug-ins. Call `aclose` at the end.
     """
-
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        "URL": "url",
-        "uri": "url",
-        "link": "url",
-        "href": "url",
-        "extractMode": "format",
-        "extract_mode": "format",
-        "maxChars": "max_chars",
-        "max_length": "max_chars",
-        "start_index": "offset",
-    }
 
     def __init__(
         self,

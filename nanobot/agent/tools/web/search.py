@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from loguru import logger
 from msgspec import Struct, convert
@@ -68,19 +67,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
     tools that `fallback` names; `fetch` names the hosts whose page text may be shown;
     `plugins` make the engines of plug-ins.
     """
-
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        "count": "limit",
-        "numResults": "limit",
-        "num_results": "limit",
-        "max_results": "limit",
-        "maxResults": "limit",
-        "q": "query",
-        "search_term": "query",
-        "includeContent": "include_content",
-        "includeDomains": "include_domains",
-        "excludeDomains": "exclude_domains",
-    }
 
     def __init__(
         self,

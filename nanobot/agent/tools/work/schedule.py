@@ -24,12 +24,6 @@ class ScheduleTool(OwnTool[ScheduleArguments], name="schedule"):
     """`schedule`: what is set runs by itself later, so it is asked for beside content from outside."""
 
     own_words = True
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("time", "schedule", "at", "cron", "cron_expr", "rule"), "when"),
-        **dict.fromkeys(("message", "prompt", "task", "reminder", "content"), "text"),
-        **dict.fromkeys(("action", "kind", "type"), "do"),
-        **dict.fromkeys(("job_id", "job", "number"), "id"),
-    }
     value_aliases: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "do": {
             **dict.fromkeys(("add", "create"), "remind"),

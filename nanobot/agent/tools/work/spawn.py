@@ -1,8 +1,5 @@
 """The tool by which the agent gives a part of its work to a helper."""
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from nanobot.agent.tools.base import HelperTask, ToolContext
 from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.offers import SpawnArguments
@@ -13,7 +10,6 @@ class SpawnTool(OwnTool[SpawnArguments], name="spawn"):
     """`spawn`: each call of the helper is judged for itself, as one of the turn that spawned it."""
 
     own_words = True
-    argument_aliases: ClassVar[Mapping[str, str]] = dict.fromkeys(("prompt", "description", "message"), "task")
 
     async def run(self, args: SpawnArguments, context: ToolContext) -> ToolResult:
         if context.spawn is None:

@@ -40,12 +40,6 @@ class WatchTool(OwnTool[WatchArguments], name="watch"):
     addresses."""
 
     own_words = True
-    argument_aliases: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("url", "path", "query", "target", "id", "number"), "what"),
-        **dict.fromkeys(("section", "near", "words"), "part"),
-        **dict.fromkeys(("when", "interval", "schedule", "often"), "every"),
-        **dict.fromkeys(("action", "kind", "type"), "do"),
-    }
     value_aliases: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "do": {"create": "add", "delete": "remove", "cancel": "remove", "stop": "pause", "new": "news"}
     }
