@@ -17,7 +17,7 @@ from procrastinate.schema import SchemaManager
 from nanobot.cluster.postgres import REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
-from nanobot.session.layout import KEPT
+from nanobot.session.layout import KEPT, SCHEDULE, WATCHES
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, Arrival, InboxRow
 from nanobot.utils.translation import N_, _
@@ -121,25 +121,6 @@ UPDATE spending SET unpriced = input + output WHERE cost = 0;
 UPDATE spending SET person = CASE WHEN key = 'terminal:local' THEN key ELSE substring(key from '^telegram:[0-9]+') END
   FROM session WHERE session.id = session_id AND (key = 'terminal:local' OR key ~ '^telegram:[0-9]');
 """
-#: The schedule: what is to be done, and which due times were served.
-_SCHEDULE = """
-CREATE TABLE job (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL, body text NOT NULL, rule text NOT NULL,
-  zone text NOT NULL, person text NOT NULL, chat text NOT NULL, direct integer NOT NULL, missed text NOT NULL,
-  quiet text NOT NULL, paused integer NOT NULL, origin text NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL,
-  last timestamptz NOT NULL, result text NOT NULL, failures integer NOT NULL
-);
-CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
-CREATE TABLE fired (job bigint NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL, PRIMARY KEY (job, due));
-"""
-#: Watches, as the step of SQLite makes them.
-_WATCHES = """
-CREATE TABLE watch (job bigint PRIMARY KEY, state text NOT NULL, calm integer NOT NULL);
-CREATE TABLE watch_told (job bigint NOT NULL, due timestamptz NOT NULL, at timestamptz NOT NULL, text text NOT NULL,
-  PRIMARY KEY (job, due));
-CREATE TABLE briefed (person text NOT NULL, mark text NOT NULL, turn text NOT NULL, at timestamptz NOT NULL,
-  PRIMARY KEY (person, mark));
-"""
 #: Sessions of one question, and sessions that are being deleted, as the step of SQLite makes them.
 _SINGLE = """
 ALTER TABLE session ADD COLUMN once integer NOT NULL DEFAULT 0;
@@ -150,8 +131,10 @@ CREATE OR REPLACE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
     RAISE EXCEPTION 'records are append-only';
   END$$;
 """
+_IDENTITY = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+_TYPES = {"id": _IDENTITY, "number": "bigint", "time": "timestamptz", "flat": ""}
 #: What was added since, a step each, as in `session/layout.py`.
-_LATER: tuple[str, ...] = (KEPT, _SPENDING, _SCHEDULE, _WATCHES, _SINGLE)
+_LATER: tuple[str, ...] = (KEPT, _SPENDING, SCHEDULE.format(**_TYPES), WATCHES.format(**_TYPES), _SINGLE)
 #: The number in `layout`.
 VERSION = 4 + len(_LATER)
 #: The advisory lock under which the layout changes: `nano` in ASCII.
