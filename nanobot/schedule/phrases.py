@@ -23,16 +23,6 @@ _HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
     '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
 )
-#: A unit of time → one, several, and a rule that comes every so many.
-_AMOUNTS = {
-    "second": (N_("{number} second"), N_("{number} seconds"), N_("every {number} seconds")),
-    "minute": (N_("{number} minute"), N_("{number} minutes"), N_("every {number} minutes")),
-    "hour": (N_("{number} hour"), N_("{number} hours"), N_("every {number} hours")),
-    "day": (N_("{number} day"), N_("{number} days"), N_("every {number} days")),
-    "week": (N_("{number} week"), N_("{number} weeks"), N_("every {number} weeks")),
-    "month": (N_("{number} month"), N_("{number} months"), N_("every {number} months")),
-    "year": (N_("{number} year"), N_("{number} years"), N_("every {number} years")),
-}
 _CRON = re.compile(
     r"(?:cron\s*:?\s*)?((?:[\d*/,\-]+\s+){2}[\dlL*/,\-]+\s+[\d*/,\-a-zA-Z]+\s+[\d*/,\-a-zA-Z#]+)(?=\s|$|:)"
 )
@@ -53,6 +43,7 @@ class _Facts(Struct):
     every: bool = False
     other: bool = False
     interval: tuple[int, str] | None = None
+    interval_text: str = ""
     offset: int = 0
     far: tuple[int, str] | None = None
     day: int | None = None
@@ -74,9 +65,9 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
     if (found := _CRON.match(text)) and found.end() == len(text):
         return cron(found[1].upper())
     words = tokens(text)
-    unknown = [text[word.begin : word.end] for word in words if word.kind == "other"]
+    unknown = [word.text for word in words if word.kind == "other"]
     if unknown or not words:
-        known = [text[word.begin : word.end] for word in words if word.kind not in ("other", *_NOT_TEXT)]
+        known = [word.text for word in words if word.kind not in ("other", *_NOT_TEXT)]
         read = _("I found no time in that.")
         if known:
             read = _("I understood {known}, and not {unknown}.", known=_quoted(known), unknown=_quoted(unknown))
@@ -197,17 +188,18 @@ def _amount(facts: _Facts, words: Sequence[Token], place: int) -> int:
 
 def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int, amount: tuple[int, str]) -> int:
     number, unit = amount
+    text = " ".join(word.text for word in words[place : place + length])
     before = words[place - 1] if place else None
     after = words[place + length] if place + length < len(words) else None
     if after is not None and after.kind == "each":
-        facts.interval = amount
+        facts.interval, facts.interval_text = amount, text
         return length + 1
     later = after is not None and after.kind == "later"
     if before is not None and before.kind == "next" and unit == "week":
         facts.next_week = True
         return length
     if not later and facts.every and facts.interval is None and not facts.offset:
-        facts.interval = (number * (2 if facts.other else 1), unit)
+        facts.interval, facts.interval_text = (number * (2 if facts.other else 1), unit), text
     elif later or facts.far is not None or (before is not None and before.kind == "in"):
         if unit in ("month", "year"):
             months, years = (
@@ -220,8 +212,7 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
     elif unit == "day" and (facts.day_of_month or facts.last_day):
         pass
     else:
-        time = _(_AMOUNTS[unit][number != 1], number=number)
-        raise _unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=time))
+        raise _unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=text))
     return length + later
 
 
@@ -229,7 +220,7 @@ def _weekdays(facts: _Facts, words: Sequence[Token], place: int) -> int:
     """Read days of the week from one to another; how many words that were."""
     between = words[place : place + 3]
     kinds = [word.kind for word in between]
-    spanish = kinds == ["weekday", "number", "weekday"] and between[1].end - between[1].begin == 1  # de lunes a viernes
+    spanish = kinds == ["weekday", "number", "weekday"] and len(between[1].text) == 1  # de lunes a viernes
     if kinds != ["weekday", "to", "weekday"] and not spanish:
         return 0
     first, last = (between[0].number, between[2].number)
@@ -244,7 +235,7 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "every":
             facts.every, facts.other = True, word.number == 2
         case "rate":
-            facts.every, facts.interval = True, (1, word.name)
+            facts.every, facts.interval, facts.interval_text = True, (1, word.name), word.text
         case "time" | "number":
             _take_time(facts, word, before)
         case "part":
@@ -345,12 +336,11 @@ def _on(facts: _Facts) -> str:
 def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     """Every so many of a unit."""
     if number < 1:
-        raise _unclear(_("{rule} is no rule.", rule=_(_AMOUNTS[unit][2], number=0).capitalize()))
+        raise _unclear(_('"{time}" is no interval.', time=facts.interval_text))
     if unit in ("second", "minute", "hour"):
-        every = _(_AMOUNTS[unit][2], number=number)
         if facts.times or facts.part or facts.date or _on(facts):
-            untimed = _('"{rule}" has no time of day. For hours of a day, a cron expression says it.', rule=every)
-            raise _unclear(untimed)
+            every = facts.interval_text
+            raise _unclear(_('"{time}" has no time of day. For hours of a day, a cron expression says it.', time=every))
         return Every(number * UNIT_SECONDS[unit], now.astimezone(UTC))
     if unit == "month" and number == 1 and (facts.day_of_month or facts.last_day):
         return _cron(facts, "L" if facts.last_day else str(facts.day_of_month), "*", "*")

@@ -23,12 +23,16 @@ UNIT_SECONDS: Mapping[str, int] = {"second": 1, "minute": 60, "hour": 3_600, "da
 
 
 class Token(Struct, frozen=True):
-    """A word or a few with one meaning: `kind` says which, `value` how much, from `begin` to `end` of the text."""
+    """A word or a few with one meaning: `kind` says which, `value` how much, `text` what stands at `begin`."""
 
     kind: str
-    value: tuple[Value, ...] = ()
-    begin: int = 0
-    end: int = 0
+    value: tuple[Value, ...]
+    text: str
+    begin: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.text)
 
     @property
     def number(self) -> int:
@@ -345,10 +349,10 @@ def tokens(text: str) -> tuple[Token, ...]:
         for kind, pattern, make in _rules():
             match = pattern.match(text, place)
             if match and match.end() > place and (best is None or match.end() > best.end):
-                best = Token(kind, make(match), place, match.end())
+                best = Token(kind, make(match), match[0], place)
         if best is None:
             word = re.compile(rf"[{_LETTERS}\d]+|.", re.DOTALL).match(text, place)
-            best = Token("other", (), place, word.end() if word else place + 1)
+            best = Token("other", (), word[0] if word else text[place], place)
         found.append(best)
         place = best.end
     return tuple(found)
