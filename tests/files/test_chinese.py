@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.errors import NanobotError
-from nanobot.files.spaces import FileSpaces, FileUser
-from nanobot.files.store import MAX_FILE, FileStore
+from nanobot.files.store import FileStore
 from nanobot.security.paths import Root, Roots
 from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
@@ -49,28 +47,3 @@ def test_what_is_changed_and_undone_is_told_in_chinese(store: FileStore) -> None
         "a.md 是新建的，已删除。",
         "没有可以撤销的：nanobot 在这个聊天里没有更改过文件，或已全部撤销。",
     ]
-
-
-def test_what_is_refused_is_told_in_chinese(store: FileStore, tmp_path: Path) -> None:
-    work = store.roots.workspace
-    (work / "folder").mkdir()
-    (work / "loop").symlink_to("loop")
-    (work / "to-home").symlink_to(tmp_path / "home")
-    names = ("", "x" * 5_000, "~bob/a", "../outside", "absent.md", "folder", "loop", "to-home/a", "a.md/b", "folder/..")
-    told = []
-    for name in names:
-        try:
-            store.read(store.roots.place(name))
-        except NanobotError as error:
-            told.append(str(error))
-    for data in (b"x" * (MAX_FILE + 1),):
-        with pytest.raises(NanobotError) as caught:
-            write(store, "large.md", data)
-        told.append(str(caught.value))
-    spaces = FileSpaces((Root(work, writable=True),), tmp_path / "home", (), tmp_path / "person")
-    for user in (FileUser("guest", "telegram:1", True), FileUser("owner", "", False)):
-        with pytest.raises(NanobotError) as caught:
-            spaces.of(user)
-        told.append(str(caught.value))
-    assert len(told) > 10
-    assert [left for one in told for left in english_left(one)] == []

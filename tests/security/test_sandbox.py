@@ -565,12 +565,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def test_what_was_asked_for_by_name_and_is_not_there_is_replaced_by_no_other(tmp_path: Path) -> None:
-    code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True
-    )
-    assert "Reason(" in done.stdout
-    assert "bwrap is not installed" in done.stdout
