@@ -193,7 +193,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     **{f"| {row} |": CONFINED for row in SANDBOX_ROWS},
     "Neither is believed": CONFINED,
     "`auto` takes bubblewrap": ((SANDBOX, "test_ordinary_work_goes_on_in_the_sandbox"),),
-    "What was asked for by name": ((SANDBOX, "test_what_was_asked_for_by_name_and_is_not_there"),),
+    "What was asked for by name": ((SANDBOX, "test_what_was_asked_for_and_does_not_work"),),
     "In both, keys of the kernel": CONFINED,
     "Nothing that a command started": ((SANDBOX, "test_nothing_that_a_command_started_outlives_it"),),
     "It ends with nanobot too": (
