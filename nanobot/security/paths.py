@@ -20,21 +20,16 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from nanobot.errors import DiskError, MissingFile, PathError
+from nanobot.security.control_files import CONTROL_NAMES, START_NAMES
 from nanobot.utils.translation import _, listed
 
 #: Most characters of a path and most parts that it may have.
 _LONGEST, _DEEPEST = 4_096, 128
-#: Files and folders that steer the agent or make something run by itself, wherever they lie in a root.
-_CONTROL_FILES = frozenset(
-    "soul.md agents.md claude.md user.md heartbeat.md skill.md .bashrc .bash_profile .bash_login .bash_logout .profile "
-    ".zshrc .zshenv .zprofile .zlogin .inputrc .envrc .gitconfig .gitmodules .gitattributes .mcp.json .netrc crontab "
-    ".pre-commit-config.yaml .npmrc .pypirc pip.conf sitecustomize.py usercustomize.py .gitlab-ci.yml jenkinsfile "
-    ".vimrc .exrc .emacs .gdbinit .lldbinit .tmux.conf .screenrc .xinitrc .xprofile .xsession .pythonrc .pdbrc "
-    ".login .logout .cshrc .tcshrc .kshrc .selected_editor authorized_keys".split()
-)
-_CONTROL_FOLDERS = frozenset(
-    "memory skills .agents .claude .git .hg .husky .github .gitlab .vscode .idea .devcontainer .circleci .ssh .config "
-    "autostart "
+#: Files and folders that steer the agent or make something run by itself, wherever they lie in a root: besides those
+#: that are kept from commands, what is such a file for some program.
+_CONTROL = frozenset(name.lower() for name in (*CONTROL_NAMES, *START_NAMES) if "/" not in name) | frozenset(
+    "skill.md .gitattributes .netrc crontab pip.conf sitecustomize.py usercustomize.py jenkinsfile .emacs .lldbinit "
+    ".pythonrc .login .logout .selected_editor authorized_keys .git .hg .github .gitlab .circleci .config autostart "
     "launchagents launchdaemons systemd cron.d".split()
 )
 #: At the top of the workspace alone, for elsewhere they are ordinary names: what nanobot's own prompts are made from.
@@ -402,8 +397,7 @@ def _depth(root: Root) -> int:
 
 def is_control(parts: tuple[str, ...]) -> bool:
     """Told by names in any case and form, because some file systems take them for the same."""
-    names = [_plain(part) for part in parts]
-    return bool(names) and (names[-1] in _CONTROL_FILES or not _CONTROL_FOLDERS.isdisjoint(names))
+    return not _CONTROL.isdisjoint(map(_plain, parts))
 
 
 def holds_keys(parts: tuple[str, ...]) -> bool:
