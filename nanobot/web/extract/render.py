@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import groupby
 from urllib.parse import urljoin
 
@@ -185,21 +184,11 @@ def _bracket_safe(text: str) -> str:
 
 
 def _address(target: str, options: Options) -> str:
-    """`target` from the page's base. A path from the root of the site, the most common kind, needs no parser."""
-    target = target.strip()
-    if target[:1] != "/" or target[:2] == "//" or "/." in target or not (origin := _origin(options.base)):
-        with suppress(ValueError):
-            target = urljoin(options.base, target)
-    else:
-        target = origin + target
-    target = target.replace(" ", "%20")
+    """`target` from the page's base."""
+    with suppress(ValueError):
+        target = urljoin(options.base, target.strip())
+    target = target.strip().replace(" ", "%20")
     return target if _BALANCED.fullmatch(target) else target.replace("(", "%28").replace(")", "%29")
-
-
-@lru_cache(64)
-def _origin(base: str) -> str:
-    match = re.match(r"https?://[^/?#]+", base)
-    return match[0] if match else ""
 
 
 def _plain(spans: Sequence[Span]) -> str:

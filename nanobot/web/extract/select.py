@@ -33,8 +33,6 @@ _AROUND = re.compile(
     r"|(?:post|entry)-?meta|meta-?data|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
-#: Names that say what a text is about.
-_TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
 #: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
@@ -300,7 +298,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in _AROUND_TAGS or _AROUND.search(_TOPIC.sub("", part.names)))
+        if (part.tag in _AROUND_TAGS or _AROUND.search(part.names))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
@@ -414,22 +412,11 @@ def _lead(page: _Page, scope: Part) -> list[Block]:
 
 
 def _is_link(block: Block) -> bool:
-    if block.kind in {"code", "table", "rule"} or not block.tokens:
-        return False
-    share = block.link_tokens / block.tokens
-    return share > LINKS and (block.tokens < 40 or share > 0.75) and block.tokens - block.link_tokens < 15
-
-
-def _trimmed(blocks: list[Block]) -> list[Block]:
-    """Without the headings and rules after the last text: what they announce is not there."""
-    end = len(blocks)
-    while end and blocks[end - 1].kind in {"heading", "rule"}:
-        end -= 1
-    return blocks[:end]
+    return block.kind not in {"code", "table", "rule"} and block.link_tokens > LINKS * block.tokens
 
 
 def _reference(page: _Page, scope: Part) -> list[Block]:
-    return _trimmed(page.without(scope, _around(page, scope) | _contents(page, scope)))
+    return page.without(scope, _around(page, scope) | _contents(page, scope))
 
 
 def _is_reference(page: _Page, scope: Part) -> bool:
