@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 from loguru import logger
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from nanobot.utils.searchusage import LookupCount, SearchUsageInfo
@@ -57,16 +57,6 @@ class RequestBudget(Struct, frozen=True):
 
 
 NO_BUDGET = RequestBudget()
-
-
-class Seen(Struct, frozen=True):
-    """The figures of one back end: requests of today and of this month, what this month cost by unit, its own words."""
-
-    day: int = 0
-    month: int = 0
-    spent: Mapping[str, float] = field(default_factory=dict)
-    told: tuple[Quota, ...] = ()
-    told_at: datetime | None = None
 
 
 class Lookup(Struct, frozen=True):
@@ -157,11 +147,22 @@ class UsageLedger:
             month = f"{self._day()[:7]}%"
             return self._run(lambda db: tuple(str(row[0]) for row in db.execute(query, (month,))), ())
 
-    def seen(self, provider: str) -> Seen:
-        """What is known of a back end."""
+    def seen(self, provider: str, budget: RequestBudget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
+        """The widest allowance that a back end told, what it charged where it told none, and what was counted here.
+
+        `error` says why it could not be asked just now.
+        """
         day = self._day()
+        info = SearchUsageInfo(
+            provider,
+            error=error[:120],
+            local_count=0,
+            local_today=0,
+            budget_per_day=budget.per_day,
+            budget_per_month=budget.per_month,
+        )
         with self._guard:
-            return self._run(lambda db: _seen(db, provider, day), Seen())
+            return self._run(lambda db: _seen(db, info, day), info)
 
     def close(self) -> None:
         with self._guard:
@@ -221,42 +222,16 @@ def _reserve(db: sqlite3.Connection, provider: str, day: str, budget: RequestBud
     return refusal
 
 
-def _seen(db: sqlite3.Connection, provider: str, day: str) -> Seen:
-    month = day[:7]
-    costs = "SELECT unit, SUM(amount) FROM spent WHERE provider = ? AND day LIKE ? GROUP BY unit"
-    quotas: tuple[Quota, ...] = ()
-    told_at: datetime | None = None
-    for at, told in db.execute("SELECT at, quotas FROM told WHERE provider = ?", (provider,)):
+def _seen(db: sqlite3.Connection, info: SearchUsageInfo, day: str) -> SearchUsageInfo:
+    """`info` with the figures of its back end."""
+    name, month = info.provider, day[:7]
+    info = replace(info, local_count=_requests(db, name, month), local_today=_requests(db, name, day))
+    for at, told in db.execute("SELECT at, quotas FROM told WHERE provider = ?", (name,)):
         with suppress(ValueError):  # of JSON, its shape or a time: a row of another version says nothing
-            quotas, told_at = msgspec.json.decode(told, type=tuple[Quota, ...]), datetime.fromisoformat(at)
-    return Seen(
-        _requests(db, provider, day),
-        _requests(db, provider, month),
-        {str(unit): float(amount) for unit, amount in db.execute(costs, (provider, f"{month}%"))},
-        quotas,
-        told_at,
-    )
-
-
-def describe(provider: str, seen: Seen, budget: RequestBudget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
-    """The widest allowance that the back end told, what it charged where it told none, and what was counted here.
-
-    `error` says why it could not be asked just now.
-    """
-    info = SearchUsageInfo(
-        provider,
-        error=error[:120],
-        local_count=seen.month,
-        local_today=seen.day,
-        budget_per_day=budget.per_day,
-        budget_per_month=budget.per_month,
-    )
-    if seen.told:
-        quota = max(seen.told, key=lambda each: _WIDTH[each.window])
-        reset = quota.resets_at.date().isoformat() if quota.resets_at else ""
-        same = {name: value for name, value in asdict(quota).items() if name != "resets_at"}
-        return replace(info, **same, reset_date=reset, seen_at=seen.told_at)
-    if seen.spent:
-        unit, amount = max(seen.spent.items())
-        return replace(info, used=amount, unit=unit, source="body")
-    return info
+            quota = max(msgspec.json.decode(told, type=tuple[Quota, ...]), key=lambda each: _WIDTH[each.window])
+            reset = quota.resets_at.date().isoformat() if quota.resets_at else ""
+            same = {name: value for name, value in asdict(quota).items() if name != "resets_at"}
+            return replace(info, **same, reset_date=reset, seen_at=datetime.fromisoformat(at))
+    costs = "SELECT SUM(amount), unit FROM spent WHERE provider = ? AND day LIKE ? GROUP BY unit ORDER BY unit DESC"
+    spent = db.execute(costs, (name, f"{month}%")).fetchone()
+    return info if spent is None else replace(info, used=float(spent[0]), unit=str(spent[1]), source="body")

@@ -18,7 +18,7 @@ from nanobot.messages import Usage
 from nanobot.money.budget import Budget
 from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
-from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
+from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger
 
 
 def run_usage(args: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def _engines(setup: Setup) -> list[SearchUsageInfo]:
     caps = {name: RequestBudget(one.budget_per_day, one.budget_per_month) for name, one in own.items()}
     zone = zone_of(setup.loaded.config.agents.defaults.timezone, setup.env)
     with closing(UsageLedger(setup.paths.home / "usage.db", zone=zone)) as searches:
-        return [describe(name, searches.seen(name), caps.get(name, NO_BUDGET)) for name in searches.asked()]
+        return [searches.seen(name, caps.get(name, NO_BUDGET)) for name in searches.asked()]
 
 
 def _data(report: Report, budget: str, engines: list[SearchUsageInfo]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
 from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
-from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger, describe
+from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger
 
 MAX_WAIT = 10.0
 RETRY_PAUSE = 0.3
@@ -209,7 +209,7 @@ class SearchChain:
         return tuple(map(self._known, self._links))
 
     def _known(self, link: ChainLink, problem: str = "") -> SearchUsageInfo:
-        return describe(link.name, self._ledger.seen(link.name), link.budget, error=problem)
+        return self._ledger.seen(link.name, link.budget, error=problem)
 
     async def aclose(self) -> None:
         for link in self._links:
