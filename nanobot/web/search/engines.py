@@ -12,7 +12,7 @@ from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.api import ApiBackend, compact, google_time, kind_of
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking
 from nanobot.web.search.codes import BRAVE_COUNTRIES, TAVILY_COUNTRIES, brave_language
-from nanobot.web.search.mcp import Parallel, ServerTool
+from nanobot.web.search.mcp import Parallel, ToolBackend
 from nanobot.web.search.payload import at, bad_payload, number, plain, record
 from nanobot.web.service import Ask, call_id_header
 
@@ -159,21 +159,16 @@ def _credits(used: object, limit: object, told: Mapping[str, object]) -> Quota:
     return Quota(have, most, left, source="endpoint", unit="credits", breakdown=parts)
 
 
-class Exa(ApiBackend):
+class Exa(ToolBackend):
     """Finds by meaning. Highlights serve as snippets; without a key its public MCP server is asked."""
 
     label = "Exa"
     host = "https://api.exa.ai"
     key_header = "x-api-key"
     cost_at = ("USD", "costDollars", "total")
+    cannot = ("language",)
     keyless_url = "https://mcp.exa.ai/mcp?tools=web_search_exa"
-    _tool: ServerTool | None = None
-
-    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        if self.access.api_key:
-            return await super().search(query, timeout=timeout)
-        self._tool = self._tool or ServerTool(self, self.access.base_url or self.keyless_url, "web_search_exa")
-        return await self._tool.search(query, timeout=timeout)
+    tool = "web_search_exa"
 
     def request(self, query: SearchQuery) -> Ask:
         span = query.span
@@ -192,9 +187,6 @@ class Exa(ApiBackend):
                 "contents": {"text": True} if query.include_content else {"highlights": True},
             }
         )
-
-    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
-        return lacking(query, *(("language",) if self.access.api_key else ("time", "country", "language")))
 
 
 class Jina(ApiBackend):

@@ -8,6 +8,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -29,29 +30,37 @@ _BARE = r"https?://[^\s<>\"')\]]+"
 SNIPPET = 300
 
 
-class ServerTool:
-    """One search tool of a server that is asked over HTTP without a session; its schema is read at the first search."""
+class ToolBackend(ApiBackend):
+    """An engine with a search `tool` on an MCP server, asked over HTTP without a session; its schema is read at first
+    use. One with a `keyless_url` has that server there, and at `host` an API that is asked where there is a key."""
 
-    def __init__(self, backend: ApiBackend, url: str, tool: str) -> None:
-        self._backend = backend
-        self._url = url
-        self._tool = tool
-        self._parameters: frozenset[str] | None = None
+    keyless_url: ClassVar[str] = ""
+    tool: ClassVar[str]
+    _parameters: frozenset[str] | None = None
+
+    @property
+    def _by_api(self) -> bool:
+        return bool(self.keyless_url and self.access.api_key)
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return super().lacks(query) if self._by_api else lacking(query, "time", "country", "language")
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        """The hits of one call. Raises `SearchError` only. `timeout` is in seconds."""
+        if self._by_api:
+            return await super().search(query, timeout=timeout)
         if self._parameters is None:
             listed = await self._call("tools/list", {}, timeout)
             self._parameters = self._parameters_in(listed.get("tools"))
         asked = arguments_for(query, self._parameters)
-        result = await self._call("tools/call", {"name": self._tool, "arguments": asked}, timeout)
-        return reply_in(_said(result), query, self._backend.name)
+        result = await self._call("tools/call", {"name": self.tool, "arguments": asked}, timeout)
+        return reply_in(_said(result), query, self.name)
 
     async def _call(self, method: str, params: Mapping[str, object], timeout: float) -> dict[str, object]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params)}
-        login = self._backend.login() if self._backend.access.api_key else {}
+        login = self.login() if self.access.api_key else {}
         headers = {"Accept": "application/json, text/event-stream", **login}
-        data, _headers = await self._backend.json(Ask(self._url, body, headers=headers), timeout=timeout)
+        url = self.access.base_url or self.keyless_url or self.host
+        data, _headers = await self.json(Ask(url, body, headers=headers), timeout=timeout)
         messages = map(record, data if isinstance(data, list) else [data])  # notifications stand between
         message = next((one for one in messages if "method" not in one and one.keys() & {"result", "error"}), None)
         if message is None:
@@ -66,12 +75,19 @@ class ServerTool:
 
     def _parameters_in(self, tools: object) -> frozenset[str]:
         for tool in tools if isinstance(tools, list) else []:
-            if record(tool).get("name") == self._tool:
+            if record(tool).get("name") == self.tool:
                 return frozenset(record(at(tool, "inputSchema", "properties")))
         raise SearchError(
-            "unavailable",
-            _("{service} offers no {tool} without a key any more", service=self._backend.label, tool=self._tool),
+            "unavailable", _("{service} offers no {tool} without a key any more", service=self.label, tool=self.tool)
         )
+
+
+class Parallel(ToolBackend):
+    """Excerpts made for agents, from its public MCP server; a key raises what it gives."""
+
+    label = "Parallel"
+    host = "https://search.parallel.ai/mcp"
+    tool = "web_search"
 
 
 def arguments_for(query: SearchQuery, parameters: frozenset[str]) -> dict[str, object]:
@@ -100,19 +116,6 @@ def _kind(words: str, code: float | None) -> SearchErrorKind:
     if code == 429 or any(mark in words.lower() for mark in _LIMITED):
         return "rate_limited"
     return "bad_request" if code == -32602 else "unavailable"
-
-
-class Parallel(ApiBackend):
-    """Excerpts made for agents, from its public MCP server; a key raises what it gives."""
-
-    label = "Parallel"
-    host = "https://search.parallel.ai/mcp"
-    cannot = ("time", "country", "language")
-    _tool: ServerTool | None = None
-
-    async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        self._tool = self._tool or ServerTool(self, self.access.base_url or self.host, "web_search")
-        return await self._tool.search(query, timeout=timeout)
 
 
 class McpBackend(SearchBackend):
