@@ -17,7 +17,6 @@ from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
-import pexpect
 import pyte
 from rich.console import Console
 from rich.style import Style
@@ -28,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/fakes, 
 
 from nanobot.messages import Usage
 from nanobot.providers.scripted import Call, Say
+from tests.channels.pseudo_terminal import Child
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, frames
 
@@ -100,29 +100,16 @@ def _record(home: Path) -> pyte.Screen:
     env |= {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     screen = pyte.Screen(COLUMNS, ROWS)
     stream = pyte.Stream(screen)
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "nanobot"],
-        env=env,
-        cwd=str(home),
-        dimensions=(ROWS, COLUMNS),
-        encoding="utf-8",
-        codec_errors="replace",
-    )
+    child = Child([sys.executable, "-m", "nanobot"], env, home, (ROWS, COLUMNS), cold=True)
 
     def watch(until: str, seconds: float = 20.0) -> None:
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            try:
-                heard = child.read_nonblocking(65_536, timeout=0.3)
-                stream.feed(heard)
-                if "\x1b[6n" in heard:  # the program asks where the cursor is
-                    child.send(f"\x1b[{screen.cursor.y + 1};{screen.cursor.x + 1}R")
-            except pexpect.TIMEOUT:
-                if any(until in line for line in screen.display):
-                    return
-            except pexpect.EOF:
-                break
+        while time.monotonic() < deadline and (heard := child.read(0.3)) is not None:
+            stream.feed(heard)
+            if "\x1b[6n" in heard:  # the program asks where the cursor is
+                child.send(f"\x1b[{screen.cursor.y + 1};{screen.cursor.x + 1}R")
+            elif not heard and any(until in line for line in screen.display):
+                return
         shown = "\n".join(line.rstrip() for line in screen.display)
         raise RuntimeError(f"{until!r} did not come up:\n{shown}")
 
@@ -133,7 +120,7 @@ def _record(home: Path) -> pyte.Screen:
         child.send("\r")
         watch("whatsnew/3.14.html")
     finally:
-        child.close(force=True)
+        child.close()
     return screen
 
 

@@ -48,7 +48,7 @@ async def cpu_of(
 ) -> tuple[float, PseudoTerminal]:
     """CPU seconds of a program on a terminal, which `leave` brings to its end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with PseudoTerminal(command, env=env, cwd=cwd) as terminal:
+    with PseudoTerminal(command, env=env, cwd=cwd, cold=True) as terminal:
         if leave is not None:
             await leave(terminal)
         code = await terminal.wait()

@@ -35,8 +35,7 @@ async def test_what_a_program_leaves_open_fails_the_test_though_it_ends_well(tmp
 
 
 async def test_a_life_of_the_crash_suite_that_warned_fails_the_test(tmp_path: Path) -> None:
-    end = asyncio.get_running_loop().create_future()
-    end.set_result(0)
+    end = asyncio.ensure_future(asyncio.sleep(0, 0))
     (tmp_path / "printed").write_text("nanobot 1.0\nResourceWarning: unclosed database in <...>\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="unclosed database"):
         await Life(0, tmp_path, end).ended()

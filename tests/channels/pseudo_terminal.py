@@ -1,4 +1,4 @@
-"""A terminal to look at: a program on a pseudo-terminal (pexpect), its screen and scrollback (pyte).
+"""A terminal to look at: a program on a pseudo-terminal, its screen and scrollback (pyte).
 
 ::
 
@@ -10,24 +10,35 @@
 """
 
 import asyncio
+import codecs
+import fcntl
+import os
 import re
+import select
 import signal
+import subprocess
+import sys
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
-import pexpect
 import pyte
 
+from tests.fakes import forks
+
 Wanted = str | re.Pattern[str] | Callable[[], bool]
+_NANOBOT = (sys.executable, "-m", "nanobot")
 
 
 class PseudoTerminal:
     """80 columns and 24 rows, unless said otherwise. Every wait is bounded by `timeout` seconds.
 
-    Waits leave the event loop free, on which the servers of a test answer.
+    Waits leave the event loop free, on which the servers of a test answer. nanobot is forked, see tests/fakes/forks.py,
+    unless it is to start `cold`.
     """
 
     def __init__(
@@ -39,22 +50,13 @@ class PseudoTerminal:
         columns: int = 80,
         rows: int = 24,
         timeout: float = 120.0,
+        cold: bool = False,
     ) -> None:
         self.timeout = timeout
         self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self.stream = pyte.Stream(self.screen)
         self.raw = ""
-        self.child = pexpect.spawn(
-            command[0],
-            list(command[1:]),
-            env=dict(env),
-            cwd=str(cwd) if cwd else None,
-            dimensions=(rows, columns),
-            encoding="utf-8",
-            codec_errors="replace",
-            timeout=timeout,
-        )
-        self.child.delaybeforesend = None
+        self.child = Child(command, env, cwd, (rows, columns), cold=cold)
 
     def press(self, text: str) -> None:
         """Press keys. Enter is `\\r`, Ctrl-C `\\x03`, Ctrl-D `\\x04`."""
@@ -89,9 +91,7 @@ class PseudoTerminal:
         while self._read(0.2):
             if time.monotonic() > end:
                 raise TimeoutError(f"the program did not end:\n{self.text()}")
-        self.child.wait()  # the end of its output comes before its own
-        self.child.close()
-        return self.child.exitstatus if self.child.exitstatus is not None else -(self.child.signalstatus or 0)
+        return self.child.wait()  # the end of its output comes before its own
 
     def lines(self) -> list[str]:
         """Scrollback and screen, top to bottom, without trailing blanks."""
@@ -107,11 +107,8 @@ class PseudoTerminal:
         return wanted in self.text() if isinstance(wanted, str) else bool(wanted.search(self.text()))
 
     def _read(self, timeout: float) -> bool:
-        try:
-            data = self.child.read_nonblocking(65_536, timeout)
-        except pexpect.TIMEOUT:
-            return True
-        except pexpect.EOF:
+        data = self.child.read(timeout)
+        if data is None:
             return False
         self.raw += data
         self.stream.feed(data)
@@ -123,7 +120,72 @@ class PseudoTerminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.child.isalive():  # pexpect's own close gives a slow machine a tenth of a second
-            self.child.kill(signal.SIGKILL)
-            self.child.wait()
         self.child.close()
+
+
+class Child:
+    """A program on a pseudo-terminal of its own."""
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path | None, size: tuple[int, int], *, cold: bool
+    ) -> None:
+        self._ours, theirs = os.openpty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._told: BinaryIO | None = None
+        self.setwinsize(*size)
+        streams = (theirs, theirs, theirs)
+        if not cold and tuple(command[:3]) == _NANOBOT and forks.forkable(env):
+            self._told = os.fdopen(forks.fork(command[3:], env, streams, folder=cwd, terminal=True), "rb")
+            self.pid = int(self._told.readline())
+        else:
+            stdin, stdout, stderr = streams
+            self._process = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it asks the kernel alone
+            )
+            self.pid = self._process.pid
+        os.close(theirs)
+        self.code: int | None = None
+
+    def setwinsize(self, rows: int, columns: int) -> None:
+        termios.tcsetwinsize(self._ours, (rows, columns))  # its foreground hears of it
+
+    def send(self, text: str) -> None:
+        data = text.encode()
+        while data:
+            data = data[os.write(self._ours, data) :]
+
+    def read(self, seconds: float) -> str | None:
+        """What has come, after so many seconds at most; None at the end."""
+        if not select.select([self._ours], [], [], seconds)[0]:
+            return ""
+        try:
+            data = os.read(self._ours, 65_536)
+        except OSError:  # Linux says so that nobody has the other side open
+            return None
+        return self._decoder.decode(data) if data else None
+
+    def kill(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        if self.code is None:
+            self.code = int(self._told.read()) if self._told else self._process.wait()
+        return self.code
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        if self.code is None:
+            with suppress(ProcessLookupError):
+                self.kill(signal.SIGKILL)
+            self.wait()
+        os.close(self._ours)
+        if self._told:
+            self._told.close()

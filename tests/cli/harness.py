@@ -66,10 +66,13 @@ class Program:
             env={**self.env, **(env or {})},
         )
 
-    async def run(self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Ran:
-        """Run to the end, within `BOUND` seconds; forked, unless it has an input, variables or a Python of its own."""
-        if stdin is None and env is None and type(self).command is Program.command:
-            return await finish(await forks.start(arguments, self.env))
+    async def run(
+        self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None, cold: bool = False
+    ) -> Ran:
+        """Run to the end, within `BOUND` seconds; forked, unless it has a Python of its own or is to start `cold`."""
+        variables = {**self.env, **(env or {})}
+        if not cold and type(self).command is Program.command and forks.forkable(variables, stdin):
+            return await finish(await forks.start(arguments, variables, given=stdin))
         process = await self.start(*arguments, piped=stdin is not None, env=env)
         return await finish(process, stdin)
 

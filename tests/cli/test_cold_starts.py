@@ -39,15 +39,16 @@ COMMANDS = (
 async def test_a_start_that_is_forked_says_what_a_cold_one_says(tmp_path: Path) -> None:
     async with LlmServer(after="Hello.") as llm:
 
-        async def said(folder: Path, words: str, env: dict[str, str] | None) -> Ran:
+        async def said(folder: Path, words: str, *, cold: bool) -> Ran:
             folder.mkdir()
-            ran = await program(folder, llm).run(*words.split(), env=env)
+            ran = await program(folder, llm).run(*words.split(), cold=cold)
             out, err = (NUMBERS.sub("0", text.replace(str(folder), "")) for text in (ran.out, ran.err))
             return Ran(ran.code, out, err)
 
         for number, words in enumerate(COMMANDS):
             cold, forked = await asyncio.gather(
-                said(tmp_path / f"cold-{number}", words, {}), said(tmp_path / f"fork-{number}", words, None)
+                said(tmp_path / f"cold-{number}", words, cold=True),
+                said(tmp_path / f"fork-{number}", words, cold=False),
             )
             assert cold == forked, words
             assert cold.out + cold.err, words

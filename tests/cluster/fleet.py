@@ -38,7 +38,7 @@ class Fleet:
         new, home = name not in self.homes, self.home(name)
         if new and self.notes:
             await known_tools(home)
-        gateway = await start(home, *(("--role", role) if self.address else ()), env={} if self.cold else None)
+        gateway = await start(home, *(("--role", role) if self.address else ()), cold=self.cold)
         self.started.append(gateway)
         return gateway
 

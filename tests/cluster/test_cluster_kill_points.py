@@ -27,8 +27,9 @@ SELECT (SELECT count(*) FROM nanobot_123456.inbox WHERE state <> 'done'),
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def nursery() -> AsyncIterator[Nursery]:
-    async with Nursery() as made:
-        yield made
+    made = Nursery()
+    yield made
+    await made.clear()
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""One process that forks for every life of the crash suite, and lines for the summary of a run."""
+"""The lives of the crash suite, and lines for the summary of a run."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -10,10 +10,9 @@ from tests.fakes.crash.nursery import Nursery
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def nursery() -> AsyncIterator[Nursery]:
+async def nursery() -> Nursery:
     """One for all tests; they run on one event loop."""
-    async with Nursery() as made:
-        yield made
+    return Nursery()
 
 
 @pytest_asyncio.fixture(loop_scope="session", autouse=True)

@@ -5,13 +5,16 @@
 
 Most of the processor time of a short command is its imports, and the tests start a thousand. What is forked runs the
 same `main` with the environment, folder and streams of its own, and is killed as any process is. What only a cold start
-shows (a missing import, a warning of the interpreter) is seen by the starts that have variables or an input, by the
-terminals, the trials and tests/test_imports.py. There is one such server for a process of the tests; it ends with it.
+shows (a missing import, a warning of the interpreter) is seen by tests/cli/test_cold_starts.py, a conversation in
+tests/channels/test_terminal_pty.py, the trials and tests/test_imports.py. There is one such server for a process of the
+tests; it ends with it.
 """
 
 import asyncio
 import atexit
 import contextlib
+import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -24,27 +27,37 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
+import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import nanobot
 from nanobot.agent.receipts import unbacked
 from nanobot.cli.main import main as run_nanobot
 from nanobot.security.network import certificates
+from tests.conftest import WARNINGS
+from tests.fakes.crash.points import Plan, arm
 
 ROOT = Path(__file__).parents[2]
 #: Bytes of one order: the words and the variables of a start.
 _ORDER = 150_000
-#: Of a start's variables those that Python reads before nanobot does, which are the same in all of them.
-_EARLY = ("PATH", "LANG", "TERM", "PYTHONWARNINGS")
+#: Of a start's variables those that Python reads before nanobot does: only what has these is forked.
+_EARLY = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "PYTHONWARNINGS": WARNINGS}
+#: How the names of such variables begin.
+_OF_PYTHON = ("LC_", "PYTHON")
+#: Characters of an input, which a pipe holds until they are read.
+_INPUT = 4_096
+#: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
+_SET_PTRACER = 0x59616D61
 _server: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 
 
 @dataclass(slots=True)
 class Forked:
-    """A process as `asyncio.subprocess.Process` shows one, without a standard input."""
+    """A process as `asyncio.subprocess.Process` shows one; its input was given to it at its start."""
 
     pid: int
     stdout: asyncio.StreamReader
@@ -74,25 +87,75 @@ async def _nothing() -> bytes:
     return b""
 
 
-async def start(arguments: Sequence[str], env: Mapping[str, str], *, together: bool = False) -> Forked:
+async def start(
+    arguments: Sequence[str], env: Mapping[str, str], *, together: bool = False, given: bytes | None = None
+) -> Forked:
     """Start `nanobot` with these words and variables. `together`: errors are printed where all else is."""
-    order = json.dumps({"arguments": arguments, "env": dict(env), "folder": str(Path.cwd())}).encode()
-    assert len(order) < _ORDER, "so much goes through no start"
-    pipes = [os.pipe() for _ in range(2 if together else 3)]
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    theirs = [pipes[0][1], nothing, pipes[1][1], pipes[-1][1]]
+    pipes = [os.pipe() for _ in range(1 if together else 2)]
+    source = _input(given)
+    told = fork(arguments, env, (source, pipes[0][1], pipes[-1][1]))
+    for one in (source, *(theirs for _, theirs in pipes)):
+        os.close(one)
+    printed = [await reader(ours) for ours, _ in pipes]
+    pid, end = await followed(told)
+    return Forked(pid, printed[0], None if together else printed[1], end)
+
+
+def _input(given: bytes | None) -> int:
+    """Where this is read from."""
+    if given is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    source, into = os.pipe()
+    os.write(into, given)
+    os.close(into)
+    return source
+
+
+def forkable(env: Mapping[str, str], given: bytes | None = None) -> bool:
+    """Whether what is forked does with these variables and this input what a process of its own would do."""
+    early = {name: value for name, value in env.items() if name in _EARLY or name.startswith(_OF_PYTHON)}
+    if early.get("LANG", "").endswith(".UTF-8"):
+        del early["LANG"]  # Python reads of it how texts are written, and nanobot reads the rest
+    return early.items() <= _EARLY.items() and len(given or b"") <= _INPUT
+
+
+def fork(
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    folder: Path | None = None,
+    terminal: bool = False,
+    plan: Plan | None = None,
+    points: Path | None = None,
+    stopped: bool = False,
+) -> int:
+    """Start `nanobot` with these three streams, and return where its number and its exit code are to be read.
+
+    `terminal`: they are one, which becomes its own. `points`: it counts in that file the places at which `plan` may end
+    it. `stopped`: it begins when it gets SIGCONT, and whoever runs as the same user may trace it.
+    """
+    order = {"arguments": arguments, "env": dict(env), "folder": str(folder or Path.cwd()), "terminal": terminal}
+    order |= {"plan": asdict(plan or Plan()), "points": str(points or ""), "stopped": stopped}
+    data = json.dumps(order).encode()
+    assert len(data) < _ORDER, "so much goes through no start"
+    told, tell = os.pipe()
     try:
-        socket.send_fds(_connected(env), [order], theirs)
+        socket.send_fds(_connected(), [data], [tell, *streams])
     finally:
-        for one in {*theirs}:
-            os.close(one)
-    told, *printed = [await _reader(ours) for ours, _ in pipes]
-    pid = int(await told.readline() or 0)
+        os.close(tell)
+    return told
+
+
+async def followed(told: int) -> tuple[int, "asyncio.Task[int]"]:
+    """The number of a process that was forked, and its exit code when it ends; minus the signal that ended it."""
+    lines = await reader(told)
+    pid = int(await lines.readline() or 0)
     assert pid, "the process that forks has ended"
-    return Forked(pid, printed[0], None if together else printed[1], asyncio.ensure_future(_ended(told)))
+    return pid, asyncio.ensure_future(_ended(lines))
 
 
-async def _reader(descriptor: int) -> asyncio.StreamReader:
+async def reader(descriptor: int) -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
     pipe = os.fdopen(descriptor, "rb", 0)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -103,14 +166,14 @@ async def _ended(told: asyncio.StreamReader) -> int:
     return int(await told.read())
 
 
-def _connected(env: Mapping[str, str]) -> socket.socket:
+def _connected() -> socket.socket:
     """The way to the process that forks, which the first start begins."""
     if not _server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
                 (sys.executable, "-m", "tests.fakes.forks", str(theirs.fileno())),
-                env={name: env[name] for name in _EARLY if name in env},
+                env={"PATH": os.environ.get("PATH", ""), **_EARLY},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -191,14 +254,24 @@ def _live(order: Mapping[str, object], given: Sequence[int]) -> None:
         sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors, closefd=False)
         sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
         sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors=sys.stderr.errors, closefd=False)
-        arguments, env = order["arguments"], order["env"]
+        arguments, env, plan = order["arguments"], order["env"], order["plan"]
         assert isinstance(arguments, list)
         assert isinstance(env, dict)
+        assert isinstance(plan, dict)
+        if order["terminal"]:
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.chdir(str(order["folder"]))
         os.environ.clear()
         os.environ.update(env)
+        time.tzset()
         tempfile.tempdir = None
         random.seed()
+        if order["stopped"]:
+            ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(-1))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if order["points"]:
+            arm(Plan(**plan), Path(str(order["points"])))
         code = run_nanobot(arguments)
         gc.collect()  # what was left open is told, as at the end of any program
     except BaseException:  # noqa: BLE001 - the boundary of a process

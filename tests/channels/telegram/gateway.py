@@ -51,17 +51,18 @@ def configured(tmp_path: Path, telegram: TelegramServer, llm: LlmServer | None, 
     return program(tmp_path, llm, channels={"telegram": {**bot, **keys}})
 
 
-async def start(home: Program, *arguments: str, env: dict[str, str] | None = None) -> Gateway:
-    """Start the program and read what it prints in the background. Without `env`, which may be empty, it is forked."""
-    if env is None and not _coverage():
-        gateway = Gateway(await forks.start(["gateway", *arguments], home.env, together=True))
+async def start(home: Program, *arguments: str, env: dict[str, str] | None = None, cold: bool = False) -> Gateway:
+    """Start the program and read what it prints in the background. It is forked, unless it is to start `cold`."""
+    variables = {**home.env, **_coverage(), **(env or {})}
+    if not cold and not _coverage() and forks.forkable(variables):
+        gateway = Gateway(await forks.start(["gateway", *arguments], variables, together=True))
     else:
         process = await asyncio.create_subprocess_exec(
             *home.command("gateway", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**home.env, **_coverage(), **(env or {})},
+            env=variables,
         )
         gateway = Gateway(process)
     task = asyncio.ensure_future(_read(gateway))
@@ -71,9 +72,11 @@ async def start(home: Program, *arguments: str, env: dict[str, str] | None = Non
 
 
 @contextlib.asynccontextmanager
-async def running(home: Program, *arguments: str, env: dict[str, str] | None = None) -> AsyncIterator[Gateway]:
+async def running(
+    home: Program, *arguments: str, env: dict[str, str] | None = None, cold: bool = False
+) -> AsyncIterator[Gateway]:
     """A gateway that is stopped at the end, by force if need be."""
-    gateway = await start(home, *arguments, env=env)
+    gateway = await start(home, *arguments, env=env, cold=cold)
     try:
         yield gateway
         await gateway.stop()

@@ -44,7 +44,7 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
         ada = telegram.user("Ada", OWNER)
         ada.say("hi")
         home = configured(tmp_path, telegram, llm)
-        async with running(home, env={}) as gateway:
+        async with running(home, cold=True) as gateway:
             await said(telegram, gateway, ada.chat, "Hello Ada.")
             health = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
             assert health["pid"] == gateway.process.pid
