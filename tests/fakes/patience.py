@@ -1,11 +1,15 @@
-"""Limits that suit the machine: short where it is quick, and long enough where it is slow."""
+"""Limits that suit the machine: short where it is quick, long enough where it is slow, or none but a proportion."""
 
 import functools
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
+#: Seconds that are too few to be measured.
+_CLOCK = 0.005
 
 
 def growing(*limits: float) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
@@ -41,3 +45,17 @@ def _own(fixtures: dict[str, object], limit: float) -> dict[str, object]:
     own = folder / f"within-{limit:g}"
     own.mkdir()
     return {**fixtures, "tmp_path": own}
+
+
+def in_proportion(work: Callable[[int], object], small: int, large: int, most: float) -> bool:
+    """Whether work of the `large` size takes at most `most` times the processor time of work of the `small` one.
+
+    It is tried three times, since others on the machine can make either slower.
+    """
+
+    def seconds(size: int) -> float:
+        start = time.process_time()
+        work(size)
+        return time.process_time() - start
+
+    return any(seconds(large) <= most * (seconds(small) + _CLOCK) for _ in range(3))

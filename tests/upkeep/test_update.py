@@ -81,7 +81,7 @@ class Installation:
         done("git", "init", "-q", "-b", "main", cwd=upstream)
         self.commit("the first one")
         done("git", "clone", "-q", str(upstream), str(self.place / "checkout"))
-        done(sys.executable, "-m", "venv", str(self.place / "checkout" / ".venv"))
+        done(sys.executable, "-m", "venv", "--without-pip", str(self.place / "checkout" / ".venv"))  # it is in `needed`
         done(self.python, "-m", "pip", "install", "-q", str(self.place / "checkout"), env=self.env)
 
     @property
@@ -155,7 +155,9 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         killed = await at.killed_while_installing(service)
         fixed = await at.run("doctor", "--fix", "--quick", env=service)
         swept = not killed.exists()
-        left = await at.killed_while_installing(service)
+        left = tmp_path / "checkout" / ".venv-2026-01-01T030405"  # as that one was
+        left.mkdir()
+        (left / MARK).touch()
         told = await at.run("update", "--check", env=service)
         taken = await at.run("update", "--yes", env=service)
         now = await at.run("--version")
