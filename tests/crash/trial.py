@@ -77,7 +77,7 @@ class Plan:
     `faults` of Telegram come in between, so do `cuts` of all connections to the database, and so many `freezes`: a
     worker stands still for so long that the others take over, goes on, and has to end by itself if they did. After each
     of `naps`, which are shorter, it has to go on. For `away` seconds there is no database, once; the workers wait for
-    it. `rests` are kills in the end, so many seconds after the last answer.
+    it. `rests` are kills in the end, so many seconds after the last answer. Where workers freeze, all start cold.
     """
 
     messages: int
@@ -130,7 +130,7 @@ async def run(plan: Plan, folder: Path, address: str, bound: float, restart: Cal
         TelegramServer() as telegram,
         LlmServer(after=brain) as llm,
         McpServer((ADD,), delay=plan.model) as notes,
-        fleet(folder, telegram, llm, address, [OWNER, "*"], 16, notes.url, cold=True) as ships,
+        fleet(folder, telegram, llm, address, [OWNER, "*"], 16, notes.url, cold=bool(plan.freezes)) as ships,
     ):
         storm = _Storm(plan, ships, trial, Judge(telegram, notes))
         people = await storm.set_out()
