@@ -1,5 +1,6 @@
 """The tools for commands over a folder of their own, and calls of them as the runner makes them."""
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +16,8 @@ from nanobot.agent.tools.commands.execute import ExecSetup, ExecTool
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import Address, Sender
 from nanobot.config.schema_tools import ExecConfig
-from nanobot.files.spaces import FileSpaces
+from nanobot.files.spaces import FileSpaces, FileUser
+from nanobot.files.store import FileStore
 from nanobot.messages import Role
 from nanobot.results import ToolResult
 from nanobot.security.paths import Root
@@ -50,6 +52,17 @@ class Commands:
         for tool in self.tools:
             self.registry.register(tool)
         self.shown: list[str] = []
+
+    @property
+    def store(self) -> FileStore:
+        """The files of the owner."""
+        return self.spaces.of(FileUser("owner", "here"))
+
+    async def until(self, name: str) -> None:
+        """Wait until a file of the workspace is there."""
+        async with asyncio.timeout(60):
+            while not (self.workspace / name).exists():
+                await asyncio.sleep(0.01)
 
     def context(
         self, role: Role = "owner", taint: tuple[str, ...] = (), session: str = "s", address: Address = HERE

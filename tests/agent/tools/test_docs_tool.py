@@ -7,7 +7,6 @@ import pytest
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.docs import NanobotDocsTool
 from nanobot.errors import SkipTool
-from nanobot.utils.host import shipped
 
 
 async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source() -> None:
@@ -48,10 +47,6 @@ async def test_nothing_found_is_said_and_is_no_error(tmp_path: Path) -> None:
 def test_without_documentation_the_tool_is_skipped_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(SkipTool, match="no documentation"):
         NanobotDocsTool(tmp_path)
-
-
-def test_a_checkout_finds_its_own_docs() -> None:
-    assert (shipped("docs") / "quickstart.md").is_file()
 
 
 async def test_a_long_section_that_is_asked_for_by_its_heading_begins_with_its_beginning(tmp_path: Path) -> None:

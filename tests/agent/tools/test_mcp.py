@@ -2,52 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from nanobot.agent.tools.mcp.servers import STARTING, McpServers, Surroundings
 from nanobot.agent.tools.mcp.tool import offered, problem, tool_name
-from nanobot.agent.tools.mcp.transport import FindProxy
-from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.config.loader import load
 from nanobot.config.proxy import Proxies
-from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import SearchError
 from nanobot.results import ToolResult
 from tests.agent.harness import run_tool
+from tests.agent.tools.servers import config, started, tools_of
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.patience import growing
-from tests.fakes.sections import section
-
-
-def config(**values: object) -> McpServerConfig:
-    return section(McpServerConfig, values)
-
-
-@asynccontextmanager
-async def started(
-    servers: Mapping[str, McpServerConfig], *, cache: Path | None = None, proxy: FindProxy = lambda _url: None
-) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
-    made = McpServers(servers, Surroundings(proxy), cache=cache)
-    try:
-        await made.start(60)
-        registry = ToolRegistry()
-        for name, factory in made.factories().items():
-            registry.register_factory(name, factory)
-        yield registry, made
-    finally:
-        await made.aclose()
-
-
-def skipped(servers: McpServers, name: str) -> str:
-    """Why a server offers no tools."""
-    registry = ToolRegistry()
-    registry.replace(servers.factories(), "")
-    return registry.skipped[name]
 
 
 async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
@@ -75,7 +44,7 @@ async def test_A22_a_server_that_answers_json_or_events_with_or_without_session(
 async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_without_it() -> None:
     async with McpServer() as server:
         proxies = Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"})
-        async with started({"one": config(url=server.url)}, proxy=proxies.of) as (registry, _):
+        async with started({"one": config(url=server.url)}, Surroundings(proxies.of)) as (registry, _):
             assert registry.names == ()
             told = " ".join(registry.skipped.values())
         assert server.calls == []
@@ -222,11 +191,11 @@ async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_r
         try:
             await made.start(limit, 2 * limit)
             assert set(made.factories()) == {"mcp_quick_search", "mcp_silent"}
-            assert skipped(made, "mcp_silent") == STARTING
+            assert tools_of(made).skipped["mcp_silent"] == STARTING
             ended = asyncio.Event()
             made.changed = ended.set
             await asyncio.wait_for(ended.wait(), 60)
-            assert f"did not list its tools within {2 * limit:.3g} s" in skipped(made, "mcp_silent")
+            assert f"did not list its tools within {2 * limit:.3g} s" in tools_of(made).skipped["mcp_silent"]
         finally:
             await made.aclose()
 
@@ -380,7 +349,10 @@ async def test_a_redirect_to_another_host_gets_no_login() -> None:
 async def test_N10_servers_are_reached_through_the_proxy() -> None:
     async with McpServer() as proxy:
         way = proxy.url.removesuffix("/mcp")
-        async with started({"exa": config(url="http://far.example/mcp")}, proxy=lambda _url: way) as (registry, _):
+        async with started({"exa": config(url="http://far.example/mcp")}, Surroundings(lambda _url: way)) as (
+            registry,
+            _,
+        ):
             assert registry.names == ("mcp_exa_search",)
         assert proxy.requests[0].target == "http://far.example/mcp"
 

@@ -3,8 +3,8 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -13,12 +13,11 @@ import pytest
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.registry import ToolRegistry
-from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
 from nanobot.utils.logs import without_secrets
 from tests.agent.harness import run_tool
+from tests.agent.tools.servers import config, started, tools_of
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.sections import section
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,21 +36,12 @@ def private_server(seconds: int) -> Iterator[tuple[str, "subprocess.Popen[str]"]
             process.kill()
 
 
-@asynccontextmanager
-async def connected(folder: Path, url: str) -> AsyncIterator[McpServers]:
-    settings = {"one": section(McpServerConfig, {"url": url, "toolTimeout": 100})}
-    servers = McpServers(settings, Surroundings(logins=LoginFile(folder / "logins.json")))
-    try:
-        await servers.start(120)
-        yield servers
-    finally:
-        await servers.aclose()
+def connected(folder: Path, url: str) -> AbstractAsyncContextManager[tuple[ToolRegistry, McpServers]]:
+    return started({"one": config(url=url, toolTimeout=100)}, Surroundings(logins=LoginFile(folder / "logins.json")))
 
 
 async def hello(servers: McpServers) -> str:
-    registry = ToolRegistry()
-    registry.replace(servers.factories(), "")
-    return (await run_tool(registry, "mcp_one_hello", {})).text
+    return (await run_tool(tools_of(servers), "mcp_one_hello", {})).text
 
 
 async def visit(link: str, *, come_back: bool = True) -> httpx.Response:
@@ -62,7 +52,7 @@ async def visit(link: str, *, come_back: bool = True) -> httpx.Response:
 
 async def test_U45_a_login_in_the_browser_is_kept_and_renewed_after_a_restart(tmp_path: Path) -> None:
     with private_server(seconds=1) as (url, process):
-        async with connected(tmp_path, url) as servers:
+        async with connected(tmp_path, url) as (_, servers):
             (state,) = servers.states()
             assert "refused the login (status 401); check its headers, or log in with" in state.why
             link = await servers.log_in("one", listen=True)
@@ -74,7 +64,7 @@ async def test_U45_a_login_in_the_browser_is_kept_and_renewed_after_a_restart(tm
         assert kept.stat().st_mode & 0o777 == 0o600
         assert "CANARY" not in without_secrets("token CANARY-token-0"), "no log shows it"
         await asyncio.sleep(2.1)  # the token ends
-        async with connected(tmp_path, url) as servers:
+        async with connected(tmp_path, url) as (_, servers):
             assert await hello(servers) == "hello"
         process.kill()
         asked = process.stdout.read().split() if process.stdout else []
@@ -85,7 +75,7 @@ async def test_U45_a_login_in_the_browser_is_kept_and_renewed_after_a_restart(tm
 
 async def test_U45_elsewhere_the_address_is_pasted_and_one_of_another_login_is_refused(tmp_path: Path) -> None:
     with private_server(seconds=3600) as (url, _):
-        async with connected(tmp_path, url) as servers:
+        async with connected(tmp_path, url) as (_, servers):
             with pytest.raises(UsageError, match="begins one"):
                 await servers.logged_in("one", "http://127.0.0.1:1/callback?code=x&state=y")
             link = await servers.log_in("one", listen=False)
@@ -99,7 +89,7 @@ async def test_U45_elsewhere_the_address_is_pasted_and_one_of_another_login_is_r
 
 async def test_a_login_that_is_refused_in_the_browser_is_told_with_the_reason(tmp_path: Path) -> None:
     with private_server(seconds=3600) as (url, _):
-        async with connected(tmp_path, url) as servers:
+        async with connected(tmp_path, url) as (_, servers):
             link = httpx.URL(await servers.log_in("one", listen=True))
             back = f"{link.params['redirect_uri']}?error=access_denied&state="
             assert (await visit(f"{back}other")).status_code == 404
@@ -117,7 +107,7 @@ async def test_a_server_that_sends_logins_into_the_own_network_gets_none(tmp_pat
         else:
             await responder.send(401, headers=[("WWW-Authenticate", "Bearer")])
 
-    async with HttpServer(answer) as server, connected(tmp_path, f"{server.url}/mcp") as servers:
+    async with HttpServer(answer) as server, connected(tmp_path, f"{server.url}/mcp") as (_, servers):
         with pytest.raises(UsageError, match=r"169\.254\.169\.254, which may not be reached"):
             await servers.log_in("one", listen=False)
     assert not (tmp_path / "logins.json").exists()

@@ -22,17 +22,13 @@ from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import has_ended, process_identity
 from nanobot.web.client import Guard
 from tests.agent.harness import run_tool
+from tests.agent.tools.servers import config, started, tools_of
 from tests.fakes.patience import growing
-from tests.fakes.sections import section
 from tests.fakes.website import Answer, Names, Website
 
 ROOT = Path(__file__).parents[3]
 RUDE = [sys.executable, str(ROOT / "tests/fakes/mcp_rude_server.py")]
 REAL = [sys.executable, "-m", "tests.fakes.mcp_sdk_server"]
-
-
-def config(**values: object) -> McpServerConfig:
-    return section(McpServerConfig, values)
 
 
 @asynccontextmanager
@@ -42,20 +38,13 @@ async def connected(
     secrets: dict[str, str] | None = None,
     *,
     secret: tuple[Path, ...] = (),
-    wait: float = 120,
     guard: Guard = Guard(),  # noqa: B008 - a value
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
     around = Surroundings(
         env={**os.environ, **(secrets or {})}, workspace=folder, secret=secret, media=folder / "media", guard=guard
     )
-    servers = McpServers({"one": settings}, around, cache=folder / "tools.json")
-    registry = ToolRegistry()
-    try:
-        await servers.start(wait)
-        registry.replace(servers.factories(), "")
-        yield registry, servers
-    finally:
-        await servers.aclose()
+    async with started({"one": settings}, around, cache=folder / "tools.json") as made:
+        yield made
 
 
 def rude(folder: Path, *words: str, **values: object) -> McpServerConfig:
@@ -167,8 +156,7 @@ async def test_a_server_that_has_other_tools_now_is_asked_for_them_again(tmp_pat
     told = asyncio.Event()
     try:
         await servers.start(120)
-        registry = ToolRegistry()
-        registry.replace(servers.factories(), "")
+        registry = tools_of(servers)
         assert "mcp_one_late" not in registry.names
         servers.changed = lambda: told.set() if "mcp_one_late" in servers.factories() else None
         await run_tool(registry, "mcp_one_more", {})
@@ -179,12 +167,16 @@ async def test_a_server_that_has_other_tools_now_is_asked_for_them_again(tmp_pat
 
 
 async def test_a_program_that_never_shakes_hands_is_ended_with_the_gateway(tmp_path: Path) -> None:
-    async with connected(tmp_path, rude(tmp_path, "mute"), wait=0.1) as (registry, _):
-        assert "still starting" in registry.skipped["mcp_one"]
+    servers = McpServers({"one": rude(tmp_path, "mute")}, Surroundings(env={**os.environ}, workspace=tmp_path))
+    await servers.start(0.1)
+    try:
+        assert "still starting" in tools_of(servers).skipped["mcp_one"]
         async with asyncio.timeout(60):
             while not (tmp_path / "starts").exists() or not starts(tmp_path):
                 await asyncio.sleep(0.01)
         identity = process_identity(starts(tmp_path)[0])
+    finally:
+        await servers.aclose()
     assert has_ended(starts(tmp_path)[0], identity)
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Proposal, ToolContext
-from nanobot.agent.tools.files.common import FileTool, foreign_of, hold, person_of, result_of, to_its_end
+from nanobot.agent.tools.files.common import FileTool, PathArgs, foreign_of, hold, person_of, result_of, to_its_end
 from nanobot.agent.tools.offers import (
     DeleteFileArguments,
     EditFileArguments,
@@ -47,41 +47,41 @@ def _effect(store: FileStore, place: ResolvedPath, make: Make) -> Effect:
     return Effect(_kind(place), str(place.path), shown)
 
 
-async def _changed(
-    store: FileStore,
-    path: str,
-    make: Callable[[ResolvedPath, bytes | None], bytes],
-    context: ToolContext,
-    follow: Follow | None = None,
-) -> ToolResult:
-    """Make a change that was judged, and tell it. Of one to which the owner has said yes just now `follow` is told."""
-    made: list[tuple[Path, bytes | None, bytes]] = []
-
-    def work() -> Change:
-        place = store.roots.place(path, write=True)
-        hold(place, _kind(place), context)
-
-        def making(before: bytes | None) -> bytes:
-            made[:] = [(place.path, before, make(place, before))]
-            return made[0][2]
-
-        return store.change(place, making, session=context.chat, taint=context.taint)
-
-    change = await to_its_end(work)
-    if follow is not None and made and any(one.target == str(made[0][0]) and one.shown for one in context.asked):
-        await follow(context.person, *made[0])
-    if not (change.created or change.diff or change.added < 0):
-        return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
-    said = change.receipt
-    return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff, changed=change.counted)
-
-
-class WriteFileTool(FileTool[WriteFileArguments], name="write_file"):
-    """`write_file`: a whole file, with the folders that it needs. The answer is the receipt."""
+class _ContentTool(FileTool[PathArgs]):
+    """What changes what a file holds. `follow` is told of a change to which the owner has said yes just now."""
 
     def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
         super().__init__(spaces)
         self._follow = follow
+
+    async def _changed(
+        self, store: FileStore, path: str, make: Callable[[ResolvedPath, bytes | None], bytes], context: ToolContext
+    ) -> ToolResult:
+        """Make a change that was judged, and tell it."""
+        made: list[tuple[Path, bytes | None, bytes]] = []
+
+        def work() -> Change:
+            place = store.roots.place(path, write=True)
+            hold(place, _kind(place), context)
+
+            def making(before: bytes | None) -> bytes:
+                made[:] = [(place.path, before, make(place, before))]
+                return made[0][2]
+
+            return store.change(place, making, session=context.chat, taint=context.taint)
+
+        change = await to_its_end(work)
+        asked = made and any(one.target == str(made[0][0]) and one.shown for one in context.asked)
+        if self._follow is not None and asked:
+            await self._follow(context.person, *made[0])
+        if not (change.created or change.diff or change.added < 0):
+            return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
+        said = change.receipt
+        return ToolResult(f"{said[0].upper()}{said[1:]}.", said, receipt=said, diff=change.diff, changed=change.counted)
+
+
+class WriteFileTool(_ContentTool[WriteFileArguments], name="write_file"):
+    """`write_file`: a whole file, with the folders that it needs. The answer is the receipt."""
 
     def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:  # noqa: ARG002
         given = self.canonical(arguments)
@@ -98,17 +98,13 @@ class WriteFileTool(FileTool[WriteFileArguments], name="write_file"):
 
     async def work(self, args: WriteFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         make = args.content.encode(errors="replace")
-        return await _changed(store, args.path, lambda *_: make, context, self._follow)
+        return await self._changed(store, args.path, lambda *_: make, context)
 
 
-class EditFileTool(FileTool[EditFileArguments], name="edit_file"):
+class EditFileTool(_ContentTool[EditFileArguments], name="edit_file"):
     """`edit_file`: exact pieces of a text are replaced, all or none. Also takes one edit as `old` and `new` alone."""
 
     argument_aliases: ClassVar[Mapping[str, str]] = _EDIT_NAMES
-
-    def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
-        super().__init__(spaces)
-        self._follow = follow
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
         given = super().canonical(arguments)
@@ -150,8 +146,7 @@ class EditFileTool(FileTool[EditFileArguments], name="edit_file"):
 
     async def work(self, args: EditFileArguments, store: FileStore, context: ToolContext) -> ToolResult:
         try:
-            edited = partial(_edited, args=args)
-            return await _changed(store, args.path, edited, context, self._follow)
+            return await self._changed(store, args.path, partial(_edited, args=args), context)
         except EditMiss as miss:  # it shows what stands in the file
             foreign = await asyncio.to_thread(lambda: foreign_of(store, store.roots.place(args.path)))
             said = result_of(f"Error: {miss}", "the text to replace was not found", foreign)

@@ -25,7 +25,6 @@ from mcp.types import (
     ImageContent,
     Implementation,
     PaginatedRequestParams,
-    PromptArgument,
     ResourceLink,
     TextContent,
     TextResourceContents,
@@ -151,7 +150,7 @@ class SdkConnection:
                 live, session = await self._session()
                 cursor: str | None = None
                 for _ in range(MAX_PAGES):
-                    page = await self._guarded(live, session.list_tools(params=_cursor(cursor)))
+                    page = await self._guarded(live, session.list_tools(params=PaginatedRequestParams(cursor=cursor)))
                     found += map(_remote_tool, page.tools)
                     cursor = page.next_cursor
                     if not cursor or len(found) >= MAX_LISTED:
@@ -184,10 +183,11 @@ class SdkConnection:
 
     async def prompts(self, *, timeout: float) -> tuple[ServerOffer, ...]:
         listed = await self._ask(lambda session: session.list_prompts(), timeout)
-        return tuple(
-            ServerOffer(one.name, one.title or "", one.description or "", tuple(map(_argument, one.arguments or ())))
-            for one in listed.prompts[:MAX_LISTED]
-        )
+        offers = []
+        for one in listed.prompts[:MAX_LISTED]:
+            arguments = tuple(f"{arg.name}{'' if arg.required else '?'}" for arg in one.arguments or ())
+            offers.append(ServerOffer(one.name, one.title or "", one.description or "", arguments))
+        return tuple(offers)
 
     async def prompt(self, name: str, arguments: Mapping[str, str], *, timeout: float) -> str:
         """The text of a prompt, whoever is to say which part of it."""
@@ -203,27 +203,21 @@ class SdkConnection:
 
         A session that the server has forgotten is opened anew, once: such a request was never run.
         """
-        live: _Live | None = None
         self.trouble = ""
         self._asked += 1
         try:
             async with asyncio.timeout(timeout):
-                for trial in (1, 2):
-                    live, session = await self._session()
-                    try:
-                        answer = await self._guarded(live, asking(session))
-                    except McpFailure as failure:
-                        if not failure.session_lost or trial == 2:
-                            raise
-                        await self._drop(live)
-                        continue
-                    self._silent = 0
-                    return answer
+                try:
+                    answer = await self._once(asking)
+                except McpFailure as failure:
+                    if not failure.session_lost:
+                        raise
+                    answer = await self._once(asking)
         except TimeoutError:
             self._silent += 1
-            if live is not None and self._silent >= SILENT_CALLS and self._asked == 1:  # nobody else waits for it
+            if self._live is not None and self._silent >= SILENT_CALLS and self._asked == 1:  # nobody else waits for it
                 self._silent = 0
-                live.lose("it has stopped answering")
+                self._live.lose("it has stopped answering")
             self.trouble = f"{self._server} did not answer within {timeout:.3g} s"
             raise McpFailure("timeout", self.trouble) from None
         except McpFailure as failure:
@@ -231,7 +225,17 @@ class SdkConnection:
             raise
         finally:
             self._asked -= 1
-        raise McpFailure("service", f"{self._server} forgets its sessions at once")
+        self._silent = 0
+        return answer
+
+    async def _once(self, asking: Callable[[ClientSession], Awaitable[T]]) -> T:
+        live, session = await self._session()
+        try:
+            return await self._guarded(live, asking(session))
+        except McpFailure as failure:
+            if failure.session_lost:
+                await self._drop(live)
+            raise
 
     async def _session(self) -> tuple[_Live, ClientSession]:
         async with self._opening:
@@ -357,14 +361,6 @@ def _remote_tool(tool: Tool) -> RemoteTool:
     said = hints.idempotent_hint if hints is not None else None  # a plain no is believed before anything else
     again = reads if said is None else said
     return RemoteTool(tool.name, tool.description or "", tool.input_schema, again, reads)
-
-
-def _cursor(cursor: str | None) -> PaginatedRequestParams | None:
-    return PaginatedRequestParams(cursor=cursor) if cursor else None
-
-
-def _argument(one: PromptArgument) -> str:
-    return f"{one.name}{'' if one.required else '?'}"
 
 
 def _said(result: CallToolResult) -> Said:
