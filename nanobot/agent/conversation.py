@@ -68,19 +68,14 @@ class Conversation:
     """
 
     def __init__(self, turn: Turn, tools: tuple[ToolSpec, ...]) -> None:
-        info, settings = turn.provider.info, turn.settings
+        info = turn.provider.info
         self.turn = turn
         self.window = turn.window or info.capabilities.window
         self.text = AnswerText(turn)
         self.aside_seconds = ASIDE_SECONDS
         self._held_by: Budget | None = None
         self._tools = tools
-        self._blank = Request(
-            (),
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature,
-            reasoning_effort=settings.reasoning_effort,
-        )
+        self._blank = turn.settings.applied(Request(()))
         self._fixed = self._unchanging
         self._history: tuple[Message, ...] = ()
         self._history_size = 0

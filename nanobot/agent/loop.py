@@ -23,7 +23,7 @@ from nanobot.agent.ends import safely
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
 from nanobot.agent.tools.registry import ToolFactory
-from nanobot.agent.turn import EndedBy, ModelSettings, Publisher, Turn, TurnLimits
+from nanobot.agent.turn import EndedBy, Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
     CommandReply,
     InboundMessage,
@@ -35,6 +35,7 @@ from nanobot.bus.events import (
 from nanobot.command.router import Match
 from nanobot.errors import StoreError, TemporaryError
 from nanobot.messages import AssistantMessage, UserMessage
+from nanobot.providers.retry import USUAL, Tuning
 from nanobot.security.policy import Policy
 from nanobot.session.permissions import Permissions
 from nanobot.session.rows import Closing
@@ -67,7 +68,7 @@ class AgentLoop(ChatControl):
         services: AgentServices,
         *,
         limits: TurnLimits | None = None,
-        settings: ModelSettings | None = None,
+        settings: Tuning = USUAL,
         quiet: float = QUIET_SECONDS,
         concurrency: int = CONCURRENCY,
     ) -> None:
@@ -77,16 +78,14 @@ class AgentLoop(ChatControl):
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
         self._limits = limits or TurnLimits()
-        self._settings = settings or ModelSettings()
+        self._settings = settings
         self._quiet = quiet
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening = Opening(services)
 
-    def renew(
-        self, limits: TurnLimits, settings: ModelSettings, policy: Policy, tools: Mapping[str, ToolFactory]
-    ) -> None:
+    def renew(self, limits: TurnLimits, settings: Tuning, policy: Policy, tools: Mapping[str, ToolFactory]) -> None:
         """Begin further turns with these, and with these tools made anew."""
         self._limits, self._settings = limits, settings
         self.runner = self.runner.renewed(tools, policy)
@@ -370,7 +369,7 @@ class AgentLoop(ChatControl):
             message,
             chat.provider,
             Publisher(self._services.bus, message.shown_at, turn_id),
-            self._limits if message.errand is None else self.runner.helpers.of(self._limits),
+            self._limits if message.errand is None else self._limits.of_helper(self.runner.helpers),
             self._settings,
             durable,
             lambda: self._steering(chat),

@@ -24,8 +24,9 @@ from nanobot.agent.receipts import CHANGES, with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import EXEC, SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
-from nanobot.agent.turn import KeepResult, SubagentLimits, Turn
+from nanobot.agent.turn import KeepResult, Turn
 from nanobot.bus.events import Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from nanobot.config.schema import SubagentsConfig
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
     AssistantMessage,
@@ -98,12 +99,13 @@ class AgentRunner:
         self.keep_result: KeepResult | None = None
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
-        self.helpers = SubagentLimits()
-        self.helper_slots: HelperSlots = asyncio.Semaphore(self.helpers.at_once)
+        self.helpers = SubagentsConfig()
+        self.helper_slots: HelperSlots = asyncio.Semaphore(self.helpers.max)
 
-    def bound(self, helpers: SubagentLimits) -> None:
-        """Let helpers have these limits; before the first of them."""
-        self.helpers, self.helper_slots = helpers, asyncio.Semaphore(helpers.at_once)
+    def bound(self, helpers: SubagentsConfig) -> None:
+        """Let helpers have these limits; before the first of them. One can always run, for what an earlier
+        configuration has begun."""
+        self.helpers, self.helper_slots = helpers, asyncio.Semaphore(max(1, helpers.max))
 
     def renewed(self, factories: Mapping[str, ToolFactory], policy: Policy) -> "AgentRunner":
         """A runner with these tools made anew and with other rules, and the same questions. Turns of this one go on as

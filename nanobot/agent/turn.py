@@ -24,6 +24,7 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
+from nanobot.config.schema import SubagentsConfig
 from nanobot.errors import StoreError
 from nanobot.messages import (
     AssistantMessage,
@@ -38,7 +39,8 @@ from nanobot.messages import (
     UserMessage,
     least,
 )
-from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort
+from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.retry import USUAL, Tuning
 from nanobot.results import SourceBook
 from nanobot.session.store import SessionStore
 from nanobot.utils.marks import cited
@@ -114,27 +116,9 @@ class TurnLimits(Struct, frozen=True):
     max_tool_result_chars: int = 60_000
     lookup_repeats: int = 2
 
-
-class SubagentLimits(Struct, frozen=True):
-    """How many helpers run at the same time, and what each may use up: model requests, seconds, tokens."""
-
-    at_once: int = 4
-    max_steps: int = 20
-    max_seconds: float = 300.0
-    max_tokens: int = 400_000
-
-    def of(self, limits: TurnLimits) -> TurnLimits:
-        """The budget of a helper, which has those of a turn otherwise."""
-        most = {"max_steps": self.max_steps, "max_seconds": self.max_seconds, "max_tokens": self.max_tokens}
-        return replace(limits, **most)
-
-
-class ModelSettings(Struct, frozen=True):
-    """How every request of the agent is asked: `max_tokens` limits one answer, None leaves it to the provider."""
-
-    max_tokens: int | None = None
-    temperature: float | None = None
-    reasoning_effort: ReasoningEffort | None = None
+    def of_helper(self, own: SubagentsConfig) -> "TurnLimits":
+        """The budget of a helper, which has limits of its own and those of a turn otherwise."""
+        return replace(self, max_steps=own.max_steps, max_seconds=own.max_seconds, max_tokens=own.max_tokens)
 
 
 class Prompt(Struct, frozen=True):
@@ -187,7 +171,7 @@ class Turn(Struct, eq=False):
     provider: LLMProvider
     publish: Publisher
     limits: TurnLimits = field(default_factory=TurnLimits)
-    settings: ModelSettings = field(default_factory=ModelSettings)
+    settings: Tuning = USUAL
     durable: bool = False
     steering: Callable[[], tuple[UserMessage, ...]] = tuple
     heard: Callable[[], bool] = bool

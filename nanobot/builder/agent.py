@@ -26,7 +26,7 @@ from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, Turn
 from nanobot.builder.launch import Launch, SharedServices
 from nanobot.builder.models import Models
-from nanobot.builder.values import chat_defaults, helper_limits_of, limits_of, not_counted, policy_of, settings_of
+from nanobot.builder.values import chat_defaults, limits_of, not_counted, policy_of, settings_of
 from nanobot.bus.alarms import Alarms, Trouble
 from nanobot.bus.events import MessageBus
 from nanobot.command.builtin import builtin_router
@@ -269,6 +269,8 @@ class Builder:
                     shared.watches,
                     None if self._launch.ephemeral else partial(self._archive, shared.ledger),
                     self.examine,
+                    self.files,
+                    self.library,
                 )
             ),
             self.tools(),
@@ -280,13 +282,7 @@ class Builder:
             offered_models=self.models.offered,
             model_facts=self.models.facts,
             undo=self.files.undo,
-            trust=self.files.trust,
-            find_sessions=self.library.find_sessions,
-            known=self.library.known,
-            forget=self.library.forget,
             forgets=self.library.forgets,
-            changes_since=self.files.changes_since,
-            undo_since=self.files.undo_since,
             keep_result=None if self._launch.ephemeral else self.files.keep_result,
             permissions=Permissions(shared.ledger),
             budget=budget,
@@ -364,13 +360,13 @@ class Builder:
 
     def equip(self, runner: AgentRunner, services: AgentServices) -> None:
         """Give a runner its helpers."""
-        limits = helper_limits_of(self.loaded.config)
+        limits = self.loaded.config.agents.subagents
         if limits != runner.helpers:
             runner.bound(limits)
         if self._launch.role is not None and self._ledger is not None:
             from nanobot.cluster.share import SharedSlots
 
-            runner.helper_slots = SharedSlots(self._ledger, "helper", limits.at_once)
+            runner.helper_slots = SharedSlots(self._ledger, "helper", max(1, limits.max))
         runner.spawn = self._spawner(runner, services)
 
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from nanobot.agent.turn import ModelSettings, SubagentLimits, TurnLimits
+from nanobot.agent.turn import TurnLimits
 from nanobot.command.settings import SettingName
 from nanobot.config.loader import Loaded
 from nanobot.config.schema import Config
 from nanobot.config.schema_web import WebFetchConfig
+from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
 from nanobot.utils.text import nearest
@@ -26,16 +27,10 @@ def limits_of(config: Config) -> TurnLimits:
     )
 
 
-def helper_limits_of(config: Config) -> SubagentLimits:
-    """What helpers may take; one can always run, for what an earlier configuration has begun."""
-    section = config.agents.subagents
-    return SubagentLimits(max(1, section.max), section.max_steps, section.max_seconds, section.max_tokens)
-
-
-def settings_of(config: Config) -> ModelSettings:
+def settings_of(config: Config) -> Tuning:
     """How models are asked."""
     defaults = config.agents.defaults
-    return ModelSettings(defaults.max_tokens, defaults.temperature, defaults.reasoning_effort)
+    return Tuning(defaults.max_tokens, defaults.temperature, defaults.reasoning_effort, own_effort=True)
 
 
 def policy_of(config: Config) -> Policy:

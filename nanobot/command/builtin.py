@@ -5,7 +5,7 @@ from importlib import import_module
 
 from nanobot.bus.events import Role
 from nanobot.command.router import Command, CommandContext, CommandRouter
-from nanobot.command.services import CommandServices, People
+from nanobot.command.services import CommandServices, People, PersonsMemory
 from nanobot.command.settings import CHOICES, SettingName
 from nanobot.command.tool_groups import tool_groups
 from nanobot.command.words import ROLES
@@ -173,22 +173,25 @@ async def _undo(ctx: CommandContext) -> None:
 async def _trust(ctx: CommandContext) -> None:
     if not ctx.for_owner_alone:
         raise UsageError(_("Files are yours alone, and others read along here. Ask in your own chat."))
-    await ctx.reply(await ctx.control.trust(ctx.message, ctx.args.strip().strip("`")))
+    if ctx.services.files is None:
+        raise UsageError(_("There are no files here."))
+    await ctx.reply(await ctx.services.files.trust(ctx.message, ctx.args.strip().strip("`")))
 
 
 async def _memory(ctx: CommandContext) -> None:
-    _of_one_alone(ctx)
-    await ctx.reply(await ctx.control.known(ctx.message, ctx.args.strip()))
+    await ctx.reply(await _memory_of_one(ctx).known(ctx.message, ctx.args.strip()))
 
 
 async def _forget(ctx: CommandContext) -> None:
-    _of_one_alone(ctx)
-    await ctx.reply(await ctx.control.forget(ctx.message, ctx.args.strip()))
+    await ctx.reply(await _memory_of_one(ctx).forget(ctx.message, ctx.args.strip()))
 
 
-def _of_one_alone(ctx: CommandContext) -> None:
+def _memory_of_one(ctx: CommandContext) -> PersonsMemory:
     if not ctx.message.direct:
         raise UsageError(_("What is noted of you is yours alone, and others read along here. Ask in your own chat."))
+    if ctx.services.memory is None:
+        raise UsageError(_("There is no memory here."))
+    return ctx.services.memory
 
 
 async def _tasks(ctx: CommandContext) -> None:

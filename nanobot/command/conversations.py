@@ -124,8 +124,8 @@ async def _go_back(ctx: CommandContext, parent: SessionInfo, chosen: Exchange, w
     if (await ctx.control.store.current(ctx.key)).id != parent.id:
         raise UsageError(_("Another session has become current meanwhile, so everything is left as it is."))
     said: list[str] = []
-    if what != "talk":
-        done = await ctx.control.undo_since(ctx.message, chosen.at)
+    if what != "talk" and ctx.services.files is not None:
+        done = await ctx.services.files.undo_since(ctx.message, chosen.at)
         said += [f"- {line}" for line in done[:_CHANGES]]
         said += _more(len(done) - _CHANGES)
     if what != "files":
@@ -144,7 +144,8 @@ async def _begun(ctx: CommandContext) -> SessionInfo:
 
 
 async def _changes(ctx: CommandContext, chosen: Exchange) -> tuple[str, ...]:
-    return await ctx.control.changes_since(ctx.message, chosen.at) if ctx.message.direct else ()
+    files = ctx.services.files if ctx.message.direct else None
+    return await files.changes_since(ctx.message, chosen.at) if files is not None else ()
 
 
 def _wish(ctx: CommandContext, count: int) -> tuple[int, str]:

@@ -18,9 +18,7 @@ from nanobot.utils.text import nearest
 from nanobot.utils.translation import _, sentences
 
 if TYPE_CHECKING:
-    from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
-    from nanobot.session.listing import SessionHolder
 
 Emit = Callable[[str], Awaitable[None]]
 
@@ -114,27 +112,6 @@ class TurnControl(Protocol):
         A `picker` has any number of choices, which are gone through with arrow keys, by what they hold, or by pages.
 
         Raises `UsageError` where nobody can be asked.
-        """
-
-    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
-        """The changes of files that were made for this person in this chat since a time, the newest first."""
-
-    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
-        """Take these changes back, and say so of each. Raises `NanobotError` where that cannot be done."""
-
-    async def trust(self, message: InboundMessage, name: str) -> str:
-        """Count a file as the person's own, or list those that hold content from outside. Raises `NanobotError`."""
-
-    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
-        """The sessions that somebody may see that have these words, best first."""
-
-    async def known(self, message: InboundMessage, words: str) -> str:
-        """What is noted of the person who writes, line by line, or what of it holds these words."""
-
-    async def forget(self, message: InboundMessage, words: str) -> str:
-        """Take away what is noted of this person, by the number of its line or by words of it, and say what was done.
-
-        Raises `NanobotError` where that cannot be done.
         """
 
     def tools(

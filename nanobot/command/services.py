@@ -1,6 +1,7 @@
 """What commands work with besides the agent. Whatever is None is not there, and its command says so."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -12,7 +13,9 @@ from nanobot.session.pins import ToolWords
 
 if TYPE_CHECKING:
     from nanobot.command.router import TurnControl
+    from nanobot.library.session_search import FoundSessions
     from nanobot.schedule.appointments import Appointments
+    from nanobot.session.listing import SessionHolder
     from nanobot.skills.shelf import SkillShelf
 
 
@@ -30,6 +33,33 @@ class WatchesOf(Protocol):
     """What `/watch` asks: what becomes of its words. Raises `NanobotError`."""
 
     async def say(self, message: InboundMessage, text: str) -> str: ...
+
+
+class PersonsFiles(Protocol):
+    """The files of the person who writes, as far as they were changed in this chat. Raises `NanobotError`."""
+
+    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        """The changes that were made since a time, the newest first."""
+
+    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
+        """Take these changes back, and say so of each."""
+
+    async def trust(self, message: InboundMessage, name: str) -> str:
+        """Count a file as the person's own, or list those that hold content from outside."""
+
+
+class PersonsMemory(Protocol):
+    """What is kept of a person. Raises `NanobotError`."""
+
+    async def known(self, message: InboundMessage, words: str) -> str:
+        """What is noted of the person who writes, line by line, or what of it holds these words."""
+
+    async def forget(self, message: InboundMessage, words: str) -> str:
+        """Take away what is noted of this person, by the number of its line or by words of it, and say what was
+        done."""
+
+    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
+        """The sessions that somebody may see that have these words, best first."""
 
 
 class SessionArchive(Protocol):
@@ -106,3 +136,5 @@ class CommandServices(Struct, frozen=True):
     watches: Callable[[], WatchesOf] | None = None
     sessions: Callable[[], SessionArchive] | None = None
     doctor: Callable[[bool], Awaitable[str]] | None = None
+    files: PersonsFiles | None = None
+    memory: PersonsMemory | None = None

@@ -39,7 +39,9 @@ async def list_sessions(ctx: CommandContext) -> None:
 
 async def _search(ctx: CommandContext, words: str) -> str:
     holder = _holder(ctx)
-    found = await ctx.control.find_sessions(holder, words)
+    if ctx.services.memory is None:
+        raise UsageError(_("There are no sessions here that could be searched."))
+    found = await ctx.services.memory.find_sessions(holder, words)
     seen = await among(ctx.control.store, holder, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:

@@ -11,6 +11,7 @@ from nanobot.cli.options import build_parser
 from nanobot.command.builtin import builtin_router
 from nanobot.command.help import GROUPS
 from nanobot.command.router import Command, CommandContext
+from nanobot.command.services import CommandServices
 from nanobot.command.words import WORDS
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.session_search import FoundSession, FoundSessions
@@ -208,7 +209,8 @@ class Control:
 async def said(
     text: str, *, role: Role = "owner", channel: str = "terminal", control: Control | None = None, direct: bool = True
 ) -> list[str]:
-    router, replies = builtin_router(), []
+    control, replies = control or Control(), []
+    router = builtin_router(CommandServices(files=control, memory=control))
     match = router.match(text)
     assert match is not None
 
@@ -216,7 +218,7 @@ async def said(
         replies.append(line)
 
     message = InboundMessage(Address(channel, "me"), Sender("1", role=role), text, direct=direct)
-    await router.run(match, message, control or Control(), reply)
+    await router.run(match, message, control, reply)
     return replies
 
 

@@ -27,9 +27,7 @@ from nanobot.session.store import Branch, SessionInfo, SessionStore
 from nanobot.utils.translation import _, _n
 
 if TYPE_CHECKING:
-    from nanobot.library.session_search import FoundSessions
     from nanobot.money.budget import Budget
-    from nanobot.session.listing import SessionHolder
 
 #: Seconds for a command, and again for what it does after a question; and the limit of the command that runs.
 COMMAND_SECONDS = 60.0
@@ -212,39 +210,11 @@ class ChatControl:
             limit.reschedule(asyncio.get_running_loop().time() + self.command_seconds)
         return choices.index(answer.choice) + 1 if answer.choice in choices else 0
 
-    async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
-        find = self._services.changes_since
-        return await find(message, at) if find is not None else ()
-
-    async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
-        undo = self._services.undo_since
-        return await undo(message, at) if undo is not None else ()
-
     async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
         return self.questions.answer(session_key, key, number, by)
 
     async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
         await self.questions.turn_page(session_key, key, page, by)
-
-    async def trust(self, message: InboundMessage, name: str) -> str:
-        if self._services.trust is None:
-            raise UsageError(_("There are no files here."))
-        return await self._services.trust(message, name)
-
-    async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
-        if self._services.find_sessions is None:
-            raise UsageError(_("There are no sessions here that could be searched."))
-        return await self._services.find_sessions(holder, words)
-
-    async def known(self, message: InboundMessage, words: str) -> str:
-        if self._services.known is None:
-            raise UsageError(_("There is no memory here."))
-        return await self._services.known(message, words)
-
-    async def forget(self, message: InboundMessage, words: str) -> str:
-        if self._services.forget is None:
-            raise UsageError(_("There is no memory here."))
-        return await self._services.forget(message, words)
 
     async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
         """Say in the chats of a channel, once, which of their commands ended with an earlier process."""

@@ -21,9 +21,7 @@ from nanobot.session.store import SessionStore
 if TYPE_CHECKING:
     from nanobot.agent.tools.commands.background import BackgroundTasks
     from nanobot.agent.work.background import BackgroundHelpers
-    from nanobot.library.session_search import FoundSessions
     from nanobot.session.heard import Heard
-    from nanobot.session.listing import SessionHolder
 
 SwitchModel = Callable[[str], Awaitable[LLMProvider]]
 SearchUsage = Callable[[], Awaitable[str]]
@@ -36,14 +34,11 @@ class AgentServices(Struct, frozen=True):
     the service of a model offers, `model_facts` tells what is known of one; `search_usage` gives the search part of
     /status as Markdown, `search_known` what of it is known at once; `chats` keeps what people set for a chat, and what
     `/model` chose for one of a channel, unless the command line has `model_fixed` for all of them;
-    `undo` brings back what the last change of files in a chat changed,
-    `trust` counts a file as the person's own or lists those that came from outside.
-    `find_sessions` finds those that a person may see. `known` lists what is noted of a person, `forget` takes some
-    of it away, and `forgets` tells what they took away.
+    `undo` brings back what the last change of files in a chat changed, and `forgets` tells what a person took away of
+    what is noted of them.
     `permissions` keeps what people have allowed for good. `budget` is what may be spent.
     `tasks` are the commands in the background, where there are commands, and `tasks_folder` is where they are noted.
-    `changes_since` names the changes of files that were made for a person in a chat since a time, `undo_since` takes
-    them back. `keep_result` keeps a result that is too long for a request where the model can page through it.
+    `keep_result` keeps a result that is too long for a request where the model can page through it.
     `helpers` are those in the background, None where nothing of the kind is looked after.
     `remember` gives the few lines of a person's memory that fit what they say, besides files that the prompt shows;
     `skills` what the owner's model is told of the skills. `turn_ended` is told of each end, with the session.
@@ -64,15 +59,8 @@ class AgentServices(Struct, frozen=True):
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[ModelOffer, ...]]] | None = None
     model_facts: Callable[[ProviderInfo], str] | None = None
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
-    trust: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    # English: a type
-    find_sessions: "Callable[[SessionHolder, str], Awaitable[FoundSessions]] | None" = None
-    known: Callable[[InboundMessage, str], Awaitable[str]] | None = None
-    forget: Callable[[InboundMessage, str], Awaitable[str]] | None = None
     forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
-    changes_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
     keep_result: KeepResult | None = None
-    undo_since: Callable[[InboundMessage, datetime], Awaitable[tuple[str, ...]]] | None = None
     permissions: Permissions | None = None
     budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None

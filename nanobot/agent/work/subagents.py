@@ -120,7 +120,7 @@ class SubagentManager:
         if len(calls) < MANY or calls[0].id != call.id:
             return
         info, count = parent.provider.info, len(calls)
-        most = min(count, self._runner.helpers.at_once)
+        most = min(count, max(1, self._runner.helpers.max))
         said = _("{count} helpers, {most} at a time. /stop ends them.", count=count, most=most)
         if (budget := parent.budget(info)) is not None:
             told = await budget.estimate(parent.message, info, pages=_PAGES * count, requests=_REQUESTS * count)
@@ -174,7 +174,7 @@ class SubagentManager:
 
     def _within(self, parent: Turn) -> TurnLimits:
         """What a helper may use up, which is no more than is left of the turn for which it works."""
-        used, own = parent.usage.input + parent.usage.output, self._runner.helpers.of(parent.limits)
+        used, own = parent.usage.input + parent.usage.output, parent.limits.of_helper(self._runner.helpers)
         return replace(
             own,
             max_seconds=min(own.max_seconds, max(1.0, parent.remaining - SPARE_SECONDS)),

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.work.spawn import SpawnTool
-from nanobot.agent.turn import SubagentLimits, TurnLimits
+from nanobot.agent.turn import TurnLimits
 from nanobot.agent.work.subagents import SubagentManager
 from nanobot.bus.events import InboundMessage, Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.channels.view import TurnView, fold_hints, hint_text
-from nanobot.config.schema import BudgetConfig
+from nanobot.config.schema import BudgetConfig, SubagentsConfig
 from nanobot.messages import AssistantMessage, Role, ToolMessage, UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.scripted import Action, Call, ScriptedProvider, Step
@@ -32,7 +32,7 @@ Brain = Callable[[Request], Step]
 async def helped(
     brain: Brain,
     *tools: FakeTool,
-    limits: SubagentLimits | None = None,
+    limits: SubagentsConfig | None = None,
     store: SessionStore | None = None,
     turn: TurnLimits | None = None,
     caps: BudgetConfig | None = None,
@@ -41,7 +41,7 @@ async def helped(
     provider = ScriptedProvider(after=brain)
     async with agent(provider, SpawnTool(), *tools, store=store, limits=turn, caps=caps) as box:
         manager = SubagentManager(box.loop.runner, box.store, ContextBuilder())
-        box.loop.runner.bound(limits or SubagentLimits())
+        box.loop.runner.bound(limits or SubagentsConfig())
         box.loop.runner.spawn = manager.run
         yield box, provider
 
@@ -216,7 +216,7 @@ async def test_stopping_a_turn_ends_its_helpers_and_what_they_have_begun() -> No
     def brain(request: Request) -> Step:
         return searching(request) if of_helper(request) else spawns("a", "b", "c")
 
-    async with helped(brain, search, limits=SubagentLimits(at_once=2)) as (box, _):
+    async with helped(brain, search, limits=SubagentsConfig(max=2)) as (box, _):
         asking = asyncio.create_task(box.ask("go"))
         async with asyncio.timeout(60):
             while search.running < 2:
@@ -238,7 +238,7 @@ async def test_a_helper_ends_at_its_own_limit_with_what_it_has() -> None:
             return "that is what is read"
         return Call("web_search", {"query": f"{len(results(request))}"})
 
-    async with helped(brain, search := FakeTool(), limits=SubagentLimits(max_steps=3)) as (box, _):
+    async with helped(brain, search := FakeTool(), limits=SubagentsConfig(max_steps=3)) as (box, _):
         finished = await box.ask("go")
         (told,) = [one for one in await box.history() if isinstance(one, ToolMessage)]
     assert told.text == "that is what is read"
