@@ -107,7 +107,7 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
         warn(problem)
     context = "\n\n".join(filter(None, (question.context, found.context)))
     text = "\n\n".join(filter(None, (question.text, found.notes)))
-    return replace(question, text=text, context=context, media=found.media)
+    return replace(question, text=text, context=context, media=tuple(found.media))
 
 
 async def _run(

@@ -78,6 +78,11 @@ class PseudoTerminal:
         """Read to the end; the exit code, or the negative number of the signal that ended the program."""
         return await asyncio.to_thread(self._wait)
 
+    async def leave(self) -> None:
+        """Press Ctrl-D, and see the program end well."""
+        self.press("\x04")
+        assert await self.wait() == 0, self.text()
+
     def _until(self, wanted: Wanted) -> None:
         end = time.monotonic() + self.timeout
         while not self._shows(wanted):

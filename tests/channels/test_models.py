@@ -43,8 +43,7 @@ async def test_a_terminal_filters_the_models_of_the_service_and_takes_a_preset_b
             await server.asked(2)
             terminal.press("/model default\r")
             await terminal.until("This chat now uses fake (custom)")
-            terminal.press("\x04")
-            assert await terminal.wait() == 0
+            await terminal.leave()
     assert [one.body["model"] for one in server.requests] == ["fake-33", "fake-small"]
     assert [one.body["max_tokens"] for one in server.requests] == [8192, 99]
 

@@ -72,5 +72,4 @@ async def test_a_conversation_in_ascii_begins_and_ends(tmp_path: Path) -> None:
         await terminal.until(re.compile("^>", re.MULTILINE))
         terminal.press("?\r")
         await terminal.until("* /quit Leave")
-        terminal.press("\x04")
-        assert await terminal.wait() == 0
+        await terminal.leave()

@@ -6,7 +6,7 @@ from pathlib import Path
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.test_questions import shown
-from tests.channels.test_terminal_pty import CTRL_C, CTRL_D, terminal_of
+from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -56,8 +56,7 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
             await terminal.until(lambda: "Ctrl-C stops" not in terminal.text())
             terminal.press("thanks\r")
             await terminal.until(lambda: terminal.text().count("Starting over.") == 3)
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
         sent = json.dumps(server.requests[-1].body)
     assert "good day" in sent
     assert "write one" not in sent
@@ -137,8 +136,7 @@ async def test_U67_a_session_is_found_in_a_picker_by_typing_and_escape_leaves_it
             await terminal.until("You: and why?")
             terminal.press("go on\r")
             await terminal.until(lambda: "Ctrl-C stops" not in terminal.text() and "go on" in terminal.text())
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
         sent = json.dumps(server.requests[-1].body)
     assert "sky blue" in sent
     assert "hedgehog" not in sent
@@ -158,6 +156,5 @@ async def test_U67_without_a_screen_a_picker_is_answered_by_number_or_narrowed_d
             await terminal.until("1 of 2 · ")
             terminal.press("2\r")
             await terminal.until("Back in session")
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
     assert "how deep is the sea?" in terminal.text().partition("Back in session")[2]

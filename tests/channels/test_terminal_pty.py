@@ -60,8 +60,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
             assert set(counts.values()) == {1}, counts
             assert re.findall(r"(?:MARK|CODE)-\d\d", text) == marks
             assert len(terminal.raw) < 60_000
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
             assert re.search(r"resume: nanobot agent -r \w+$", terminal.text())
             assert "❯\n" not in terminal.text().split("The end of it.")[1]
 
@@ -79,8 +78,7 @@ async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_w
             terminal.press("the CANARY sings\r")
             await terminal.until("It is noted.")
             await terminal.until(IDLE)
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
             assert "resume:" not in terminal.text()
     left = [path for path in nanobot.home.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
     assert left == []
@@ -98,8 +96,7 @@ async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remed
             text = " ".join(terminal.text().split())
             assert text.count("failed 3 times in a row") == 1, text
             assert "Check providers.custom.apiKey" in text
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
 
 
 async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
@@ -276,8 +273,7 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
             await terminal.until("Looking.")
             terminal.press("think of the heron\r")
             await terminal.until("Changed course.")
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
         assert "heron" in str(server.requests[1].body["messages"])
 
 
@@ -372,8 +368,7 @@ async def test_plain_lines_hold_no_escape_at_all(
             await terminal.until("End.")
             terminal.press(CTRL_C)
             await terminal.until("press Ctrl-C again to exit")
-            terminal.press(CTRL_D)
-            assert await terminal.wait() == 0
+            await terminal.leave()
             assert "\x1b" not in terminal.raw
             assert terminal.text().count("**Plain** answer.") == 1
             assert 'docs "x"' in terminal.text()
@@ -423,8 +418,7 @@ async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above
         assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
         assert "1 to 2 or" not in terminal.text(), "the question has left the screen"
         assert "The person chose: Friday" in json.dumps(server.requests[1].body)
-        terminal.press(CTRL_D)
-        assert await terminal.wait() == 0
+        await terminal.leave()
 
 
 async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and_asked_about_as_that(
@@ -534,11 +528,9 @@ async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the
             assert ("heron" in told, "egret" in told) == (False, True)
             asked = await nanobot.run("-m", "and the stork?")
             assert asked.out == "Fine.\n"
-            second.press("\x04")
-            assert await second.wait() == 0
+            await second.leave()
             await say(first, "the gull", 3)
-            first.press("\x04")
-            assert await first.wait() == 0
+            await first.leave()
         async with terminal_of(nanobot, "--continue") as third:
             told = await say(third, "go on", 2)
             assert [bird in told for bird in ("heron", "egret", "stork", "gull")] == [False, False, False, True]

@@ -136,13 +136,6 @@ def test_a_title_from_the_web_cannot_break_out_of_its_line() -> None:
     assert block == "Sources\n[1] evil line (https://a.example)"
 
 
-def test_a_call_that_still_runs_when_the_turn_ends_counts_as_stopped() -> None:
-    view = fold(TurnStarted("m", AT), *tool(1, "fetch a.example"), tool(2, "fetch b.example")[0])
-    view = view.apply(TurnFinished("cancelled", ""))
-    assert lines(view) == ("fetch a.example (1 s)", "fetch b.example: stopped")
-    assert [hint.state for hint in view.hints] == ["done", "failed"]
-
-
 def test_a_call_that_waited_for_the_owner_when_the_turn_ended_was_not_run() -> None:
     first, second = ToolCall("c1", "exec"), ToolCall("c2", "exec")
     asked = [ApprovalAsked(f"q{call.id}", call, "Run?", "") for call in (first, second)]

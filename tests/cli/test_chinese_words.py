@@ -108,7 +108,6 @@ async def test_a_conversation_in_the_terminal_speaks_chinese(tmp_path: Path) -> 
             await terminal.until(re.compile(r"输入 [\d.k]+，输出 \d+"))
             terminal.press("\x03")
             await terminal.until("再按一次 Ctrl-C 退出")
-            terminal.press("\x04")
-            assert await terminal.wait() == 0
+            await terminal.leave()
             shown = terminal.text()
     assert re.search(r"继续会话：nanobot agent -r \w+$", shown)

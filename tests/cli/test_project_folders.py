@@ -39,8 +39,7 @@ async def talk(nanobot: Program, server: LlmServer, *arguments: str, cwd: Path, 
         await terminal.until("❯")
         terminal.press("hello\r")
         await terminal.until(IDLE)
-        terminal.press("\x04")
-        assert await terminal.wait() == 0
+        await terminal.leave()
         asked = QUESTION in " ".join(terminal.text().split())
     return json.dumps(server.requests[before].body), asked
 
@@ -135,8 +134,7 @@ async def test_instructions_are_read_from_the_top_of_the_repository_down_and_inn
             terminal.press("and now\r")
             await terminal.until("have changed and are read")
             await terminal.until(IDLE)
-            terminal.press("\x04")
-            assert await terminal.wait() == 0
+            await terminal.leave()
         first, *_, last = (json.dumps(one.body) for one in server.requests[before:])
         order = ["canary-shared", "canary-top", "canary-sub", "canary-deep"]
         assert re.findall(r"canary-\w+", first) == order

@@ -13,16 +13,14 @@ from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.providers.scripted import Pause, Say
 from nanobot.results import ToolResult
-from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import MemoryDatabase
-from tests.channels.telegram.scenarios import CHANNEL, acting, stage
+from tests.channels.telegram.scenarios import CHANNEL, lives, stage
 from tests.channels.telegram.scenarios import Stage as Chat
 from tests.crash.rounds import Outcome, each, stuck, talked
 from tests.crash.stage import Stage, staged
 from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.llm_server import Reply
-from tests.fakes.telegram_server import Fault, TelegramServer, apply_then_drop, drop_before, too_many
+from tests.fakes.telegram_server import Fault, apply_then_drop, drop_before, too_many
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 TEXT = "The answer has a beginning that is long enough to be shown. And it has an end."
@@ -87,35 +85,30 @@ class Adjusted(JumpingClock):
 @pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=1), timedelta(days=-400), timedelta(hours=-2)])
 async def test_a_clock_that_jumps_while_an_answer_waits_keeps_it_no_longer(jump: timedelta) -> None:
     clock = Adjusted()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
-            server.fail("sendMessage", drop_before(), too_many(20))
-            await (await at.begin()).finish(TurnFinished("completed", TEXT))
-            await server.until(lambda: len(server.sent("sendMessage")) == 2)
-            await at.quiet(2)
-            clock.jump = jump
-            start = clock.now()
-            await at.until(TEXT)
-            await at.settled()
-            assert clock.now() - start < 60
+    async with lives(clock) as life, life.begin(Look("off", "off")) as at:
+        life.server.fail("sendMessage", drop_before(), too_many(20))
+        await (await at.begin()).finish(TurnFinished("completed", TEXT))
+        await life.server.until(lambda: len(life.server.sent("sendMessage")) == 2)
+        await at.quiet(2)
+        clock.jump = jump
+        start = clock.now()
+        await at.until(TEXT)
+        await at.settled()
+        assert clock.now() - start < 60
 
 
 async def test_a_clock_that_is_back_after_a_start_keeps_no_answer() -> None:
     clock = Adjusted(step=10)
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
-            server.cut()
+    async with lives(clock) as life:
+        async with life.begin(Look("off", "off")) as at:
+            life.server.cut()
             await (await at.begin()).finish(TurnFinished("completed", TEXT))
-            await server.until(lambda: server.is_cut)
+            await life.server.until(lambda: life.server.is_cut)
             await at.quiet(5)
         clock.jump = AT - clock.wall() - timedelta(days=3)
-        server.mend()
-        await ledger.recover(CHANNEL)
-        async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
+        life.server.mend()
+        await life.ledger.recover(CHANNEL)
+        async with life.begin(Look("off", "off")) as at:
             await at.quiet(3_700)
             await at.settled()
             assert_told(at)

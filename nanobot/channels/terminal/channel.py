@@ -387,7 +387,7 @@ class TerminalChannel:
         for problem in found.problems:
             await self._agent.bus.publish_outbound(OutboundMessage(here, Notice(problem, level="warning")))
         text = "\n\n".join(filter(None, (text, found.notes)))
-        message = InboundMessage(here, PERSON, text, found.media, key, found.context, direct=True)
+        message = InboundMessage(here, PERSON, text, tuple(found.media), key, found.context, direct=True)
         await self._agent.bus.publish_inbound(message)
 
     async def _command(self, text: str, key: str) -> None:

@@ -30,16 +30,24 @@ async def _nowhere(_file: Path) -> str:
     return ""
 
 
-class NamedFiles(Struct, frozen=True):
+class NamedFiles(Struct):
     """What the files of a message hold: texts as context from outside, pictures and scans as media.
 
-    `notes` tell beside what was typed where pictures are.
+    `places` tell beside what was typed where pictures are.
     """
 
-    context: str = ""
-    media: tuple[Media, ...] = ()
-    problems: tuple[str, ...] = ()
-    notes: str = ""
+    texts: list[str] = []
+    media: list[Media] = []
+    problems: list[str] = []
+    places: list[str] = []
+
+    @property
+    def context(self) -> str:
+        return "\n\n".join(self.texts)
+
+    @property
+    def notes(self) -> str:
+        return "\n".join(self.places)
 
 
 def named_paths(text: str) -> Iterable[Path]:
@@ -114,47 +122,45 @@ class FileReader:
 
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""
-        found = [await self._read(path) for path in dict.fromkeys(named_paths(text))]
-        return NamedFiles(
-            "\n\n".join(filter(None, (one.context for one in found))),
-            tuple(media for one in found for media in one.media),
-            tuple(problem for one in found for problem in one.problems),
-            "\n".join(filter(None, (one.notes for one in found))),
-        )
+        found = NamedFiles()
+        for path in dict.fromkeys(named_paths(text)):
+            try:
+                await self._read(path, await self._place(path, found), found)
+            except OSError as error:
+                why = error.strerror or error
+                found.problems.append(_("{file} cannot be read: {problem}.", file=path, problem=why))
+        return found
 
-    async def _read(self, path: Path) -> NamedFiles:
-        problems: list[str] = []
-        place = ""
+    async def _place(self, path: Path, found: NamedFiles) -> str:
+        """Where the tools reach a file; empty where they do not."""
         try:
             place = await self._locate(path)
-        except NanobotError as error:
-            problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=error))
-        except OSError as error:
-            why = f"{error.strerror or error}."
-            problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=why))
+        except (NanobotError, OSError) as error:
+            why = str(error) if isinstance(error, NanobotError) else f"{error.strerror or error}."
+            found.problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=why))
+            return ""
+        return place
+
+    async def _read(self, path: Path, place: str, found: NamedFiles) -> None:
         # English: a model reads it
-        where = f"The file {path.name} is in your files as {place}" if place else ""
-        try:
-            size = (await asyncio.to_thread(path.stat)).st_size
-            picture = await asyncio.to_thread(_picture_type, path) if size <= _LARGEST else ""
-            if picture:
-                shown = await asyncio.to_thread(self._copy, path, picture, inline=False)
-                return NamedFiles(media=(shown,), problems=tuple(problems), notes=f"[{where}]" if where else "")
-            mime = mimetypes.guess_type(path.name)[0] or ""
-            text = mime if mime.startswith("text/") else "application/octet-stream"
-            found = await self._documents.read(Media(str(path), text, path.name, size))
-            if found.text:
-                # English: a model reads it
-                parts = filter(None, (where, f"Text of the file {path}:\n{found.shown(place)}"))
-                return NamedFiles("\n\n".join(parts), problems=tuple(problems))
-            scan = (await asyncio.to_thread(self._copy, path, "application/pdf", inline=True),) if found.scan else ()
+        where = [f"The file {path.name} is in your files as {place}"] if place else []
+        size = (await asyncio.to_thread(path.stat)).st_size
+        if size <= _LARGEST and (picture := await asyncio.to_thread(_picture_type, path)):
+            found.media.append(await asyncio.to_thread(self._copy, path, picture, inline=False))
+            found.places += [f"[{one}]" for one in where]
+            return
+        mime = mimetypes.guess_type(path.name)[0] or ""
+        text = mime if mime.startswith("text/") else "application/octet-stream"
+        read = await self._documents.read(Media(str(path), text, path.name, size))
+        if read.text:
             # English: a model reads it
-            told = filter(None, (where, f"The file {path.name}: {found.problem}."))
-            problems.append(_("{file}: {problem}.", file=path, problem=found.problem))
-            return NamedFiles("\n".join(told), scan, tuple(problems))
-        except OSError as error:
-            problems.append(_("{file} cannot be read: {problem}.", file=path, problem=error.strerror or error))
-            return NamedFiles(problems=tuple(problems))
+            found.texts += [*where, f"Text of the file {path}:\n{read.shown(place)}"]
+            return
+        # English: a model reads it
+        found.texts += [*where, f"The file {path.name}: {read.problem}."]
+        found.problems.append(_("{file}: {problem}.", file=path, problem=read.problem))
+        if read.scan:
+            found.media.append(await asyncio.to_thread(self._copy, path, "application/pdf", inline=True))
 
     def _copy(self, path: Path, mime: str, *, inline: bool) -> Media:
         data = path.read_bytes()

@@ -24,7 +24,7 @@ from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
-CTRL_C, CTRL_D = "\x03", "\x04"
+CTRL_C = "\x03"
 
 
 @asynccontextmanager
@@ -40,6 +40,14 @@ async def listens(home: Program, gateway: Gateway) -> None:
         while not (home.home / "gateway.sock").is_socket():
             assert gateway.process.returncode is None, gateway.text
             await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def serving(home: Program) -> AsyncIterator[None]:
+    """A gateway that terminals can join."""
+    async with running(home) as gateway:
+        await listens(home, gateway)
+        yield
 
 
 async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp_path: Path) -> None:
@@ -64,8 +72,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 await terminal.until("On the phone.")
                 terminal.press("and here again?\r")
                 await terminal.until("At the desk.")
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+                await terminal.leave()
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
 
@@ -89,8 +96,7 @@ async def test_a_terminal_reads_its_own_language_whatever_the_gateway_and_the_ph
                 ada.say("and from here?")
                 await terminal.until("在 Telegram：and from here?")
                 await terminal.until("On the phone.")
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+                await terminal.leave()
                 shown = terminal.text()
             given = ("remember the heron", "The heron is noted.", "and from here?", "On the phone.")
             assert not english_left(shown, *given)
@@ -103,35 +109,32 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
     async with TelegramServer() as telegram, LlmServer("Hello.", *steps, Reply(Wait(gates[1]), "late")) as llm:
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            async with at_terminal(home) as terminal:
-                terminal.press("hello\r")
-                await terminal.until("Hello.")
-                terminal.press("/sessions\r")
-                await terminal.until(re.compile(r"\w{10} hello"))
-                session = re.findall(r"(\w{10}) hello", terminal.text())[0]
-                ada.say(f"/resume {session}")
-                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
-                ada.say("name the herons")
-                await terminal.until("On Telegram: name the herons")
-                terminal.press("and the egrets\r")
-                await terminal.until("next step")
-                assert terminal.text().count("❯ and the egrets") == 0, "it waits above the input"
-                gates[0].set()
-                await terminal.until("Herons and egrets.")
-                await terminal.until("❯ and the egrets")
-                told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
-                assert told == [False, False, True], "the next step has read it"
-                ada.say("and all the others")
-                await terminal.until("On Telegram: and all the others")
-                await llm.asked(4)
-                terminal.press(CTRL_C)
-                await terminal.until("Stopped.")
-                await telegram.until(lambda: any("topped" in line for line in telegram.visible(ada.chat)))
-                gates[1].set()
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+        async with serving(home), at_terminal(home) as terminal:
+            terminal.press("hello\r")
+            await terminal.until("Hello.")
+            terminal.press("/sessions\r")
+            await terminal.until(re.compile(r"\w{10} hello"))
+            session = re.findall(r"(\w{10}) hello", terminal.text())[0]
+            ada.say(f"/resume {session}")
+            await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+            ada.say("name the herons")
+            await terminal.until("On Telegram: name the herons")
+            terminal.press("and the egrets\r")
+            await terminal.until("next step")
+            assert terminal.text().count("❯ and the egrets") == 0, "it waits above the input"
+            gates[0].set()
+            await terminal.until("Herons and egrets.")
+            await terminal.until("❯ and the egrets")
+            told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
+            assert told == [False, False, True], "the next step has read it"
+            ada.say("and all the others")
+            await terminal.until("On Telegram: and all the others")
+            await llm.asked(4)
+            terminal.press(CTRL_C)
+            await terminal.until("Stopped.")
+            await telegram.until(lambda: any("topped" in line for line in telegram.visible(ada.chat)))
+            gates[1].set()
+            await terminal.leave()
 
 
 def careful(home: Program) -> Program:
@@ -151,8 +154,7 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
     async with TelegramServer() as telegram, LlmServer(*steps, "All is done.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
         workspace = home.home / "workspace"
-        async with running(home) as gateway:
-            await listens(home, gateway)
+        async with serving(home):
             async with at_terminal(home) as terminal:
                 await terminal.until("in the gateway")
                 terminal.press("write of the birds\r")
@@ -180,24 +182,21 @@ async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     async with TelegramServer() as telegram, LlmServer(Reply(days), "It is planned.", write("heron"), "Fine.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            async with at_terminal(home) as terminal:
-                terminal.press("plan it\r")
-                await terminal.until("1 to 2 or")
-                terminal.press("2")
-                await terminal.until("It is planned.")
-                assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
-                assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
-                terminal.press("write of the heron\r")
-                await terminal.until("y once · a always · n no")
-                terminal.press(CTRL_C)
-                await terminal.until("topped")
-                await terminal.until(lambda: "y once" not in terminal.text())
-                terminal.press("and now?\r")
-                await terminal.until("Fine.")
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+        async with serving(home), at_terminal(home) as terminal:
+            terminal.press("plan it\r")
+            await terminal.until("1 to 2 or")
+            terminal.press("2")
+            await terminal.until("It is planned.")
+            assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
+            assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
+            terminal.press("write of the heron\r")
+            await terminal.until("y once · a always · n no")
+            terminal.press(CTRL_C)
+            await terminal.until("topped")
+            await terminal.until(lambda: "y once" not in terminal.text())
+            terminal.press("and now?\r")
+            await terminal.until("Fine.")
+            await terminal.leave()
         assert not (home.home / "workspace" / "heron.md").exists()
 
 
@@ -207,15 +206,13 @@ async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegra
     async with TelegramServer() as telegram, LlmServer(after="no") as llm:
         telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
+        async with serving(home):
             async with at_terminal(home) as terminal:
                 terminal.press("/schedule in 1 second stretch your legs\r")
                 await terminal.until("⏰ stretch your legs")
                 terminal.press("/schedule in 3 seconds call the bank\r")
                 await terminal.until("call the bank")
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+                await terminal.leave()
             await telegram.until(lambda: any("call the bank" in line for line in telegram.visible(OWNER)))
             assert not any("stretch" in line for line in telegram.visible(OWNER))
         assert llm.requests == []
@@ -276,8 +273,7 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
                 await terminal.until("has joined it")
                 terminal.press("three\r")
                 await terminal.until("Third.")
-                terminal.press(CTRL_D)
-                assert await terminal.wait() == 0
+                await terminal.leave()
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("First.") < told.index("Second.") < told.index("three")
             await gateway.stop()
@@ -309,8 +305,7 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
                     assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
                 sessions = []
                 for terminal in (first, second):
-                    terminal.press(CTRL_D)
-                    assert await terminal.wait() == 0
+                    await terminal.leave()
                     sessions += re.findall(r"resume: nanobot agent -r (\w+)", terminal.text())
                 assert len(set(sessions)) == 2
         finally:

@@ -22,6 +22,7 @@ from tests.fakes.clock import AT, JumpingClock
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 CHANNEL = "telegram:123456"
+LIVE = Look()
 
 
 @dataclass(slots=True)
@@ -86,41 +87,53 @@ class Turn:
         outbox.wake()
 
 
+@dataclass(slots=True)
+class Lives:
+    """What outlasts one life of the program: Telegram, the person, the ledger and the time."""
+
+    server: TelegramServer
+    person: User
+    clock: JumpingClock
+    ledger: Ledger
+
+    @contextlib.asynccontextmanager
+    async def begin(self, look: Look = LIVE) -> AsyncIterator[Stage]:
+        """One life of the program: leaving it ends it as a kill would."""
+        base, self.server.clock = self.server.url, self.clock.now
+        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
+        queues, alarms = ChatQueues(self.clock), Alarms()
+        sending = Sending.over(line, self.ledger, CHANNEL, queues)
+        chats = ChatSettings(defaults={"hints": look.hints, "streaming": look.streaming})
+
+        async def owner() -> str:
+            return "7"
+
+        progress = TelegramProgress(sending, chats, owner)
+        outbox = TelegramOutbox(sending, clock=self.clock.wall, alarms=alarms)
+        running = [asyncio.create_task(progress.run()), asyncio.create_task(outbox.run())]
+        try:
+            yield Stage(self.server, self.ledger, self.clock, queues, progress, outbox, self.person, alarms)
+        finally:
+            for task in running:
+                task.cancel()
+            ends = await asyncio.gather(*running, return_exceptions=True)
+            await line.aclose()
+        assert [type(end) for end in ends] == [asyncio.CancelledError] * 2, ends
+
+
 @contextlib.asynccontextmanager
-async def stage(
-    look: Look | None = None, *, step: float = 0.0, group: int = 0, ledger: Ledger | None = None
-) -> AsyncIterator[Stage]:
-    clock = JumpingClock(step=step)
+async def lives(
+    clock: JumpingClock | None = None, *, group: int = 0, ledger: Ledger | None = None
+) -> AsyncIterator[Lives]:
+    clock = clock or JumpingClock()
     async with TelegramServer() as server:
         person = server.member("Ada", group) if group else server.user("Ada", 7)
-        async with acting(
-            server, clock, look or Look(), ledger or Ledger(MemoryDatabase(), clock=clock.wall), person
-        ) as at:
-            yield at
+        yield Lives(server, person, clock, ledger or Ledger(MemoryDatabase(), clock=clock.wall))
 
 
 @contextlib.asynccontextmanager
-async def acting(
-    server: TelegramServer, clock: JumpingClock, look: Look, ledger: Ledger, person: User
+async def stage(
+    look: Look = LIVE, *, step: float = 0.0, group: int = 0, ledger: Ledger | None = None
 ) -> AsyncIterator[Stage]:
-    """One life of the program: leaving it ends it as a kill would."""
-    base, server.clock = server.url, clock.now
-    line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{base}/bot", base_file_url=f"{base}/file/bot"))
-    queues, alarms = ChatQueues(clock), Alarms()
-    sending = Sending.over(line, ledger, CHANNEL, queues)
-    chats = ChatSettings(defaults={"hints": look.hints, "streaming": look.streaming})
-
-    async def owner() -> str:
-        return "7"
-
-    progress = TelegramProgress(sending, chats, owner)
-    outbox = TelegramOutbox(sending, clock=clock.wall, alarms=alarms)
-    running = [asyncio.create_task(progress.run()), asyncio.create_task(outbox.run())]
-    try:
-        yield Stage(server, ledger, clock, queues, progress, outbox, person, alarms)
-    finally:
-        for task in running:
-            task.cancel()
-        ends = await asyncio.gather(*running, return_exceptions=True)
-        await line.aclose()
-    assert [type(end) for end in ends] == [asyncio.CancelledError] * 2, ends
+    async with lives(JumpingClock(step=step), group=group, ledger=ledger) as life, life.begin(look) as at:
+        yield at

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.bus.events import Address
 from nanobot.channels.telegram.read.contents import QUOTE_CHARS
 from nanobot.channels.telegram.read.incoming import whole
 from nanobot.providers.base import Capabilities
@@ -24,17 +23,6 @@ def message_in(update: Json) -> Json:
 
 def from_bot(text: str) -> Json:
     return {"message_id": 5, "date": 1, "chat": {"id": 7, "type": "private"}, "from": BOT, "text": text}
-
-
-async def test_a_plain_text_arrives_with_its_sender_and_its_place(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada", 7)
-        message = await at.take(ada.say("hello there"))
-        assert (message.content, message.context, message.media) == ("hello there", "", ())
-        assert message.address == Address("telegram", "7")
-        assert (message.sender.id, message.sender.name, message.sender.role) == ("7", "Ada", "guest")
-        assert at.said == []
-        assert not at.server.sent("getFile")
 
 
 async def test_hidden_links_keep_their_addresses(tmp_path: Path) -> None:

@@ -207,16 +207,6 @@ async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> N
         assert at.seen == ["bot: See this now."] * 2
 
 
-async def test_a_refusal_of_the_length_splits_the_message_again() -> None:
-    text = "\n".join(f"line {number}" for number in range(400))
-    async with stage(PLAIN) as at:
-        at.server.fail("sendMessage", refuse(400, "Bad Request: message is too long"))
-        await (await at.begin()).finish(TurnFinished("completed", text))
-        await at.settled()
-        assert len(at.seen) > 1
-        assert "\n".join(line.removeprefix("bot: ") for line in at.seen).replace("\n", "") == text.replace("\n", "")
-
-
 async def test_a_lost_thread_gets_a_second_try_and_then_the_chat_itself() -> None:
     async with stage(PLAIN, group=-1001) as at:
         lost = refuse(400, "Bad Request: message thread not found")
@@ -342,7 +332,8 @@ async def test_a_file_is_repeated_with_a_mark_where_it_may_have_arrived_and_with
 
 @pytest.mark.parametrize("silent", [False, True])
 async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_where_it_is_quiet(silent: bool) -> None:
-    whole = OutgoingMessage("text", ScreenMessage("line\n" * 700, silent=silent), last=True)
+    text = "\n".join(f"line {number}" for number in range(400))
+    whole = OutgoingMessage("text", ScreenMessage(text, silent=silent), last=True)
     item = OutboxItem("in-1", 0, CHANNEL, "7", whole.to_json())
     async with stage(PLAIN) as at:
         at.server.fail("sendMessage", refuse(400, "Bad Request: message is too long"))
@@ -350,6 +341,7 @@ async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_whe
         await at.settled()
         parts = at.server.sent("sendMessage")[1:]
         assert [bool(one.params.get("disable_notification")) for one in parts] == [silent, True]
+        assert "\n".join(str(one.params["text"]) for one in parts) == text
         (row,) = await at.ledger.put((item,))
         assert (row.state, int(row.message_id)) == ("sent", at.server.chats[7][0].id), "the first part is the message"
 

@@ -12,15 +12,12 @@ from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
-from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
-from nanobot.session.sqlite import MemoryDatabase
-from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, acting, stage
-from tests.fakes.clock import AT, JumpingClock
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, stage
+from tests.fakes.clock import AT
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import (
     Fault,
-    TelegramServer,
     apply_then_drop,
     bad_gateway,
     drop_before,
@@ -110,16 +107,13 @@ def assert_told_once(at: Stage, text: str, seed: int = 0) -> None:
 
 
 async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message() -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             turn = await at.begin()
             await turn.play(TextDelta(SAYING))
             await at.until("beginning")
             await at.quiet(2)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+        async with life.begin() as at:
             again = Turn(at, "t9", turn.message)  # the row of the inbox begins again
             await again.play(
                 TurnStarted("m", AT, turn.message.id), TextDelta("Another beginning, told by the second try. ")
@@ -127,128 +121,110 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
             await at.until("second try")
             await again.finish(TurnFinished("completed", "The whole answer."))
             await at.settled()
-        assert server.visible(7) == ["bot: The whole answer."]
+        assert life.server.visible(7) == ["bot: The whole answer."]
 
 
 async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter() -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             turn = await at.begin()
             await turn.play(TextDelta("A first try goes on and on. " * 250))
             await at.quiet(30)
             assert len(at.seen) == 2, at.seen
-        async with acting(server, clock, Look(), ledger, ada) as at:
+        async with life.begin() as at:
             again = Turn(at, "t9", turn.message)
             await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
             await at.quiet(2)
             await again.finish(TurnFinished("completed", "Short."))
             await at.settled()
             await at.quiet(5)
-        assert server.visible(7) == ["bot: Short."]
+        assert life.server.visible(7) == ["bot: Short."]
 
 
 async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             turn = await at.begin()
-            await ledger.draft(OutboxItem(turn.message.id, 0, CHANNEL, "7", "of a process that is gone"))
-        async with acting(server, clock, Look(), ledger, ada) as at:
+            await life.ledger.draft(OutboxItem(turn.message.id, 0, CHANNEL, "7", "of a process that is gone"))
+        async with life.begin() as at:
             again = Turn(at, "t9", turn.message)
             await again.play(TurnStarted("m", AT, turn.message.id), TextDelta(SAYING))
             await at.quiet(4)
             await again.finish(TurnFinished("completed", SAYING))
             await at.settled()
-        assert server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
+        assert life.server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
 
 
 async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none() -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        server.fail("sendMessage", Fault("hang", apply=True))
-        async with acting(server, clock, Look("off", "edit"), ledger, ada) as at:
+    async with lives() as life:
+        life.server.fail("sendMessage", Fault("hang", apply=True))
+        async with life.begin(Look("off", "edit")) as at:
             turn = await at.begin()
             await turn.play(TextDelta(SAYING))
             await at.until("beginning")
         for _ in range(2):  # the next life is killed too, before it sends what it has written down
-            async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
-                await ledger.recover(CHANNEL)
-                await ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
-        async with acting(server, clock, Look("off", "off"), ledger, ada) as at:
-            await ledger.recover(CHANNEL)
+            async with life.begin(Look("off", "off")) as at:
+                await life.ledger.recover(CHANNEL)
+                await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
+        async with life.begin(Look("off", "off")) as at:
+            await life.ledger.recover(CHANNEL)
             await at.settled()
-        assert [line.startswith(f"bot: {REPEAT}") for line in server.visible(7)] == [False, True]
+        assert [line.startswith(f"bot: {REPEAT}") for line in life.server.visible(7)] == [False, True]
 
 
 async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             turn = await at.begin()
             await turn.play(TextDelta(SAYING))
             await at.until("beginning")
             await at.quiet(2)
-            await ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
-        async with acting(server, clock, Look(), ledger, ada) as at:
-            await ledger.recover(CHANNEL)
+            await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
+        async with life.begin() as at:
+            await life.ledger.recover(CHANNEL)
             at.outbox.wake()
             await at.settled()
-        assert server.visible(7) == ["bot: The whole answer."]
+        assert life.server.visible(7) == ["bot: The whole answer."]
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_taken_away(goes_on: bool) -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
     call = ToolCall("c1", "web_search")
     working = (StepStarted(1), ToolStarted(call, 'search "x"'))
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             await (await at.begin()).play(*working)
             await at.until("[Stop]")
             await at.quiet(1)
-        async with acting(server, clock, Look(), ledger, ada) as at:
-            await ledger.recover(CHANNEL)
+        async with life.begin() as at:
+            await life.ledger.recover(CHANNEL)
             turn = await at.begin()  # the same one
             if goes_on:
-                edits = len(server.sent("editMessageText"))
+                edits = len(life.server.sent("editMessageText"))
                 await turn.play(*working)
-                await server.until(lambda: len(server.sent("editMessageText")) > edits)
-                assert len(server.visible(7)) == 1
+                await life.server.until(lambda: len(life.server.sent("editMessageText")) > edits)
+                assert len(life.server.visible(7)) == 1
             await turn.finish(TurnFinished("completed", "The answer.", seconds=3))
             await at.settled()
             await at.quiet(3)
-        assert not any("[Stop]" in line for line in server.visible(7)), server.visible(7)
-        assert len(server.visible(7)) == 1 + goes_on, server.visible(7)
+        assert not any("[Stop]" in line for line in life.server.visible(7)), life.server.visible(7)
+        assert len(life.server.visible(7)) == 1 + goes_on, life.server.visible(7)
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 20, 120])
 async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
-    clock = JumpingClock()
-    ledger = Ledger(MemoryDatabase(), clock=clock.wall)
-    async with TelegramServer() as server:
-        ada = server.user("Ada", 7)
-        async with acting(server, clock, Look(), ledger, ada) as at:
+    async with lives() as life:
+        async with life.begin() as at:
             turn = await at.begin()
             await worked(turn, at, SAYING)
             await turn.finish(TurnFinished("completed", SAYING, seconds=3))
             await at.settled()
             await at.quiet(seconds)
-        before = len(server.sent("sendMessage"))
-        async with acting(server, clock, Look(), ledger, ada) as at:
-            await ledger.recover(CHANNEL)
+        before = len(life.server.sent("sendMessage"))
+        async with life.begin() as at:
+            await life.ledger.recover(CHANNEL)
             await at.quiet(120)
-        assert len(server.sent("sendMessage")) == before
+        assert len(life.server.sent("sendMessage")) == before
 
 
 async def test_topics_of_one_chat_do_not_mix() -> None:

@@ -207,7 +207,7 @@ def words_of(message: Message) -> tuple[str, tuple[MessageEntity, ...]]:
 def slice_units(text: str, offset: int, length: int) -> str:
     """The part of `text` that an entity names; both figures are in UTF-16 units."""
     raw = text.encode("utf-16-le", "surrogatepass")
-    return raw[2 * offset : 2 * (offset + length)].decode("utf-16-le", "replace")
+    return raw[2 * offset : 2 * (offset + length)].decode("utf-16-le", "ignore")
 
 
 def without_address(text: str, me: Me) -> str:

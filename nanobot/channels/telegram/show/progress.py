@@ -46,7 +46,7 @@ class TelegramProgress:
         self._chats = chats
         self._turns: dict[str, TurnProgress] = {}
         self._replies: dict[str, CommandReply] = {}
-        self._questions: dict[str, list[OpenQuestion]] = {}  # by turn
+        self._questions: dict[str, OpenQuestion] = {}  # by id
         #: What is to be shown, and the key of the chat.
         self._begun: asyncio.Queue[tuple[str, Callable[[], Awaitable[None]]]] = asyncio.Queue()
 
@@ -72,16 +72,12 @@ class TelegramProgress:
             case ApprovalAsked() | QuestionAsked():
                 self._ask(message, event)
             case ApprovalClosed() | QuestionClosed():
-                said = IN_WORDS if isinstance(event, QuestionClosed) and event.how == "words" else ""
-                why = event.reason if isinstance(event, ApprovalClosed) else ""
-                open_ones = self._questions.pop(message.turn, [])
-                for question in open_ones:
-                    if question.asked.id == event.id:
-                        question.close(event.choice or said, why)
-                if left := [one for one in open_ones if one.asked.id != event.id]:
-                    self._questions[message.turn] = left
+                if (question := self._questions.pop(event.id, None)) is not None:
+                    said = IN_WORDS if isinstance(event, QuestionClosed) and event.how == "words" else ""
+                    question.close(event.choice or said, event.reason if isinstance(event, ApprovalClosed) else "")
             case TurnFinished():
-                for question in self._questions.pop(message.turn, ()):
+                for question in [one for one in self._questions.values() if one.turn == message.turn]:
+                    del self._questions[question.asked.id]
                     question.close(ended=TURN_ENDED)
             case _:
                 pass
@@ -90,13 +86,11 @@ class TelegramProgress:
 
     def _ask(self, message: OutboundMessage, event: ApprovalAsked | QuestionAsked) -> None:
         """Show a question, or another page of one that is shown already."""
-        open_ones = self._questions.setdefault(message.turn, [])
-        known = next((one for one in open_ones if one.asked.id == event.id), None)
+        known = self._questions.get(event.id)
         if known is not None and isinstance(event, QuestionAsked):
             known.turn_to(event)
             return
-        question = OpenQuestion(event, message.address)
-        open_ones.append(question)
+        question = self._questions[event.id] = OpenQuestion(event, message)
         self._begun.put_nowait((message.address.key, partial(question.show, self._sending, self._owner)))
 
     async def run(self) -> None:

@@ -7,7 +7,8 @@ import asyncio
 import textwrap
 from collections.abc import Awaitable, Callable
 
-from nanobot.bus.events import Address, ApprovalAsked, QuestionAsked
+from nanobot.bus.events import Address, ApprovalAsked, OutboundMessage, QuestionAsked
+from nanobot.channels.telegram.read.incoming import slice_units
 from nanobot.channels.telegram.receive.callback_queries import CHOOSE
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
@@ -102,20 +103,16 @@ def _lines(asked: ApprovalAsked) -> str:
 
 
 def _head(text: str, units: int) -> str:
-    if utf16_length(text) <= units:
-        return text
-    head = text[: units - 1]
-    while utf16_length(head) > units - 1:
-        head = head[: len(head) - max(1, (utf16_length(head) - units) // 2)]
-    return f"{head}…"
+    return text if utf16_length(text) <= units else f"{slice_units(text, 0, units - 1)}…"
 
 
 class OpenQuestion:
-    """A question of a turn in the chat `origin`."""
+    """A question of a `turn` in the chat `origin`."""
 
-    def __init__(self, asked: ApprovalAsked | QuestionAsked, origin: Address) -> None:
+    def __init__(self, asked: ApprovalAsked | QuestionAsked, message: OutboundMessage) -> None:
         self.asked = asked
-        self.origin = origin
+        self.turn = message.turn
+        self.origin = message.address
         self._how = ("", "", "")
         self.over = asyncio.Event()
         self._changed = asyncio.Event()
