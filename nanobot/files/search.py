@@ -1,12 +1,15 @@
 """Finding files by their names and lines by a pattern, below a folder that the model may use.
 
 It runs as a program of its own, because a pattern can keep Python busy for hours: it ends with its time. Files are
-opened by descriptors, as everywhere.
+opened by descriptors, as everywhere. ripgrep, where it is there, only tells which files are worth opening: answers and
+their order are the same without it.
 """
 
 import os
 import re
 import resource
+import shutil
+import subprocess
 import sys
 import time
 import warnings
@@ -30,6 +33,13 @@ SKIPPED = frozenset(
 MAX_SEARCHED, _WIDTH, _DEEPEST, _BRACES = 20_000_000, 300, 60, 64
 _MEMORY = 2_000_000_000
 _KEYS_NAMED = 20
+#: The part of Python's patterns that ripgrep understands alike.
+_TOKEN = re.compile(
+    r"(?P<kind>\\[dsw])|(?P<dot>\.)|\\[.^$*+?()\[\]{}|\\/\-]|\[[A-Za-z0-9_., \\dsw-]+\]|\(\?:|\((?!\?)|\)"
+    r"|\{[0-9]{1,4}(?:,[0-9]{0,4})?\}|[^\\\[\](){}.]"
+)
+_KINDS = {r"\d": r"\d", r"\s": r"[\s\x1c-\x1f]", r"\w": r"[\p{L}\p{N}_]"}
+_ANY = r"(?:.|(?-u:[\x80-\xff]))"
 
 
 class SearchJob(Struct, frozen=True):
@@ -49,6 +59,7 @@ class SearchJob(Struct, frozen=True):
     hide_keys: bool = False
     most: int = 200
     seconds: float = 10.0
+    ripgrep: bool = True
 
 
 class Hit(Struct, frozen=True):
@@ -109,6 +120,7 @@ def _compiled(job: SearchJob) -> re.Pattern[str] | None:
 
 def _collect(job: SearchJob, roots: Roots, place: ResolvedPath, line: re.Pattern[str] | None) -> Found:
     end = time.monotonic() + job.seconds
+    worth = _worth_opening(job, place.path) if line is not None else None
     found: list[Hit] = []
     large, keys = 0, list[str]()
     for entry in _entries(roots, place):
@@ -122,6 +134,8 @@ def _collect(job: SearchJob, roots: Roots, place: ResolvedPath, line: re.Pattern
             continue
         if line is not None and _is_large(entry):
             large += 1
+            continue
+        if worth is not None and "/".join(below) not in worth:
             continue
         for hit in _hits(roots, place, entry, line):
             if len(found) == job.most:
@@ -240,6 +254,52 @@ def _with_stars(at: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 def _fits(part: str, pattern: str) -> bool:
     return pattern == "**" or fnmatchcase(part, pattern)
+
+
+# ripgrep
+
+
+def _worth_opening(job: SearchJob, folder: Path) -> frozenset[str] | None:
+    """The files below a folder in which ripgrep finds the pattern; None where it cannot tell for sure."""
+    program, pattern = shutil.which("rg") if job.ripgrep else None, _for_ripgrep(job.pattern)
+    if program is None or pattern is None or not folder.is_dir():
+        return None
+    skipped = [word for name in sorted(SKIPPED) for word in ("--glob", f"!**/{name}/**")]
+    flags = ["--files-with-matches", "--null", "--no-config", "--no-ignore", "--hidden", "--no-messages", "--crlf"]
+    flags += ["--encoding", "none", "--color", "never", *(["--ignore-case"] if job.ignore_case else [])]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the pattern stands behind its flag
+            [program, *flags, *skipped, "--regexp", pattern, "."],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=job.seconds / 2,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode not in (0, 1):
+        return None
+    names = (os.fsdecode(name) for name in done.stdout.split(b"\0") if name)
+    return frozenset(name.removeprefix("./") for name in names)
+
+
+def _for_ripgrep(pattern: str) -> str | None:
+    """The pattern as ripgrep means it; None where the two may differ."""
+    found: list[str] = []
+    at = 0
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            return None
+        at = token.end()
+        said = token[0]
+        if said.startswith("["):
+            said = re.sub(r"\\[dsw]", lambda kind: _KINDS[kind[0]], said)
+        elif token["kind"]:
+            said = _KINDS[said]
+        found.append(_ANY if token["dot"] else said)
+    return "".join(found)
 
 
 def main() -> None:

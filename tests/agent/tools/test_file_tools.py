@@ -1,6 +1,7 @@
 """What the tools for files do and tell: read, write, edit, list, find, delete, and what /undo brings back."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,6 +152,38 @@ async def test_a_folder_is_listed_searched_and_moved_to_the_trash(files: Files) 
     assert (await files.call("delete_file", path="src")).receipt == "moved src to the trash"
     assert "back" in files.undo()
     assert (files.workspace / "src/deep/b.py").exists()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["import", r"^import\s+\w+$", r"o.", r"[a-c]+s", r"größe|naïve", r"x{2,3}", r"\bos\b", "(?i)IMPORT", "a\\.b", "^$"],
+)
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_a_search_finds_the_same_in_the_same_order_without_ripgrep(
+    tmp_path: Path, pattern: str, ignore_case: bool
+) -> None:
+    if shutil.which("rg") is None:
+        pytest.skip("not tried: ripgrep is not installed here")
+    texts = {
+        "b/z.py": "import os\nimport  re\n",
+        "b.py": "größe = 1\r\nimport sys\r\n",
+        "a b/ü.md": "NAÏVE xx os\n\na.b abs",
+        "bin": "import\0os",
+        ".hidden": "import os",
+        ".git/x": "import os",
+        "latin": "gr\xf6\xdfe import",
+    }
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1" if name == "latin" else "utf-8"))
+    (tmp_path / "link").symlink_to(tmp_path / "b.py")
+    both = [
+        find(SearchJob(".", ((str(tmp_path), True),), (), "/nowhere", pattern, ignore_case=ignore_case, ripgrep=used))
+        for used in (True, False)
+    ]
+    assert both[0] == both[1]
+    assert not both[0].problem
 
 
 async def test_a_search_says_which_files_it_left_out_for_their_size(files: Files) -> None:
