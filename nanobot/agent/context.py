@@ -125,15 +125,15 @@ class ContextBuilder:
         places = {
             name: folder if name in PERSONAL_FILES else None if role == "guest" else "" for name, _ in CONTEXT_FILES
         }
+        if self.workspace is None:
+            return ()
+        top = self.workspace.resolve()
         found = [
             self._read(self.workspace, place, name, limit)
             for name, place in places.items()
-            if place is not None and self._is_sure(self.workspace, f"{place}/{name}" if place else name)
+            if place is not None and not self._doubted((top / place / name,))
         ]
         return tuple(file for file in found if file is not None)
-
-    def _is_sure(self, root: Path | None, name: str) -> bool:
-        return root is not None and not self._doubted((root.resolve() / name,))
 
     def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None, skills: str = "") -> str:
         """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
@@ -187,7 +187,8 @@ class ContextBuilder:
         found: list[Instructions] = []
         for folder in reversed((*filter(None, (self._shared,)), *self._project)):
             limit = max(room, _LEAST_INSTRUCTIONS)
-            sure = (name for name in INSTRUCTIONS if self._is_sure(folder, name))
+            top = folder.resolve()
+            sure = (name for name in INSTRUCTIONS if not self._doubted((top / name,)))
             file = next(filter(None, (self._read(folder, "", name, limit) for name in sure)), None)
             if file is not None:
                 text = file.text.encode()[:limit].decode("utf-8", "ignore")
@@ -229,9 +230,7 @@ class ContextBuilder:
         foreign = bool(message.context.strip())
         return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
 
-    def _read(self, root: Path | None, folder: str, name: str, limit: int) -> ContextFile | None:
-        if root is None:
-            return None
+    def _read(self, root: Path, folder: str, name: str, limit: int) -> ContextFile | None:
         place = f"{root}/{folder}/{name}"
         try:
             with _opened(root, folder, name) as stream:

@@ -1,6 +1,7 @@
 """How a turn begins: what its model is told is gathered."""
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 
 from loguru import logger
@@ -10,7 +11,7 @@ from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.chats.sessions import hold
-from nanobot.agent.context import ContextBuilder, folder_of
+from nanobot.agent.context import ContextBuilder, ContextFile, folder_of
 from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
@@ -66,7 +67,7 @@ class Opening:
         folder = folder_of(message, turn.authority)
         owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
-        system = await asyncio.to_thread(context.system, window, role=turn.authority, folder=folder, skills=skills)
+        system, foreign, shown = await asyncio.to_thread(self._read, turn, window, folder, skills)
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),
@@ -75,18 +76,29 @@ class Opening:
             ),
             past,
             system,
-            await self._tail(turn, window),
+            await self._tail(turn, shown),
             await self._services.private(message.address.key),
             context.summing,
             partial(self._services.forgets, owner) if self._services.forgets is not None else None,
         )
-        turn.meet(await asyncio.to_thread(context.foreign, role=turn.authority, folder=folder))
+        turn.meet(foreign)
         turn.addresses = chat.addresses.copy() if message.aside else chat.addresses
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
         if folder == "" and message.cause == "chat" and not message.aside:
             await self._announce(chat, turn, window)
         return None
+
+    def _read(
+        self, turn: Turn, window: int, folder: str | None, skills: str
+    ) -> tuple[str, tuple[str, ...], tuple[ContextFile, ...]]:
+        """The system prompt, labels of what stands in it from outside, and the files that it shows."""
+        context, role = self._services.context, turn.authority
+        return (
+            context.system(window, role=role, folder=folder, skills=skills),
+            context.foreign(role=role, folder=folder),
+            context.files(window, role=role, folder=folder),
+        )
 
     async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
         """What helpers in the background have answered for this chat since its last turn."""
@@ -112,13 +124,12 @@ class Opening:
             if text
         )
 
-    async def _tail(self, turn: Turn, window: int) -> str:
-        """What changes between requests, with what fits of the person's memory besides the files of the prompt."""
+    async def _tail(self, turn: Turn, files: Iterable[ContextFile]) -> str:
+        """What changes between requests, with what fits of the person's memory besides the `files` of the prompt."""
         context, message = self._services.context, turn.message
         tail = context.tail(message.address, message.sender)
         if self._services.remember is None:
             return tail
-        files = context.files(window, role=turn.authority, folder=folder_of(message, turn.authority))
         shown = frozenset(file.name for file in files if not file.cut)
         found = await self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail

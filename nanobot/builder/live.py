@@ -49,7 +49,7 @@ class LiveConfig:
         self._stamp = _stamp(self._path)
         if self._stamp is not None and time.time_ns() - self._stamp[0] < _JUST_NOW:
             self._stamp = None  # it may have been written after it was read
-        self._looking = asyncio.Lock()
+        self._looking, self._looked = asyncio.Lock(), 0.0  # and when the last look began
         self._problem = self._told = ""
         self._waiting: tuple[str, ...] = ()
         self._spent: list[tuple[float, Callable[[], Awaitable[None]]]] = []
@@ -73,8 +73,12 @@ class LiveConfig:
             await close()
 
     async def look(self) -> None:
-        """Take over what has changed in the file since the last look."""
+        """Take over what has changed in the file since the last look. One look does for all that wait for one."""
+        asked = time.monotonic()
         async with self._looking:
+            if self._looked > asked:
+                return
+            self._looked = time.monotonic()
             stamp = await asyncio.to_thread(_stamp, self._path)
             if stamp != self._stamp:
                 self._stamp = stamp

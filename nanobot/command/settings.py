@@ -80,11 +80,12 @@ class ChatSettings:
         await self._keep(chat, "model", name)
 
     async def _note(self, chat: str, name: str) -> str:
-        """What was kept, else empty. It is read once, but where other processes may change it."""
-        key = f"chat:{lasting_key(chat)}:{name}"
-        if self._ledger is not None and (key not in self._kept or self._ledger.database.worker):
-            self._kept[key] = await self._ledger.note(key) or ""
-        return self._kept.get(key, "")
+        """What was kept, else empty. All of a chat is read once, but where other processes may change it."""
+        keys = {one: f"chat:{lasting_key(chat)}:{one}" for one in (*CHOICES, "model")}
+        if self._ledger is not None and (keys[name] not in self._kept or self._ledger.database.worker):
+            kept = await self._ledger.noted(*keys.values())
+            self._kept |= {key: kept.get(key, "") for key in keys.values()}
+        return self._kept.get(keys[name], "")
 
     async def _keep(self, chat: str, name: str, value: str) -> None:
         key = f"chat:{lasting_key(chat)}:{name}"

@@ -13,7 +13,8 @@ import httpx
 from nanobot.config.proxy import Proxies, UnusableProxy, address_of
 from nanobot.doctor.findings import Finding, State, one_line
 from nanobot.providers.http import is_private
-from nanobot.security.network import INVENTED, no_cookies
+from nanobot.security.network import INVENTED
+from nanobot.utils.connections import no_cookies
 from nanobot.utils.translation import N_, _
 
 #: Seconds for one connection, and for one answer.

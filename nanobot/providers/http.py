@@ -13,7 +13,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.security.network import certificates, no_cookies
+from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
@@ -72,10 +72,12 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
-        limits=httpx.Limits(max_connections=None, keepalive_expiry=4.0 if near else 30.0),
-        # Where there is no TLS, none is loaded.
-        verify=False if near and endpoint.base_url.startswith("http://") else certificates(),
-        proxy=endpoint.proxy,
+        transport=Connections(
+            # Where there is no TLS, none is loaded.
+            verify=False if near and endpoint.base_url.startswith("http://") else certificates(),
+            proxy=endpoint.proxy,
+            idle=4.0 if near else 30.0,
+        ),
         cookies=no_cookies(),
         trust_env=False,
         follow_redirects=False,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
-from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort, Request, opened
+from nanobot.providers.base import LLMProvider, ReasoningEffort, Request, opened
 from nanobot.utils.translation import _
 
 
@@ -65,13 +65,10 @@ class RetryProvider:
         if not models:
             raise ValueError("there has to be a model to ask")  # English: for who writes the call
         self._models = tuple(models)
-        self._current = self._models[0][0]
+        #: Of the model that answered last.
+        self.info = self._models[0][0].info
         self._policy = policy or RetryPolicy()
         self._chance = chance
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._current.info
 
     async def aclose(self) -> None:
         for one in self._models:
@@ -86,7 +83,7 @@ class RetryProvider:
                 async with opened(provider.stream(request if tuning == USUAL else tuning.applied(request))) as deltas:
                     async for delta in deltas:
                         if isinstance(delta, Completed):
-                            self._current = provider
+                            self.info = provider.info
                         else:
                             streamed = True
                         yield delta

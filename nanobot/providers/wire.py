@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -36,6 +36,8 @@ from nanobot.utils.text import nearest
 from nanobot.utils.translation import _
 
 PDF_TYPE = "application/pdf"
+#: Seconds that a stream may take to end after the last of its answer, so that its connection is used again.
+_END_SECONDS = 0.05
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 #: Bytes of a file: 5 MB as base64 is the smallest limit for images among the vendors (Anthropic).
 _IMAGE_LIMIT, _PDF_LIMIT = 3_750_000, 10_000_000
@@ -249,12 +251,14 @@ class WireProvider(ABC):
             async with aclosing(self._link.post(self.path, body)) as events:
                 async for event, data, identity in events:  # noqa: B007 - the last one is kept
                     if told := data == b"[DONE]":
+                        await _end(events)
                         break
                     if event == "error" or not reader.feed(data):
                         raise self._broken(data, reader)
                     while reader.new:
                         yield reader.new.popleft()
                     if reader.stopped:
+                        await _end(events)
                         break
         except ProviderError as error:
             if not reader.complete:
@@ -287,6 +291,14 @@ class WireProvider(ABC):
             if near and near != self.info.model:
                 error.detail = _("{detail}. Did you mean {near!r}?", detail=error.detail, near=near)
         return error
+
+
+async def _end(events: AsyncIterator[object]) -> None:
+    """Read on to the end of a stream that has said everything."""
+    with suppress(ProviderError, TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            async for _event in events:
+                pass
 
 
 def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, str, str]]:

@@ -6,15 +6,11 @@ guarded client in `nanobot.web.client` asks both at the moment of connecting. Th
 address registries for IPv4 and IPv6; RFC 6052 (NAT64), RFC 5214 (ISATAP).
 """
 
-import functools
 import ipaddress
 import re
-import ssl
 from collections.abc import Iterable, Iterator, Sequence
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 
-import httpx
 import idna
 from msgspec import Struct
 from msgspec.structs import replace
@@ -197,21 +193,6 @@ HOME = Exceptions.parse(("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.16
 _LOOPBACK = Exceptions.parse(("127.0.0.0/8", "::1/128"))
 #: A net for benchmarks that has no hosts. Proxies that answer DNS themselves (Clash, mihomo) invent addresses in it.
 INVENTED = ipaddress.IPv4Network("198.18.0.0/15")
-
-
-def no_cookies() -> CookieJar:
-    """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
-    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
-
-
-@functools.cache
-def certificates() -> ssl.SSLContext:
-    """What every client of the program trusts; loading it takes 20 ms, so the process does it once.
-
-    As curl and OpenSSL do, it takes the file or folder that `SSL_CERT_FILE` or `SSL_CERT_DIR` names instead of
-    Mozilla's list, which is how a company's own certificate is trusted.
-    """
-    return httpx.create_ssl_context()
 
 
 def judge_url(url: str, exceptions: Exceptions = NO_EXCEPTIONS) -> Target:

@@ -98,6 +98,7 @@ INSERT INTO lease (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 WHERE lease.holder = excluded.holder OR lease.until <= :at
 """
+_NOTED = "SELECT key, value FROM note WHERE key IN ({})"
 NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
@@ -301,6 +302,11 @@ class Ledger:
         query = "SELECT value FROM note WHERE key = :key"
         found = await self.database.read(lambda db: db.fetch(tuple[str], query, key=key))
         return found[0][0] if found else None
+
+    async def noted(self, *keys: str) -> Mapping[str, str]:
+        """Several facts by their keys, but for those that there are not."""
+        query, names = _NOTED.format(self.database.members), json.dumps(keys)
+        return dict(await self.database.read(lambda db: db.fetch(tuple[str, str], query, without=names)))
 
     async def notes(self, prefix: str) -> Mapping[str, str]:
         """All facts whose key begins with `prefix`."""

@@ -53,11 +53,7 @@ class _Job(Struct, frozen=True):
     context: Context
 
     def end(self, error: BaseException | None = None) -> None:
-        """Wake who waits, in as few steps of its loop as there can be: it may be about to send a message."""
-        with suppress(RuntimeError):  # that loop is closed
-            self.done.get_loop().call_soon_threadsafe(self._end, error)
-
-    def _end(self, error: BaseException | None) -> None:
+        """Called on the loop that waits, to wake it."""
         if self.done.done():
             return
         if error is None:
@@ -120,7 +116,12 @@ class SqliteDatabase:
 
         job = _Job(whole, durable, asyncio.get_running_loop().create_future(), copy_context())
         self._jobs.append(job)
-        self._thread.submit(self._drain)
+        if len(self._jobs) == 1:  # else the thread has not come to those before it, and finds this one with them
+            try:
+                self._thread.submit(self._drain)
+            except RuntimeError:  # it is closed
+                self._jobs.clear()
+                raise
         await job.done  # a cancelled caller takes back no write that is queued
         return made[0]
 
@@ -144,25 +145,25 @@ class SqliteDatabase:
         await asyncio.shield(asyncio.gather(*closing))
 
     def _drain(self) -> None:
-        """Do what waits. Every job brings a call of this; most of them find that an earlier one has done the work."""
-        jobs = [self._jobs.popleft() for _job in range(min(len(self._jobs), MOST_TOGETHER))]
-        if len(jobs) > 1 and self._together(jobs):
-            return
-        for job in jobs:
-            try:
-                job.context.copy().run(self._do, (job,))
-            except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-                job.end(error)
-            else:
-                job.end()
+        """Do what waits, until nothing does."""
+        while self._jobs:
+            jobs = [self._jobs.popleft() for _job in range(min(len(self._jobs), MOST_TOGETHER))]
+            if len(jobs) > 1 and self._together(jobs):
+                continue
+            for job in jobs:
+                try:
+                    job.context.copy().run(self._do, (job,))
+                except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+                    _wake((job,), error)
+                else:
+                    _wake((job,))
 
     def _together(self, jobs: Sequence[_Job]) -> bool:
         try:
             self._do(jobs)
         except Exception:  # noqa: BLE001 - rolled back as a whole; each job meets its own error when it runs alone
             return False
-        for job in jobs:
-            job.end()
+        _wake(jobs)
         return True
 
     def _do(self, jobs: Sequence[_Job]) -> None:
@@ -269,6 +270,19 @@ class MemoryDatabase:
 
     async def aclose(self) -> None:
         return None
+
+
+def _wake(jobs: Sequence[_Job], error: BaseException | None = None) -> None:
+    """Wake who waits for these, each loop once and in as few steps as there can be: it may be about to send one."""
+
+    def wake(loop: asyncio.AbstractEventLoop) -> None:
+        for job in jobs:
+            if job.done.get_loop() is loop:
+                job.end(error)
+
+    for loop in {job.done.get_loop() for job in jobs}:
+        with suppress(RuntimeError):  # that loop is closed
+            loop.call_soon_threadsafe(wake, loop)
 
 
 def _begin(db: sqlite3.Connection) -> None:

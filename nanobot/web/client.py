@@ -23,17 +23,8 @@ from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import (
-    INVENTED,
-    NO_EXCEPTIONS,
-    Exceptions,
-    IPAddress,
-    certificates,
-    judge_answers,
-    judge_ip,
-    judge_url,
-    no_cookies,
-)
+from nanobot.security.network import INVENTED, NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
+from nanobot.utils.connections import certificates, no_cookies
 from nanobot.utils.translation import N_, _, sentences
 
 PAGE_USER_AGENT = (  # English: it is sent

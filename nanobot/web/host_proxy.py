@@ -22,7 +22,8 @@ from socksio import SOCKSError, socks5
 
 from nanobot.config.proxy import UnusableProxy, through
 from nanobot.errors import FetchError
-from nanobot.security.network import Exceptions, Target, certificates, judge_url
+from nanobot.security.network import Exceptions, Target, judge_url
+from nanobot.utils.connections import certificates
 from nanobot.web.client import Guard
 
 #: Bytes of the head of a request, and of what is read at once.

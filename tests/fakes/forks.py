@@ -37,7 +37,7 @@ from pathlib import Path
 import nanobot
 from nanobot.agent.receipts import unbacked
 from nanobot.cli.main import main as run_nanobot
-from nanobot.security.network import certificates
+from nanobot.utils.connections import certificates
 from tests.conftest import WARNINGS
 from tests.fakes.crash.points import Plan, arm
 

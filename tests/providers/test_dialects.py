@@ -533,6 +533,25 @@ async def test_a_model_may_think_longer_before_its_first_word_than_between_two()
         await provider.aclose()
 
 
+@pytest.mark.parametrize(("kind", "path"), [(OpenAICompatProvider, "/v1"), (AnthropicProvider, "")])
+async def test_one_connection_serves_request_after_request_and_two_serve_those_at_the_same_time(
+    kind: type[OpenAICompatProvider] | type[AnthropicProvider], path: str
+) -> None:
+    async with LlmServer(after=Reply("ok", delay=0.05)) as server:
+        provider = kind(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + path))
+
+        async def ask() -> None:
+            assert [delta async for delta in provider.stream(ASK)]
+
+        for _ in range(3):
+            await ask()
+        assert server.server.connections == 1
+        await asyncio.gather(ask(), ask())
+        await ask()
+        assert server.server.connections == 2
+        await provider.aclose()
+
+
 @pytest.mark.parametrize(
     ("vendor", "model", "effort", "want"),
     [

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.errors import AddressBlocked, FetchError
-from nanobot.security.network import MAX_URL, Exceptions, Hosts, certificates, judge_answers, judge_ip, judge_url
+from nanobot.security.network import MAX_URL, Exceptions, Hosts, judge_answers, judge_ip, judge_url
+from nanobot.utils.connections import certificates
 
 BAD_URLS = [
     "",

@@ -24,8 +24,8 @@ from nanobot.channels.telegram.read.incoming import Me
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.router import CommandRouter
 from nanobot.errors import StoreError
-from nanobot.security.network import certificates, no_cookies
 from nanobot.session.ledger import Ledger
+from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import ENGLISH, speak
 
@@ -47,9 +47,8 @@ ALLOWED_UPDATES: tuple[str, ...] = (
     "my_chat_member",
     "stopped_message_generation",
 )
-#: Connections for calls, and the places for those of chats. They wait for a place in order, because those that wait
-#: within the pool are looked through at every call; downloads and the menu have the rest of the connections.
-_POOL, PLACES = 16, 12
+#: Calls of chats that are under way at the same time; the others wait for a place in order.
+PLACES = 12
 #: Seconds that Telegram holds a poll open, and after which we give up on one.
 HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
@@ -104,7 +103,7 @@ class TelegramLine:
     """
 
     def __init__(self, settings: TelegramSettings) -> None:
-        self._request = _request(settings, pool=_POOL)
+        self._request = _request(settings)
         self.bot = _bot(settings, self._request)
         self.me = Me(settings.bot_id, "")
         self.places = asyncio.Semaphore(PLACES)
@@ -127,7 +126,7 @@ class PollClient:
     def __init__(self, settings: TelegramSettings, *, hold: int = HOLD_SECONDS) -> None:
         self._settings = settings
         self._hold = hold
-        self._request = _request(settings, pool=2)
+        self._request = _request(settings)
         self._bot = _bot(settings, self._request)
 
     async def get_updates(self, offset: int | None) -> list[dict[str, object]]:
@@ -148,7 +147,7 @@ class PollClient:
     async def renew(self) -> None:
         """Close the client, its connections and any request on them, and make a new one."""
         await self._request.shutdown()
-        self._request = _request(self._settings, pool=2)
+        self._request = _request(self._settings)
         self._bot = _bot(self._settings, self._request)
 
     async def aclose(self) -> None:
@@ -162,19 +161,17 @@ async def _updates(bot: Bot, wanted: dict[str, object], seconds: float) -> objec
     return raw
 
 
-def _request(settings: TelegramSettings, *, pool: int) -> HTTPXRequest:
+def _request(settings: TelegramSettings) -> HTTPXRequest:
     return HTTPXRequest(
-        connection_pool_size=pool,
         connect_timeout=10.0,
         read_timeout=30.0,
         write_timeout=20.0,
         media_write_timeout=60.0,
         pool_timeout=5.0,
-        proxy=settings.proxy,
         # The proxy was chosen when the settings were made.
         httpx_kwargs={
             "trust_env": False,
-            "verify": certificates(),
+            "transport": Connections(certificates(), proxy=settings.proxy),
             "cookies": no_cookies(),
             "event_hooks": {"request": [_watch]},
         },

@@ -38,10 +38,10 @@ from nanobot.command.router import CommandRouter
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import StoreError
-from nanobot.security.network import certificates, no_cookies
 from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import KEEP_DAYS, Ledger
 from nanobot.session.lock import token_lock
+from nanobot.utils.connections import certificates, no_cookies
 from nanobot.utils.translation import _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 

@@ -13,7 +13,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct, field
 
-from nanobot.security.network import certificates, no_cookies
+from nanobot.utils.connections import certificates, no_cookies
 from nanobot.web.client import PRODUCT_USER_AGENT
 
 #: Seconds to open a connection; shaking hands is part of the call, as some servers start with the first request.

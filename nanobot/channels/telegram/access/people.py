@@ -114,10 +114,10 @@ class Access:
 
         One single id in allowFrom is the owner's: whoever writes the configuration owns the machine.
         """
-        claimed = await self._ledger.note(self._key("owner"))
-        if claimed:
-            return claimed
-        return next(iter(self._allowed)) if len(self._allowed) == 1 else ""
+        return self._owner(await self._ledger.note(self._key("owner")))
+
+    def _owner(self, claimed: str | None) -> str:
+        return claimed or (next(iter(self._allowed)) if len(self._allowed) == 1 else "")
 
     async def offer(self) -> str:
         """A new code that makes its first user the owner, in all processes of the bot. An earlier one is void."""
@@ -165,9 +165,11 @@ class Access:
 
     async def person(self, person_id: str) -> Person | None:
         """Somebody with the rights that they have now; None for strangers."""
-        if person_id == await self.owner():
+        owner, user = self._key("owner"), self._key("user", person_id)
+        noted = await self._ledger.noted(owner, user)
+        if person_id == self._owner(noted.get(owner)):
             return Person(person_id, role="owner")
-        kept = await self._ledger.note(self._key("user", person_id))
+        kept = noted.get(user)
         if kept is not None or person_id in self._allowed:
             return self._known(person_id, kept)
         return Person(person_id, role="guest") if self._everybody else None

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.settings import is_local, proxy_from
 from nanobot.config.schema import TranscriptionConfig
-from nanobot.security.network import certificates, no_cookies
+from nanobot.utils.connections import certificates, no_cookies
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, sendable, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _
