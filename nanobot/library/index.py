@@ -44,6 +44,8 @@ T = TypeVar("T")
 LAYOUT = 3
 #: Seconds that a process waits for another one that writes.
 BUSY_SECONDS = 30.0
+#: How often a file is made anew at once, because another process may damage it again.
+_MOST_TRIES = 3
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _TABLES = """
 CREATE TABLE document (
@@ -73,12 +75,12 @@ class LibraryIndex:
         self._path = path
         self._lock = threading.Lock()
         self._inode = 0
-        with _told(path):
-            self._db = self._opened()
+        self._db: sqlite3.Connection | None = None
+        self._run(lambda _db: None)  # it can be used
 
     def close(self) -> None:
         with self._lock:
-            self._db.close()
+            self._let_go()
 
     def put(self, document: Document, parts: Iterable[DocumentPart]) -> None:
         """Take a document in, in the place of what was known of it."""
@@ -140,7 +142,7 @@ class LibraryIndex:
 
         self._run(work, write=True)
         with self._lock:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def documents(self, kind: Kind, owner: str | None = None) -> tuple[Document, ...]:
         """What is known of a kind, of one owner or of all, by name."""
@@ -210,41 +212,37 @@ class LibraryIndex:
         return self._run(lambda db: best(db, asked, holders, limit, among))
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
-        """One transaction, once more in a new file where this one is damaged or was deleted."""
+        """One transaction; in a new file where this one is damaged or was deleted."""
+        tries = 0
         with self._lock, _told(self._path):
-            if self._path is not None and _inode(self._path) != self._inode:
-                self._db.close()
-                self._db = self._opened()
-            try:
-                return _within(self._db, work, write=write)
-            except sqlite3.DatabaseError as error:
-                if self._path is None or not _is_damage(error):
-                    raise
-                self._db.close()
-                _remove(self._path, self._inode)
-                self._db = self._opened()
-                return _within(self._db, work, write=write)
+            while True:
+                try:
+                    return _within(self._connected(), work, write=write)
+                except sqlite3.DatabaseError as error:
+                    tries += 1
+                    if self._path is None or tries == _MOST_TRIES or not _is_damage(error):
+                        raise
+                    self._let_go()
+                    _remove(self._path, self._inode)
 
-    def _owned(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """A connection with our tables, which is closed with this index also where nobody does."""
-        weakref.finalize(self, db.close)
-        return _prepared(db)
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._path is None:
-            return self._owned(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
-        for _try in range(3):
+    def _connected(self) -> sqlite3.Connection:
+        """The connection to the file that is there now, with our tables."""
+        if self._db is not None and (self._path is None or _inode(self._path) == self._inode):
+            return self._db
+        self._let_go()
+        if self._path is not None:
             self._path.touch(mode=0o600)  # private chats are read by their owner alone; files beside it get its mode
             self._inode = _inode(self._path)
-            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            try:
-                return self._owned(db)
-            except sqlite3.DatabaseError as error:
-                db.close()
-                if not _is_damage(error):
-                    raise
-                _remove(self._path, self._inode)
-        raise sqlite3.DatabaseError(_("{path} is damaged and cannot be made anew", path=self._path))
+        place = self._path or ":memory:"
+        db = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, db.close)
+        self._db = _prepared(db)
+        return db
+
+    def _let_go(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
 
 @contextmanager
