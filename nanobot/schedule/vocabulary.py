@@ -1,10 +1,15 @@
-"""The words that tell times, in six languages, as tokens; `phrases` knows what they mean together."""
+"""The words that tell times, in six languages, as tokens; `phrases` knows what they mean together.
+
+The words stand in `times.json`; of several that fit at a place the longest wins.
+"""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 from msgspec import Struct
+from msgspec.json import decode
 
 #: What a word tells: a number, or a name such as that of a unit.
 Value = int | str
@@ -47,58 +52,31 @@ class Token(Struct, frozen=True):
 
 _LETTERS = "a-zà-öø-ÿ"
 _CHINESE = {sign: number for number, sign in enumerate("零一二三四五六七八九十")} | {"两": 2, "兩": 2, "〇": 0}
-_SPELLED: dict[str, int] = {}
-for _number, _words in enumerate(
-    (
-        "",
-        "a an one ein eine einen einer einem un une una uno",
-        "two zwei deux dos",
-        "three drei trois tres",
-        "four vier quatre cuatro",
-        "five fünf cinq cinco",
-        "six sechs seis",
-        "seven sieben sept siete",
-        "eight acht huit ocho",
-        "nine neun neuf nueve",
-        "ten zehn dix diez",
-        "eleven elf onze once",
-        "twelve zwölf douze doce",
-    )
-):
-    _SPELLED.update(dict.fromkeys(_words.split(), _number))
-_SPELLED |= {"fifteen": 15, "fünfzehn": 15, "quinze": 15, "quince": 15, "twenty": 20, "zwanzig": 20, "vingt": 20}
-_SPELLED |= {"veinte": 20, "thirty": 30, "dreißig": 30, "trente": 30, "treinta": 30, "forty": 40, "vierzig": 40}
-_SPELLED |= {"fifty": 50, "fünfzig": 50, "sixty": 60, "sechzig": 60, "ninety": 90, "neunzig": 90}
+
+
+class _Words(Struct, frozen=True):
+    """`times.json`: what numbers, months and days of the week (from Sunday on, as cron counts) are called, and
+    `words` and `signs`: kind → value → an expression, the second ones of languages without blanks between words."""
+
+    numbers: dict[int, str]
+    months: tuple[str, ...]
+    weekdays: tuple[str, ...]
+    words: dict[str, dict[str, str]]
+    signs: dict[str, dict[str, str]]
+
+
+def _by_word(named: Iterable[tuple[int, str]]) -> dict[str, int]:
+    return {word: number for number, words in named for word in words.split()}
+
+
+_TABLE = decode(Path(__file__).with_name("times.json").read_bytes(), type=_Words)
+_SPELLED = _by_word(_TABLE.numbers.items())
 _WORD_NUMBER = "|".join(sorted(_SPELLED, key=len, reverse=True))
 #: A number in digits, in words, or in Chinese signs.
 _N = rf"(\d{{1,4}}|[零〇一二两兩三四五六七八九十]+|(?<![{_LETTERS}])(?:{_WORD_NUMBER})(?![{_LETTERS}]))"
-_MONTHS = (
-    "january jan januar jänner janvier enero",
-    "february feb februar février febrero",
-    "march mar märz mars marzo",
-    "april apr avril abril",
-    "may mai mayo",
-    "june jun juni juin junio",
-    "july jul juli juillet julio",
-    "august aug août agosto",
-    "september sep sept septembre septiembre",
-    "october oct oktober okt octobre octubre",
-    "november nov novembre noviembre",
-    "december dec dezember dez décembre diciembre",
-)
-_MONTH_NUMBERS = {word: number for number, words in enumerate(_MONTHS, 1) for word in words.split()}
+_MONTH_NUMBERS = _by_word(enumerate(_TABLE.months, 1))
 _MONTH = rf"({'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})(?![{_LETTERS}])\.?"
-#: From Sunday on, as cron counts.
-_WEEKDAYS = (
-    "sunday sun sonntag so. dimanche domingo",
-    "monday mon montag mo. lundi lunes",
-    "tuesday tue tues dienstag di. mardi martes",
-    "wednesday wed mittwoch mi. mercredi miércoles miercoles",
-    "thursday thu thur thurs donnerstag do. jeudi jueves",
-    "friday fri freitag fr. vendredi viernes",
-    "saturday sat samstag sonnabend sa. samedi sábado sabado",
-)
-_WEEKDAY_NUMBERS = {word: number for number, words in enumerate(_WEEKDAYS) for word in words.split()}
+_WEEKDAY_NUMBERS = _by_word(enumerate(_TABLE.weekdays))
 _WEEKDAY = "|".join(re.escape(word) for word in sorted(_WEEKDAY_NUMBERS, key=len, reverse=True))
 _GERMAN_PARTS = {"morgen": "morning", "vormittag": "forenoon", "mittag": "noon", "nachmittag": "afternoon"}
 _GERMAN_PARTS |= {"abend": "evening"}
@@ -107,105 +85,6 @@ _JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
 _AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
 _QUARTERS = {"past": 15, "after": 15, "to": -15, "before": -15, "nach": 15, "vor": -15}
-
-#: kind → value → words. The longest word at a place wins.
-_WORDS: Mapping[str, Mapping[Value | tuple[Value, ...], str]] = {
-    "every": {
-        True: "every|each|jede[nrsm]?|alle|todos los|todas las|cada|chaque|tous les|toutes les",
-        2: "every other|every second|jede[nrsm]? zweite[nrsm]?|un jour sur deux",
-    },
-    "unit": {
-        "second": "seconds?|secs?|sekunden?|secondes?|segundos?",
-        "minute": "minutes?|mins?|minuten?|minutos?",
-        "hour": "hours?|hrs?|h|stunden?|std|heures?|horas?",
-        "day": "days?|tagen?|tage?s?|jours?|d[ií]as?",
-        "week": "weeks?|wochen?|semaines?|semanas?",
-        "month": "months?|monate?n?|mois|mes(?:es)?",
-        "year": "years?|jahre?n?|ans?|années?|años?",
-    },
-    "rate": {
-        "hour": "hourly|stündlich|toutes les heures",
-        "day": "daily|täglich|quotidiennement|diariamente",
-        "week": "weekly|wöchentlich",
-        "month": "monthly|monatlich|mensuellement|mensualmente",
-        "year": "yearly|annually|jährlich",
-    },
-    "amount": {1_800: "half an hour|half hour|halben? stunde|einer halben stunde|une demi-heure|media hora"},
-    "in": {True: "in|within|dans|en|dentro de"},
-    "later": {True: "from now|later|später"},
-    "day": {
-        0: "today|heute|aujourd'hui|hoy",
-        1: "tomorrow|tmrw|morgen|demain|mañana",
-        2: "(?:the )?day after tomorrow|übermorgen|après-demain|pasado mañana",
-    },
-    "day part": {
-        (0, "evening"): "tonight|this evening|ce soir|esta noche",
-        (0, "afternoon"): "this afternoon",
-        (1, "morning"): "morgen früh",
-    },
-    "part": {
-        "morning": "in the morning|am morgen|früh|morning|morgens|matin|du matin|de la mañana|por la mañana",
-        "forenoon": "vormittags?|am vormittag",
-        "noon": "noon|midday|mittags?|am mittag|midi|mediodía",
-        "afternoon": "(?:in the )?afternoon|nachmittags?|am nachmittag|(?:de l')?après-midi|(?:de|por) la tarde",
-        "evening": "(?:in the )?evening|abends?|am abend|(?:du )?soir",
-        "night": "(?:at )?night|nachts|in der nacht|(?:de|por) la noche",
-        "midnight": "midnight|mitternacht|minuit|medianoche",
-    },
-    "next": {True: "next|coming|nächste[nrsm]?|kommende[nrsm]?|prochaine?|próxim[oa]"},
-    "weekdays": {
-        "1-5": "weekdays?|working days?|work days?|workdays?|werktags?|werktage|wochentags?|jours? ouvrables?|días? "
-        "laborables?|jours? de semaine",
-    },
-    "weekend": {True: "weekends?|wochenenden?|fines? de semana|week-ends?"},
-    "last day": {True: "last day|letzten tage?s?|dernier jour|último día"},
-    "to": {True: "to|till|until|bis|through|au"},
-    "and": {True: "and|und|et|y"},
-    "filler": {
-        True: "at|on|the|of|of the month|of each month|des monats|am|um|im|den|der|dem|de|du|le|la|les|el|los|las|à|"
-        "uhr|o'clock|o’clock|del mes|du mois|from|von"
-    },
-}
-#: The same for languages without blanks between words.
-_SIGNS: Mapping[str, Mapping[Value | tuple[Value, ...], str]] = {
-    "every": {True: "每隔|每|毎"},
-    "each": {True: "ごと|おき|毎に"},
-    "unit": {
-        "second": "秒钟?|秒鐘",
-        "minute": "分钟|分鐘|分",
-        "hour": "小时|小時|钟头|鐘頭|時間",
-        "day": "天|日",
-        "week": "周|週|星期|礼拜|禮拜|週間",
-        "month": "月|ヶ月|か月",
-        "year": "年",
-    },
-    "later": {True: "以后|之后|以後|之後|后|後"},
-    "day": {0: "今天|今日", 1: "明天|明日", 2: "后天|後天|明後日", 3: "大后天|大後天"},
-    "day part": {
-        (0, "evening"): "今晚|今夜|今晩",
-        (1, "evening"): "明晚|明晩",
-        (0, "morning"): "今早|今朝",
-        (1, "morning"): "明早|明朝",
-    },
-    "part": {
-        "morning": "早上|清晨|早晨|朝",
-        "forenoon": "上午|午前",
-        "noon": "中午|正午|昼",
-        "afternoon": "下午|午後",
-        "evening": "晚上|傍晚|夜|晩",
-        "night": "深夜|半夜",
-        "midnight": "午夜|零点|凌晨零点",
-    },
-    "next": {True: "下个?|下個|来"},
-    "weekdays": {"1-5": "工作日|平日"},
-    "weekend": {True: "周末|週末"},
-    "last day": {True: "最后一天|最後一天|月底|月末|末日"},
-    "to": {True: "到|至|から|[-–~]"},
-    "and": {True: "和|与|及|、|と|[,;&]"},
-    "filler": {True: "个|個|的|在|の|に|は|から"},
-}
-
-
 #: Digits of a number that are read; what has more is beyond every calendar.
 _MOST_DIGITS = 12
 
@@ -319,20 +198,20 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
 )
 
 
-def _fixed(value: Value | tuple[Value, ...]) -> Make:
-    """What a word of a table tells, wherever it stands."""
-    values = value if isinstance(value, tuple) else (value,)
+def _fixed(value: str) -> Make:
+    """What a word of the table tells, wherever it stands: a number, a name, or both."""
+    values = tuple(int(part) if part.isdigit() else part for part in value.split())
     return lambda _: values
 
 
 @cache
 def _rules() -> tuple[tuple[str, "re.Pattern[str]", Make], ...]:
     made = [(kind, re.compile(pattern), make) for kind, pattern, make in _PATTERNS]
-    for kind, values in _WORDS.items():
+    for kind, values in _TABLE.words.items():
         for value, words in values.items():
             pattern = words.replace(" ", r"\s+")
             made.append((kind, re.compile(rf"(?<![{_LETTERS}])(?:{pattern})(?![{_LETTERS}])"), _fixed(value)))
-    for kind, values in _SIGNS.items():
+    for kind, values in _TABLE.signs.items():
         made += [(kind, re.compile(words), _fixed(value)) for value, words in values.items()]
     return tuple(made)
 
