@@ -19,7 +19,7 @@ import pytest
 from tests.cli.newcomer import Services, installed, newcomer, three_minutes
 
 ROOT = Path(__file__).parent.parent
-MOST_DEPENDENCIES = 15
+MOST_DEPENDENCIES = 14
 #: Of the standard library, from a Python on that is newer than the oldest one supported.
 NEWER_STANDARD = {"compression"}
 SHIPPED = ("nanobot", "templates", "docs")
