@@ -54,7 +54,7 @@ _LETTERS = "a-zà-öø-ÿ"
 _CHINESE = {sign: number for number, sign in enumerate("零一二三四五六七八九十")} | {"两": 2, "兩": 2, "〇": 0}
 
 
-class _Words(Struct, frozen=True):
+class _TimeWords(Struct, frozen=True):
     """`times.json`: what numbers, months and days of the week (from Sunday on, as cron counts) are called, and
     `words` and `signs`: kind → value → an expression, the second ones of languages without blanks between words."""
 
@@ -69,7 +69,7 @@ def _by_word(named: Iterable[tuple[int, str]]) -> dict[str, int]:
     return {word: number for number, words in named for word in words.split()}
 
 
-_TABLE = decode(Path(__file__).with_name("times.json").read_bytes(), type=_Words)
+_TABLE = decode(Path(__file__).with_name("times.json").read_bytes(), type=_TimeWords)
 _SPELLED = _by_word(_TABLE.numbers.items())
 _WORD_NUMBER = "|".join(sorted(_SPELLED, key=len, reverse=True))
 #: A number in digits, in words, or in Chinese signs.
