@@ -20,7 +20,6 @@ from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.files.offered import FileTools
 from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch as Launch
-from nanobot.builder.launch import SharedServices
 from nanobot.builder.values import limits_of
 from nanobot.bus.alarms import Alarm, Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
@@ -28,7 +27,7 @@ from nanobot.command.router import Command
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths, folder_name, judge_home, prepare_home
 from nanobot.config.schema import Config
-from nanobot.errors import ConfigError, NanobotError, UsageError
+from nanobot.errors import ConfigError, NanobotError
 from nanobot.providers.base import LLMProvider, ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.security.trust import wrap
@@ -67,17 +66,15 @@ class Nanobot:
         loop: AgentLoop,
         services: AgentServices,
         bus: MessageBus,
-        shared: SharedServices,
         builder: Builder,
     ) -> None:
         self.config = config
-        self._shared = shared
         self.loop = loop
         self.bus = bus
         self._services = services
         self._builder = builder
         self._stack = AsyncExitStack()
-        for close in (shared.aclose, services.provider.aclose, builder.aclose, self._close_spent, loop.aclose):
+        for close in (builder.ledger.aclose, services.provider.aclose, builder.aclose, self._close_spent, loop.aclose):
             self._stack.push_async_callback(close)
 
     @classmethod
@@ -99,11 +96,11 @@ class Nanobot:
             provider = launch.recorder.provider(provider)
         bus = WatchedBus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, TERMINAL))
-        shared = builder.shared()
+        builder.open()
         await builder.external.connect()
         await builder.commands.find_sandbox()
         builder.examine = partial(_examined, builder, paths, env)
-        services = builder.services(bus, provider, shared)
+        services = builder.services(bus, provider)
         loop = builder.loop(services)
         if launch.recorder is not None:
             unread = await Pins(loop.permissions).unread(loop.registry.described())
@@ -111,7 +108,7 @@ class Nanobot:
             launch.recorder.begin(loop.registry, provider.info, limits_of(loaded.config), servers)
         else:  # a recording names its tools at the beginning
             builder.external.follow(loop.registry)
-        return cls(loaded.config, loop, services, bus, shared, builder)
+        return cls(loaded.config, loop, services, bus, builder)
 
     @cached_property
     def _live(self) -> "LiveConfig":
@@ -130,7 +127,7 @@ class Nanobot:
     @property
     def files(self) -> FileTools:
         """The files of everybody."""
-        return self._shared.files
+        return self._builder.files
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -148,30 +145,30 @@ class Nanobot:
         """
         from nanobot.channels.base import ChannelManager
 
-        if self._shared.share is not None:
-            self._shared.share.telling(say)
+        if self._builder.share is not None:
+            self._builder.share.telling(say)
         made: list[BaseChannel] = []
         reports: dict[str, TelegramReports] = {}
         if self.config.channels.telegram.enabled:
             from nanobot.channels.telegram.channel import TelegramChannel, TelegramSetup
 
-            shared = self._shared
+            builder = self._builder
             setup = TelegramSetup(
                 self.config,
-                shared.env,
+                builder.env,
                 self,
-                shared.ledger,
+                builder.ledger,
                 self._services.router,
-                shared.chats,
-                shared.paths.media,
-                shared.files.receive,
-                health_file(self.config, shared.paths),
-                shared.paths.home,
+                builder.chats,
+                builder.paths.media,
+                builder.files.receive,
+                health_file(self.config, builder.paths),
+                builder.paths.home,
                 announce,
                 say,
-                shared.alarms,
-                shared.share,
-                shared.messengers,
+                builder.alarms,
+                builder.share,
+                builder.messengers,
                 prepare,
             )
             channel = TelegramChannel(setup)
@@ -180,9 +177,9 @@ class Nanobot:
             self._live.say = say
             made.append(channel)
             reports[channel.name] = channel.reports
-        if self._shared.plugins is not None:
-            made += [cast("BaseChannel", one) for _, one in self._shared.plugins.made("nanobot.channels", self)]
-        if self._shared.share is not None:
+        if self._builder.plugins is not None:
+            made += [cast("BaseChannel", one) for _, one in self._builder.plugins.made("nanobot.channels", self)]
+        if self._builder.share is not None:
             return ChannelManager(self, made, *self._keeping(reports))
         return ChannelManager(self, made, self._terminals(reports), *self._keeping(reports))
 
@@ -191,10 +188,10 @@ class Nanobot:
         from nanobot.channels.socket.server import GatewaySocket
         from nanobot.channels.terminal.appointments import TerminalReports
 
-        shared = self._shared
-        here = TerminalReports(shared.ledger, self.bus)
-        locate = partial(shared.files.locate, copy=True)
-        socket = GatewaySocket(self, shared.paths, locate, self.loop.runner.approvals.channels, here.run)
+        builder = self._builder
+        here = TerminalReports(builder.ledger, self.bus)
+        locate = partial(builder.files.locate, copy=True)
+        socket = GatewaySocket(self, builder.paths, locate, self.loop.runner.approvals.channels, here.run)
         for one in reports.values():
             one.beside(lambda: socket.talking, here.wake)
         return socket.run
@@ -204,23 +201,22 @@ class Nanobot:
         from nanobot.agent.scheduler import JobSurface, Scheduler
         from nanobot.session.lock import terminal_jobs_lock
 
-        shared = self._shared
-        if shared.appointments is None:
+        builder, scheduling = self._builder, self._scheduling()
+        if scheduling is None:
             return ()
         surfaces = [JobSurface(*one) for one in reports.items()]
-        if shared.share is None:
-            lock = terminal_jobs_lock(shared.paths.home)
+        if builder.share is None:
+            lock = terminal_jobs_lock(builder.paths.home)
             surfaces += [JobSurface("terminal", one, lock, lent=True) for one in reports.values()]
-            return (Scheduler(self._scheduling(), surfaces, file=shared.heartbeat()).run,)
-        if shared.share.worker is None:
+            return (Scheduler(scheduling, surfaces, file=builder.heartbeat()).run,)
+        if builder.share.worker is None:
             return ()
         from nanobot.channels.telegram.settings import settings_of
 
-        channel = settings_of(self.config.channels.telegram, shared.env).channel
+        channel = settings_of(self.config.channels.telegram, builder.env).channel
         surfaces += [JobSurface("terminal", one) for one in reports.values()]  # the tasks of HEARTBEAT.md
-        file = shared.heartbeat()
-        scheduler = Scheduler(self._scheduling(), surfaces, file=file, read_seconds=SHARED_SECONDS)
-        elected, worker = shared.share.election(f"scheduler:{channel}"), shared.share.worker
+        scheduler = Scheduler(scheduling, surfaces, file=builder.heartbeat(), read_seconds=SHARED_SECONDS)
+        elected, worker = builder.share.election(f"scheduler:{channel}"), builder.share.worker
 
         async def among_many() -> None:
             await worker.joined.wait()  # what is written is written under its name
@@ -228,15 +224,23 @@ class Nanobot:
 
         return (among_many,)
 
-    def _scheduling(self) -> "ScheduleServices":
+    def _scheduling(self) -> "ScheduleServices | None":
+        """What jobs are done with; None where nothing is kept."""
         from nanobot.agent.work.runs import ScheduleServices
 
-        shared = self._shared
-        if shared.appointments is None:
-            raise UsageError(_("Nothing is kept here, so nothing can be scheduled."))
-        jobs = shared.appointments().jobs
-        kept, works = (jobs, shared.ledger, self.bus, self._process, shared.templates), {"watch": self._look}
-        return ScheduleServices(*kept, works, stop=self.loop.cancel, news=self._anything_new)
+        builder = self._builder
+        if builder.appointments is None or builder.watches is None:
+            return None
+        watches = builder.watches
+
+        async def look(job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
+            return await watches().work(job, due, sender)
+
+        async def news(job: "ScheduledJob", sender: Sender, turn: str) -> bool:
+            return await watches().anything(job, sender, turn)
+
+        kept = (builder.appointments().jobs, builder.ledger, self.bus, self._process, builder.templates)
+        return ScheduleServices(*kept, {"watch": look}, stop=self.loop.cancel, news=news)
 
     async def _process(self, message: InboundMessage, settle: Settle) -> TurnFinished:
         """A turn of the schedule; one of a helper takes a place among those that run at once."""
@@ -245,102 +249,70 @@ class Nanobot:
         async with self.loop.runner.helper_slots:
             return await self.loop.process(message, settle)
 
-    async def _anything_new(self, job: "ScheduledJob", sender: Sender, turn: str) -> bool:
-        """Whether a briefing has anything to tell."""
-        if self._shared.watches is None:
-            raise UsageError(_("Nothing is watched here."))
-        return await self._shared.watches().anything(job, sender, turn)
-
-    async def _look(self, job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
-        """What comes of looking at what is watched."""
-        if self._shared.watches is None:
-            raise UsageError(_("Nothing is watched here."))
-        return await self._shared.watches().work(job, due, sender)
-
     @asynccontextmanager
-    async def keeping_appointments(self) -> AsyncIterator[None]:
-        """Keep those of the terminal while this is open, where no other process does."""
-        if self._shared.appointments is None:
+    async def at_work(self, *, gateway: bool = False) -> AsyncIterator[None]:
+        """Do meanwhile what goes on by itself: keep the index of what can be found again, take what changes in the
+        configuration file, and make backups in a `gateway`, or else keep the appointments of the terminal where no
+        other process does."""
+        builder = self._builder
+        works = [builder.library.keep(builder.paths.config, builder.env), self._live.run()]
+        works += self._backups() if gateway else self._jobs_of_terminal()
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
             yield
-            return
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+                await asyncio.wait({task})
+
+    def _jobs_of_terminal(self) -> list[Coroutine[object, None, None]]:
         from nanobot.agent.scheduler import JobSurface, Scheduler
         from nanobot.channels.terminal.appointments import TerminalReports
         from nanobot.session.lock import terminal_jobs_lock
 
-        reports = TerminalReports(self._shared.ledger, self.bus)
-        surface = JobSurface("terminal", reports, terminal_jobs_lock(self._shared.paths.home))
-        scheduler = Scheduler(self._scheduling(), [surface], file=self._shared.heartbeat())
-        works = [asyncio.create_task(one) for one in (reports.run(), scheduler.run())]
-        try:
-            yield
-        finally:
-            for work in works:
-                work.cancel()
-                await asyncio.wait({work})
+        builder, scheduling = self._builder, self._scheduling()
+        if scheduling is None:
+            return []
+        reports = TerminalReports(builder.ledger, self.bus)
+        surface = JobSurface("terminal", reports, terminal_jobs_lock(builder.paths.home))
+        return [reports.run(), Scheduler(scheduling, [surface], file=builder.heartbeat()).run()]
 
-    @asynccontextmanager
-    async def library_kept(self) -> AsyncIterator[None]:
-        """Keep the index of what can be found again up to date meanwhile."""
-        async with _meanwhile(self._shared.library.keep(self._shared.paths.config, self._shared.env)):
-            yield
-
-    @asynccontextmanager
-    async def backups_made(self) -> AsyncIterator[None]:
-        """Have a backup made each night meanwhile, where the configuration wants it."""
+    def _backups(self) -> list[Coroutine[object, None, None]]:
+        """What makes a backup each night, where the configuration wants it."""
         if not self.config.backup.nightly:
-            yield
-            return
+            return []
         from nanobot.upkeep.nightly import NightlyBackups, backup_folder
 
-        shared, zone = self._shared, zone_of(self.config.agents.defaults.timezone, self._shared.env)
-        folder = backup_folder(self.config.backup, shared.paths)
-        nightly = NightlyBackups(folder, shared.paths, shared.env, zone, self._backed_up, self._backup_lacks)
-        async with _meanwhile(nightly.run()):
-            yield
+        builder, zone = self._builder, zone_of(self.config.agents.defaults.timezone, self._builder.env)
+        folder = backup_folder(self.config.backup, builder.paths)
+        return [NightlyBackups(folder, builder.paths, builder.env, zone, self._backed_up, self._backup_lacks).run()]
 
     def _backed_up(self, why: str) -> None:
         if why:
             what, advice = Later(N_("The nightly backup")), Later(N_("`nanobot backup` shows what is wrong."))
-            self._shared.alarms.failed(Trouble("backup", what, why, advice))
+            self._builder.alarms.failed(Trouble("backup", what, why, advice))
         else:
-            self._shared.alarms.well("backup")
+            self._builder.alarms.well("backup")
 
     def _backup_lacks(self, files: str) -> None:
         words = N_(
             "The nightly backup was made without what could not be read: {files}. Give nanobot the right to read it, "
             "or move it elsewhere. I say this once, until other files cannot be read."
         )
-        self._shared.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", Later(words, files=files)))
-
-    @asynccontextmanager
-    async def config_followed(self) -> AsyncIterator[None]:
-        """Take what changes in the configuration file meanwhile."""
-        async with _meanwhile(self._live.run()):
-            yield
+        self._builder.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", Later(words, files=files)))
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""
         await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._shared.alarms.running())
+        await self._stack.enter_async_context(self._builder.alarms.running())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-@asynccontextmanager
-async def _meanwhile(work: Coroutine[object, None, None]) -> AsyncIterator[None]:
-    """Do something beside what is done here, and end it then."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def prepare() -> None:

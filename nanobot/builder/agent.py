@@ -24,7 +24,7 @@ from nanobot.agent.tools.offers import (
 from nanobot.agent.tools.own_tools import CommandTools, schedule_tool, spawn_tool, talk_tools, watch_tool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, Turn
-from nanobot.builder.launch import Launch, SharedServices
+from nanobot.builder.launch import Launch
 from nanobot.builder.models import Models
 from nanobot.builder.values import chat_defaults, limits_of, not_counted, policy_of, settings_of
 from nanobot.bus.alarms import Alarms, Trouble
@@ -71,17 +71,21 @@ NO_CLUSTER = N_('gateway.ledger needs Procrastinate and a driver of PostgreSQL: 
 
 
 class Builder:
-    """Translates the configuration into the plain arguments that the rooms take."""
+    """Translates the configuration into the plain arguments that the rooms take, and holds what all parts of a running
+    agent share. `ledger`, `chats` and `share` are there once it is `opened`."""
+
+    ledger: Ledger
+    chats: ChatSettings
+    share: "Share | None" = None
 
     def __init__(self, loaded: Loaded, paths: Paths, launch: Launch, env: Mapping[str, str]) -> None:
         self.loaded = loaded
-        self._paths = paths
+        self.paths = paths
         self.env = env
         self._launch = launch
-        self._templates = PromptTemplates(self._steering)
+        self.templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
-        self._ledger: Ledger | None = None
         #: Tries everything that nanobot needs, perhaps after what is safe was put right, and tells of it in Markdown.
         self.examine: Callable[[bool], Awaitable[str]] | None = None
         #: The schedule; None where nothing is kept.
@@ -105,7 +109,7 @@ class Builder:
             loaded,
             paths,
             env,
-            templates=self._templates,
+            templates=self.templates,
             ephemeral=launch.ephemeral,
             read_page=self._read_page if self._reads else None,
         )
@@ -139,7 +143,7 @@ class Builder:
 
     def models_of(self, loaded: Loaded) -> Models:
         """The models as this configuration has them."""
-        introduced = None if self._launch.ephemeral else self._paths.home / "introduced"
+        introduced = None if self._launch.ephemeral else self.paths.home / "introduced"
         return Models(loaded, self.env, self.alarms, self.plugins, introduced)
 
     def warnings(self) -> list[str]:
@@ -162,37 +166,30 @@ class Builder:
                 found.append(_(line, engine=search.provider, what=lacks))
         return found
 
-    def shared(self) -> SharedServices:
-        """Where this agent keeps what outlives a turn."""
-        share: Share | None = None
-        ledger: Ledger
+    def open(self) -> None:
+        """Open what this agent keeps that outlives a turn."""
         if self._launch.role is not None:
-            ledger, share = self._join(self._launch.role)
+            self.ledger, self.share = self._join(self._launch.role)
         elif self._launch.ephemeral:
-            ledger = Ledger(MemoryDatabase())
+            self.ledger = Ledger(MemoryDatabase())
         else:
-            ledger = Ledger(WatchedDatabase(self._paths.database, self.alarms))
+            self.ledger = Ledger(WatchedDatabase(self.paths.database, self.alarms))
         self.files.begin()
-        self._ledger = ledger
-        self.library.ledger = ledger
-        self.skills.ledger = ledger
+        self.library.ledger = self.skills.ledger = self.ledger
         if not self._launch.ephemeral:
-            self.appointments = cache(partial(self._appointments, ledger))
-            self.watches = cache(partial(self._watches, self.appointments, ledger))
-        chats = ChatSettings(ledger, *chat_defaults(self.loaded.config))
-        kept = (self._paths, self.env, ledger, chats, self.files, self.library, self._templates, self.alarms)
-        later = (self.appointments, self._heartbeat, self.plugins, self.watches)
-        return SharedServices(*kept, share, self.messengers, *later)
+            self.appointments = cache(self._appointments)
+            self.watches = cache(partial(self._watches, self.appointments))
+        self.chats = ChatSettings(self.ledger, *chat_defaults(self.loaded.config))
 
-    def _appointments(self, ledger: Ledger) -> "Appointments":
+    def _appointments(self) -> "Appointments":
         from nanobot.agent.work.background import BackgroundHelpers
         from nanobot.schedule.appointments import appointments_of
 
-        made = appointments_of(ledger, self._paths.home, self.defaults.timezone, self.env)
-        self._helpers = BackgroundHelpers(made.jobs, ledger.sessions)
+        made = appointments_of(self.ledger, self.paths.home, self.defaults.timezone, self.env)
+        self._helpers = BackgroundHelpers(made.jobs, self.ledger.sessions)
         return made
 
-    def _heartbeat(self) -> "Heartbeat | None":
+    def heartbeat(self) -> "Heartbeat | None":
         """The file of the workspace whose lines are tasks; that of no other folder is one."""
         from nanobot.schedule.heartbeat import Heartbeat
 
@@ -207,11 +204,11 @@ class Builder:
             raise SkipTool(Later(N_("nothing is kept here after the end of this conversation")))
         return DeferredTool("schedule", partial(schedule_tool, self.appointments))
 
-    def _watches(self, appointments: "Callable[[], Appointments]", ledger: Ledger) -> "Watches":
+    def _watches(self, appointments: "Callable[[], Appointments]") -> "Watches":
         from nanobot.agent.work.sight import AgentSight, seeing
 
         sight = AgentSight(self._reader, self.external.search, self.files, lambda: self.loaded.config.tools.web.privacy)
-        return seeing(appointments(), ledger, sight)
+        return seeing(appointments(), self.ledger, sight)
 
     def _reader(self) -> "WebFetchTool | None":
         return self._fetch if self._reads else None
@@ -235,7 +232,7 @@ class Builder:
     @property
     def _steering(self) -> Path | None:
         """The workspace where what steers the agent may be read in it; that of a project only when it is trusted."""
-        return self._paths.workspace if counts(self._paths.workspace, self._launch.project) else None
+        return self.paths.workspace if counts(self.paths.workspace, self._launch.project) else None
 
     def context(self) -> ContextBuilder:
         project = self._launch.project
@@ -250,24 +247,24 @@ class Builder:
             project=(*project.above, project.folder) if project is not None and beside else (),
         )
 
-    def services(self, bus: MessageBus, provider: LLMProvider, shared: SharedServices) -> AgentServices:
+    def services(self, bus: MessageBus, provider: LLMProvider) -> AgentServices:
         """What the agent works with."""
         context = self.context()
-        budget = self.budget(shared.ledger, context.midnight)
+        budget = self.budget(context.midnight)
         return AgentServices(
             bus,
-            shared.ledger.sessions,
+            self.ledger.sessions,
             provider,
             context,
             builtin_router(
                 CommandServices(
-                    shared.chats,
-                    self.people(shared.ledger, budget),
+                    self.chats,
+                    self.people(budget),
                     self.external,
-                    shared.appointments,
+                    self.appointments,
                     lambda: self.skills.shelf,
-                    shared.watches,
-                    None if self._launch.ephemeral else partial(self._archive, shared.ledger),
+                    self.watches,
+                    None if self._launch.ephemeral else self._archive,
                     self.examine,
                     self.files,
                     self.library,
@@ -277,31 +274,31 @@ class Builder:
             switch_model=self.models.switch,
             search_usage=self.external.usage,
             search_known=self.external.known,
-            chats=shared.chats,
+            chats=self.chats,
             model_fixed=bool(self._launch.model),
             offered_models=self.models.offered,
             model_facts=self.models.facts,
             undo=self.files.undo,
             forgets=self.library.forgets,
             keep_result=None if self._launch.ephemeral else self.files.keep_result,
-            permissions=Permissions(shared.ledger),
+            permissions=Permissions(self.ledger),
             budget=budget,
             tasks=self.commands.tasks,
-            tasks_folder=self._paths.tasks,
+            tasks_folder=self.paths.tasks,
             remember=self.library.remembered,
             helpers=lambda: self._helpers,
             skills=self.skills.listing,
             turn_ended=self.hooks.turn_ended if self.hooks is not None else None,
-            heard=partial(_said_in, shared.ledger),
+            heard=partial(_said_in, self.ledger),
         )
 
-    def _archive(self, ledger: Ledger) -> "KeptSessions":
+    def _archive(self) -> "KeptSessions":
         from nanobot.archive.kept import KeptSessions
 
         zone = zone_of(self.defaults.timezone, self.env)
-        return KeptSessions(ledger.sessions, lambda: self.library.index, self._paths, zone, self._reached)
+        return KeptSessions(self.ledger.sessions, lambda: self.library.index, self.paths, zone, self._reached)
 
-    def people(self, ledger: Ledger, budget: BudgetOf) -> "Callable[[], Rights] | None":
+    def people(self, budget: BudgetOf) -> "Callable[[], Rights] | None":
         """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
         alone = self._launch.role is None
         if not self.loaded.config.channels.telegram.token:
@@ -315,11 +312,11 @@ class Builder:
                 raise UsageError(
                     _("The gateways share a database. Write /people or /invite in your chat with the bot.")
                 )
-            return rights_of(config, self.env, ledger, self._paths.workspace / PEOPLE, budget(None))
+            return rights_of(config, self.env, self.ledger, self.paths.workspace / PEOPLE, budget(None))
 
         return rights
 
-    def budget(self, ledger: Ledger, midnight: Callable[[], datetime]) -> BudgetOf:
+    def budget(self, midnight: Callable[[], datetime]) -> BudgetOf:
         """What may be spent, loaded when a model that costs something is asked; one of the owner's own has a price only
         where the configuration sets one."""
         made = self._budgets
@@ -337,7 +334,7 @@ class Builder:
             if not made:
                 from nanobot.money.budget import Budget
 
-                made.append(Budget.of(config, ledger, midnight, report))
+                made.append(Budget.of(config, self.ledger, midnight, report))
             return made[0]
 
         return budget_of
@@ -348,7 +345,7 @@ class Builder:
         limits, settings = limits_of(config), settings_of(config)
         loop = AgentLoop(services, limits=limits, settings=settings, concurrency=config.gateway.concurrency)
         loop.runner.approvals.policy = policy_of(config)
-        loop.runner.approvals.shared = self._ledger if self._launch.role is not None else None
+        loop.runner.approvals.shared = self.ledger if self._launch.role is not None else None
         self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
         if self.hooks is not None:
@@ -363,10 +360,10 @@ class Builder:
         limits = self.loaded.config.agents.subagents
         if limits != runner.helpers:
             runner.bound(limits)
-        if self._launch.role is not None and self._ledger is not None:
+        if self._launch.role is not None:
             from nanobot.cluster.share import SharedSlots
 
-            runner.helper_slots = SharedSlots(self._ledger, "helper", max(1, limits.max))
+            runner.helper_slots = SharedSlots(self.ledger, "helper", max(1, limits.max))
         runner.spawn = self._spawner(runner, services)
 
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:
@@ -397,7 +394,7 @@ class Builder:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
             **(self.plugins.tools() if self.plugins is not None else {}),
-            **talk_tools(self.files, self._reached, self._paths.media),
+            **talk_tools(self.files, self._reached, self.paths.media),
             "nanobot_docs": lambda: DeferredTool("nanobot_docs", self.library.docs_tool),
             SPAWN: self._spawn,
             "web_fetch": self._web_fetch,
@@ -414,11 +411,11 @@ class Builder:
         """What brings messages to other chats: a gateway's own, else what hands them to the gateway of this home."""
         config = self.loaded.config
         alone = self._launch.ephemeral or config.gateway.ledger or not config.channels.telegram.enabled
-        if not self.messengers and self._ledger is not None and not alone:
+        if not self.messengers and not alone:
             from nanobot.channels.telegram.send.messages import beside_the_gateway
 
             with suppress(UsageError):  # the gateway says what is wrong with the bot
-                self.messengers["telegram"] = beside_the_gateway(config, self.env, self._ledger, self._paths.home)
+                self.messengers["telegram"] = beside_the_gateway(config, self.env, self.ledger, self.paths.home)
         return self.messengers
 
     def reading_problems(self) -> str:
@@ -447,7 +444,7 @@ class Builder:
             raise SkipTool(
                 Later(N_("{key} is false"), key="tools.web.enable" if not web.enable else "tools.web.fetch.enable")
             )
-        return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self._templates))
+        return DeferredTool("web_fetch", lambda: self._fetch, fetch_description(web.fetch, self.templates))
 
     @cached_property
     def _fetch(self) -> "WebFetchTool":
@@ -458,8 +455,8 @@ class Builder:
             web.fetch,
             proxy=web.proxy,
             whitelist=self.loaded.config.tools.ssrf_whitelist,
-            media_dir=self._paths.media,
-            templates=self._templates,
+            media_dir=self.paths.media,
+            templates=self.templates,
             env=self.env,
             privacy=web.privacy,
             ledger=self.external.ledger,

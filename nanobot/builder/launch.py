@@ -1,27 +1,15 @@
-"""What the command line adds to the configuration, and what all parts of a running agent share."""
+"""What the command line adds to the configuration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from nanobot.agent.tools.files.offered import FileTools
-from nanobot.agent.tools.knowledge.offered import LibraryTools
-from nanobot.bus.alarms import Alarms
-from nanobot.command.settings import ChatSettings
-from nanobot.config.paths import Paths
 from nanobot.security.projects import Project
-from nanobot.session.ledger import Ledger
-from nanobot.utils.prompt_templates import PromptTemplates
 
 if TYPE_CHECKING:
     from nanobot.agent.recording import Recorder
-    from nanobot.agent.work.watches import Watches
-    from nanobot.channels.telegram.send.messages import TelegramMessages
-    from nanobot.cluster.share import Role, Share
-    from nanobot.plugins.entry_points import Plugins
-    from nanobot.schedule.appointments import Appointments
-    from nanobot.schedule.heartbeat import Heartbeat
+    from nanobot.cluster.share import Role
 
 
 class Launch(Struct, frozen=True):
@@ -38,25 +26,3 @@ class Launch(Struct, frozen=True):
     recorder: "Recorder | None" = None
     role: "Role | None" = None
     project: Project | None = None
-
-
-class SharedServices(Struct, frozen=True):
-    """What all parts of a running agent share."""
-
-    paths: Paths
-    env: Mapping[str, str]
-    ledger: Ledger
-    chats: ChatSettings
-    files: FileTools
-    library: LibraryTools
-    templates: PromptTemplates
-    alarms: Alarms = field(default_factory=Alarms)
-    share: "Share | None" = None
-    messengers: "dict[str, TelegramMessages]" = field(default_factory=dict)
-    appointments: "Callable[[], Appointments] | None" = None
-    heartbeat: "Callable[[], Heartbeat | None]" = lambda: None
-    plugins: "Plugins | None" = None
-    watches: "Callable[[], Watches] | None" = None
-
-    async def aclose(self) -> None:
-        await self.ledger.aclose()

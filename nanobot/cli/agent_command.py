@@ -188,7 +188,7 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
         sys.stdout.write(render_line(text, "dim", look))
 
     choice, config = session_of(args), setup.loaded.config.channels.terminal
-    async with own_agent(app, choice) as own, app.library_kept(), app.config_followed(), app.keeping_appointments():
+    async with own_agent(app, choice) as own, app.at_work():
         begin = await beginning_of(app, own.address.key, choice, config, setup.loaded.exists)
         await app.loop.announce_lost("terminal", say)
         return await converse(own, begin, setup.paths, look)

@@ -68,7 +68,7 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
         _say(_("log: {file} · Ctrl-C stops", file=setup.paths.logs / "nanobot.log"))
-        async with app.library_kept(), app.config_followed(), app.backups_made():
+        async with app.at_work(gateway=True):
             return await _until_signal(manager, setup.env)
 
 

@@ -95,6 +95,5 @@ async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> "Async
     with home_use_lock(setup.paths.home):
         async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
             app.loop.runner.approvals.channels.add(TERMINAL.channel)
-            library, config, jobs = app.library_kept(), app.config_followed(), app.keeping_appointments()
-            async with own_agent(app, SessionChoice(session)) as own, library, config, jobs:
+            async with own_agent(app, SessionChoice(session)) as own, app.at_work():
                 yield own

@@ -47,7 +47,7 @@ async def agent(tmp_path: Path, llm: LlmServer, **keys: object) -> AsyncIterator
     path.write_text(json.dumps({**config, **keys}), encoding="utf-8")
     paths = Paths.resolve(env, path)
     made = await Nanobot.from_config(load(path, env=env), paths=paths, launch=Launch(env=env))
-    async with made as app, app.config_followed():
+    async with made as app, app.at_work():
         await asyncio.sleep(0)
         yield Running(app, path, config)
 

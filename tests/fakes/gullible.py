@@ -184,7 +184,7 @@ class Machine:
         loaded = load_text(config.read_text(encoding="utf-8"), config, env=env)
         self.bot = await Nanobot.from_config(loaded, paths=Paths.resolve(env), launch=Launch(env=env))
         await self.bot.__aenter__()
-        self.bot._shared.messengers["telegram"] = self.post  # type: ignore[assignment]  # stands for the channel
+        self.bot._builder.messengers["telegram"] = self.post  # type: ignore[assignment]  # stands for the channel
         self._furnish()
         self.bot.loop.runner.approvals.channels |= set(CHANNELS)
         self._watches = {asyncio.create_task(self._follow(self.bot, channel)) for channel in CHANNELS}
