@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.tools.mcp import ServerState
 from nanobot.channels.telegram.read.voice import CommandTranscriber, transcriber_of
@@ -16,7 +17,7 @@ from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
 from nanobot.doctor import gateway, home, machine, network
-from nanobot.doctor.findings import Check, Finding, findings_of, one_line, said_once
+from nanobot.doctor.findings import Check, Finding, bad, findings_of, off, ok, one_line, said_once, warn
 from nanobot.doctor.probes import try_context, try_model, try_search, try_token, try_updates
 from nanobot.errors import StoreError
 from nanobot.money.prices import Prices
@@ -76,18 +77,18 @@ def _in_thread(work: Callable[[], Finding]) -> Callable[[], Awaitable[Finding]]:
 
 async def _configuration(patient: Patient) -> list[Finding]:
     """Whether a start would read it and go on, by running the first half of one."""
-    name, fix = "Configuration", _("`nanobot config check` says the same after your change.")
+    fix = _("`nanobot config check` says the same after your change.")
     if patient.broken:
-        return [Finding(name, "bad", one_line(why), fix) for why in patient.broken]
+        return [bad(one_line(why), fix) for why in patient.broken]
     refused, warned = await patient.judge()
-    found = [Finding(name, "bad", _("nanobot would not start: {reason}", reason=one_line(why)), fix) for why in refused]
-    found += [Finding(name, "warn", one_line(why), fix) for why in warned]
+    found = [bad(_("nanobot would not start: {reason}", reason=one_line(why)), fix) for why in refused]
+    found += [warn(one_line(why), fix) for why in warned]
     told = (
         _("{path}; a start would go on", path=patient.loaded.path)
         if patient.loaded.exists
         else _("{path} is not there: all defaults; a start would go on", path=patient.loaded.path)
     )
-    return found or [Finding(name, "ok", told)]
+    return found or [ok(told)]
 
 
 def _kept(patient: Patient) -> list[Check]:
@@ -118,17 +119,15 @@ async def _postgresql(patient: Patient) -> Finding:
         from nanobot.cluster.ledger import PostgresLedger
     except ImportError:
         fix = 'pip install "nanobot[cluster]"'  # English: it is typed
-        return Finding("Database", "bad", _("gateway.ledger needs a driver of PostgreSQL"), fix)
+        return bad(_("gateway.ledger needs a driver of PostgreSQL"), fix)
     channel = settings_of(patient.loaded.config.channels.telegram, patient.env).channel
     try:
         database = PostgresLedger(patient.loaded.config.gateway.ledger, channel).database
         version = await database.version()
     except StoreError as error:
         fix = _("Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back.")
-        return Finding("Database", "bad", one_line(str(error)), fix)
-    return Finding(
-        "Database", "ok", _("PostgreSQL {version} answers at {place}", version=version, place=database.place)
-    )
+        return bad(one_line(str(error)), fix)
+    return ok(_("PostgreSQL {version} answers at {place}", version=version, place=database.place))
 
 
 def _folder(text: str, env: Mapping[str, str]) -> Path:
@@ -172,7 +171,8 @@ def _way_out(patient: Patient) -> list[Check]:
     async def names() -> list[Finding]:
         found = await network.names_of(_addresses(patient), direct)
         fake_ip = patient.loaded.config.tools.web.fetch.fake_ip
-        return [network.judged_names(found, fake_ip=fake_ip), await network.ipv6(found, 443)]
+        named = network.judged_names(found, fake_ip=fake_ip)
+        return [replace(named, name="DNS"), replace(await network.ipv6(found, 443), name="IPv6")]
 
     return [
         ("Proxy", partial(network.proxy, (patient.proxies, direct))),
@@ -244,22 +244,18 @@ async def _voice(patient: Patient) -> Finding:
     writer = transcriber_of(wanted, keys, patient.env)
     if writer is None:
         fix = _("docs/telegram.md tells how: a program of your own, or a key of OpenAI or Groq.")
-        return Finding("Voice", "off", _("voice messages are not written down"), fix if wanted.enabled else "")
+        return off(_("voice messages are not written down"), fix if wanted.enabled else "")
     try:
         if not isinstance(writer, CommandTranscriber):
-            return Finding(
-                "Voice",
-                "ok",
+            return ok(
                 _("voice messages are written down here")
                 if writer.local
                 else _("voice messages are written down elsewhere"),
             )
         if shutil.which(wanted.command[0]) is None:
             fix = _("Install it, or correct channels.telegram.transcription.command.")
-            return Finding("Voice", "bad", _("the program {command} is not there", command=wanted.command[0]), fix)
-        return Finding(
-            "Voice", "ok", _("voice messages are written down by {program}", program=Path(wanted.command[0]).name)
-        )
+            return bad(_("the program {command} is not there", command=wanted.command[0]), fix)
+        return ok(_("voice messages are written down by {program}", program=Path(wanted.command[0]).name))
     finally:
         await writer.aclose()
 
@@ -276,9 +272,9 @@ def _around(patient: Patient) -> list[Check]:
                 _("`nanobot mcp test {name}` tries it again.", name=one.name),
             )
             for one in await patient.servers()
-        ] or [Finding("MCP", "off", _("no server is set up"))]
+        ] or [off(_("no server is set up"))]
 
     async def budget() -> Finding:
-        return Finding("Budget", "ok", await patient.budget())
+        return ok(await patient.budget())
 
     return [("MCP", servers), ("Budget", budget)]

@@ -9,6 +9,7 @@ from typing import Literal
 
 from loguru import logger
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from nanobot.errors import NanobotError
 from nanobot.utils.logs import scrub
@@ -18,6 +19,7 @@ from nanobot.utils.translation import N_, _, listed
 #: `ok`: nothing to do. `warn`: it works, but not as it should. `bad`: something does not work. `off`: not used, or not
 #: tried, and why.
 State = Literal["ok", "warn", "bad", "off"]
+Network = Literal["", "reached", "unreached"]
 #: What stands before a finding.
 MARKS: Mapping[State, str] = {"ok": "✓", "warn": "!", "bad": "✗", "off": "-"}
 #: Seconds that one check may take.
@@ -45,7 +47,7 @@ class Finding(Struct, frozen=True):
     words: str
     fix: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    network: Literal["", "reached", "unreached"] = ""
+    network: Network = ""
 
     @property
     def title(self) -> str:
@@ -68,7 +70,27 @@ class Finding(Struct, frozen=True):
         return f"- {MARKS[self.state]} {told}{fix}"
 
 
-#: A check, with the name under which its finding stands.
+def ok(words: str, network: Network = "") -> Finding:
+    """A finding of a check, which gives it its name: nothing is to be done."""
+    return Finding("", "ok", words, network=network)
+
+
+def warn(words: str, fix: str) -> Finding:
+    """It works, but not as it should."""
+    return Finding("", "warn", words, fix)
+
+
+def bad(words: str, fix: str, network: Network = "") -> Finding:
+    """Something does not work."""
+    return Finding("", "bad", words, fix, network=network)
+
+
+def off(words: str, fix: str = "") -> Finding:
+    """It is not used, or not tried, and why."""
+    return Finding("", "off", words, fix)
+
+
+#: A check, with the name under which its findings stand that have none of their own.
 Check = tuple[str, Callable[[], Awaitable[Finding | Sequence[Finding]]]]
 
 
@@ -101,7 +123,8 @@ async def bounded(name: str, check: Awaitable[Finding | Sequence[Finding]], seco
                 fix,
             )
         ]
-    return [found] if isinstance(found, Finding) else list(found)
+    some = [found] if isinstance(found, Finding) else found
+    return [one if one.name else replace(one, name=name) for one in some]
 
 
 async def findings_of(checks: Iterable[Check]) -> list[Finding]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from nanobot import __version__
-from nanobot.doctor.findings import Finding, one_line
+from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.session.lock import home_lock, token_locks
 from nanobot.utils.host import has_ended
 from nanobot.utils.text import duration
@@ -152,60 +152,54 @@ def told_in_status(file: Path, *, telegram: bool) -> list[str]:
 
 def gateway(file: Path, home: Path, *, telegram: bool) -> Finding:
     """Whether the gateway runs and messages arrive: the age of its last completed poll."""
-    here, name = gateway_at(file), "Gateway"
+    here = gateway_at(file)
     if not telegram and (here is None or not here.runs):
-        return Finding(name, "off", _("no channel is switched on"))
+        return off(_("no channel is switched on"))
     if here is None or not here.runs:
         if other := next(iter(elsewhere(file)), None):
             fix = _("To look at that one: NANOBOT_HOME={home} nanobot doctor", home=other.home or other.file.parent)
-            return Finding(
-                name,
-                "warn",
+            return warn(
                 _("none runs with {home}; one runs with another home ({words})", home=home, words=other.words),
                 fix,
             )
         if home_lock(home).held:
             fix = _("If it does so in a minute, look into its log and start it again.")
-            return Finding(name, "warn", _("a process holds its lock and says nothing of itself yet"), fix)
+            return warn(_("a process holds its lock and says nothing of itself yet"), fix)
         killed = here is not None and here.killed
         words = (
             _("it was killed or broke off, so no message is answered")
             if killed
             else _("it does not run, so no message is answered")
         )
-        return Finding(name, "warn", words, _("`nanobot gateway` starts it."))
+        return warn(words, _("`nanobot gateway` starts it."))
     if here.state == "stalled":
-        return Finding(name, "bad", here.words, _("Start it again, and report what the log shows."))
+        return bad(here.words, _("Start it again, and report what the log shows."))
     if here.state in {"webhook", "working"}:
-        return Finding(name, "ok", here.words)
+        return ok(here.words)
     age = time.time() - (here.last_poll or here.since)
     if age > _ILL or here.state == "conflict":
         fix = _("Stop the other program.") if here.state == "conflict" else _("Look at the findings on Telegram here.")
-        return Finding(name, "bad", _("{words}: messages do not arrive", words=here.words), fix)
+        return bad(_("{words}: messages do not arrive", words=here.words), fix)
     if here.version and here.version != __version__:
-        return Finding(name, "warn", here.words, _("Start it again, so that it is the version that is installed."))
-    return Finding(name, "ok", here.words)
+        return warn(here.words, _("Start it again, so that it is the version that is installed."))
+    return ok(here.words)
 
 
 def supervisor(file: Path) -> Finding:
     """Whether something starts the gateway again when it ends."""
-    here, name = gateway_at(file), "Watchdog"
+    here = gateway_at(file)
     if here is None or not here.runs:
-        return Finding(name, "off", _("no gateway runs here"))
+        return off(_("no gateway runs here"))
     watched = _("its loop is watched: one that stands still is written into the log and the health file")
     try:
         environ = Path(f"/proc/{here.pid}/environ").read_bytes()
     except OSError:
         environ = b""
     if b"INVOCATION_ID=" in environ:
-        return Finding(name, "ok", _("systemd starts it again; {watched}", watched=watched))
+        return ok(_("systemd starts it again; {watched}", watched=watched))
     if Path("/.dockerenv").exists() or b"container=" in environ:
-        return Finding(
-            name,
-            "ok",
+        return ok(
             _("it runs in a container, whose restart policy is to start it again; {watched}", watched=watched),
         )
     fix = _("`nanobot gateway --install` makes it a service, which is started again when it ends.")
-    return Finding(
-        name, "warn", _("nothing is seen that starts it again when it ends; {watched}", watched=watched), fix
-    )
+    return warn(_("nothing is seen that starts it again when it ends; {watched}", watched=watched), fix)

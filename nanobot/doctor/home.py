@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nanobot.config.paths import Paths
-from nanobot.doctor.findings import Finding, one_line
+from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.library.walk import files_below
 from nanobot.security.paths import Root, Roots
 from nanobot.session.database import stamp
@@ -40,16 +40,16 @@ def open_to_others(paths: Paths) -> list[Path]:
 def permissions(paths: Paths) -> Finding:
     """Whether other users of this machine can read keys and conversations, and whether the files are ours."""
     if not paths.home.exists():
-        return Finding("Permissions", "off", _("{home} is not there yet", home=paths.home))
+        return off(_("{home} is not there yet", home=paths.home))
     mine = os.getuid()
     strange = [one for one in (paths.home, *paths.home.iterdir()) if one.lstat().st_uid != mine]
     if strange and mine:
         fix = _("sudo chown -R $(id -un) {home}: somebody ran nanobot as another user, such as root.", home=paths.home)
-        return Finding("Permissions", "bad", _("{strange} belongs to another user", strange=strange[0]), fix)
+        return bad(_("{strange} belongs to another user", strange=strange[0]), fix)
     if found := open_to_others(paths):
         words = _("others on this machine can read {files}", files=", ".join(map(str, found[:3])))
-        return Finding("Permissions", "warn", words, _("chmod go= on them; `nanobot doctor --fix` does it."))
-    return Finding("Permissions", "ok", _("{home} is yours alone", home=paths.home))
+        return warn(words, _("chmod go= on them; `nanobot doctor --fix` does it."))
+    return ok(_("{home} is yours alone", home=paths.home))
 
 
 @contextmanager
@@ -63,18 +63,14 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def database(path: Path) -> Finding:
     """Whether the file is whole, ours and of a layout that is known, and how large it is."""
-    name, log = "Database", path.with_name(f"{path.name}-wal")
+    log = path.with_name(f"{path.name}-wal")
     if not path.exists():
         if log.exists() and log.stat().st_size:
             fix = _("Put {file} back beside it, or move {log} away to begin anew.", file=path.name, log=log.name)
-            return Finding(
-                name, "bad", _("{path} is missing, and {name} holds its last changes", path=path, name=log.name), fix
-            )
-        return Finding(name, "off", _("{path} is made at the first start", path=path))
+            return bad(_("{path} is missing, and {name} holds its last changes", path=path, name=log.name), fix)
+        return off(_("{path} is made at the first start", path=path))
     if shutil.disk_usage(path.parent).free < _ROOM:
-        return Finding(
-            name, "warn", _("not looked at, because the disk is full"), _("Free some room, then run it again.")
-        )
+        return warn(_("not looked at, because the disk is full"), _("Free some room, then run it again."))
     waiting = log.stat().st_size if log.exists() else 0
     size = f"{path.stat().st_size / 1e6:,.1f} MB"
     if waiting:
@@ -86,31 +82,27 @@ def database(path: Path) -> Finding:
             told = [str(row[0]) for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            return Finding(
-                name,
-                "ok",
+            return ok(
                 _("{size}; too large to be looked through within {seconds:.0f} s", size=size, seconds=_SECONDS),
             )
-        return Finding(name, "bad", _("{path} cannot be read: {error}", path=path, error=error), fix)
+        return bad(_("{path} cannot be read: {error}", path=path, error=error), fix)
     except sqlite3.DatabaseError as error:
-        return Finding(name, "bad", _("{path} is damaged: {error}", path=path, error=error), fix)
+        return bad(_("{path} is damaged: {error}", path=path, error=error), fix)
     if mark != APPLICATION_ID or layout > VERSION:
         words = (
             _("{path} is of another program", path=path)
             if mark != APPLICATION_ID
             else _("{path} is of a newer nanobot (layout {layout})", path=path, layout=layout)
         )
-        return Finding(name, "bad", words, _("Update nanobot, or move the file away."))
+        return bad(words, _("Update nanobot, or move the file away."))
     if told != ["ok"]:
-        return Finding(name, "bad", _("{path} is damaged: {error}", path=path, error=one_line("; ".join(told))), fix)
+        return bad(_("{path} is damaged: {error}", path=path, error=one_line("; ".join(told))), fix)
     if waiting > _LONG_LOG:
-        return Finding(
-            name,
-            "warn",
+        return warn(
             _("whole; {size}", size=size),
             _("Write what waits into it while no gateway runs: `nanobot doctor --fix` does it."),
         )
-    return Finding(name, "ok", _("whole; {size}", size=size))
+    return ok(_("whole; {size}", size=size))
 
 
 def _looked(path: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
@@ -124,12 +116,11 @@ def _looked(path: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
 
 def schedule(path: Path, *, kept: bool) -> Finding:
     """Jobs that are late or keep failing. `kept`: a gateway runs, which does them."""
-    name = "Schedule"
     if not path.exists():
-        return Finding(name, "off", _("nothing is scheduled"))
+        return off(_("nothing is scheduled"))
     found = _looked(path, lambda db: db.execute("SELECT id, at, failures, chat FROM job WHERE paused = 0").fetchall())
     if not found:
-        return Finding(name, "off", _("nothing is scheduled") if found is not None else _("nothing can be read of it"))
+        return off(_("nothing is scheduled") if found is not None else _("nothing can be read of it"))
     now = stamp(datetime.now(UTC) - _LATE)
     late = [f"#{row[0]}" for row in found if str(row[1]) < now]
     failing = [f"#{row[0]}" for row in found if int(row[2]) >= _FAILED]
@@ -142,66 +133,58 @@ def schedule(path: Path, *, kept: bool) -> Finding:
             late=len(late),
             jobs=", ".join(late[:5]),
         )
-        return Finding(name, "bad" if kept else "warn", words, why)
+        return bad(words, why) if kept else warn(words, why)
     if failing:
         fix = _(
             "`nanobot schedule list` says why; `nanobot schedule remove {job}` takes one away.",
             job=failing[0][1:],
         )
-        return Finding(
-            name,
-            "warn",
+        return warn(
             _("{count}; {jobs} failed {times} times in a row", count=count, jobs=", ".join(failing[:5]), times=_FAILED),
             fix,
         )
     if not kept and any(not str(row[3]).startswith("terminal:") for row in found):
-        return Finding(
-            name,
-            "warn",
+        return warn(
             _("{count}, and no gateway runs that does them", count=count),
             _("`nanobot gateway` starts it."),
         )
-    return Finding(name, "ok", _("{count}, none late", count=count))
+    return ok(_("{count}, none late", count=count))
 
 
 def library(paths: Paths, folders: Sequence[Path]) -> Finding:
     """Whether the index is whole, and what of the documents is not read or cannot be."""
-    name, index = "Library", paths.home / "index.db"
+    index = paths.home / "index.db"
     missing = [str(one) for one in folders if not one.is_dir()]
     if not index.exists():
-        return Finding(name, "off", _("nothing is indexed yet"))
+        return off(_("nothing is indexed yet"))
     try:
         with reading(index) as db:
             if (told := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                return Finding(
-                    name,
-                    "warn",
+                return warn(
                     _("the index is damaged: {told}", told=told),
                     _("It is made anew from all; `nanobot doctor --fix` does it."),
                 )
             rows = db.execute("SELECT name, problem FROM document WHERE kind = 'document'").fetchall()
     except sqlite3.Error as error:
-        return Finding(
-            name,
-            "warn",
+        return warn(
             _("the index cannot be read: {error}", error=error),
             _("It is made anew from all; `nanobot doctor --fix` does it."),
         )
     if missing:
         fix = _("Bring the disk back, or `nanobot library remove FOLDER`.")
-        return Finding(name, "warn", _("folders that are not there: {folders}", folders=", ".join(missing)), fix)
+        return warn(_("folders that are not there: {folders}", folders=", ".join(missing)), fix)
     if not folders:
-        return Finding(name, "ok", _("the index of conversations is whole; no folder of documents is named"))
+        return ok(_("the index of conversations is whole; no folder of documents is named"))
     broken, unread = sum(bool(row[1]) for row in rows), _unread(folders, {str(row[0]) for row in rows}, paths)
     words = _n("{number:,} document", "{number:,} documents", len(rows))
     if unread:
         words = _("{documents}, {unread:,} not read yet", documents=words, unread=unread)
     if broken:
         fix = _("`nanobot library status` names them and says why.")
-        return Finding(name, "warn", _("{words}, {broken:,} that cannot be read", words=words, broken=broken), fix)
+        return warn(_("{words}, {broken:,} that cannot be read", words=words, broken=broken), fix)
     if unread:
-        return Finding(name, "warn", words, _("`nanobot library read` reads them now; a gateway does so by and by."))
-    return Finding(name, "ok", _("{documents}, all read", documents=words))
+        return warn(words, _("`nanobot library read` reads them now; a gateway does so by and by."))
+    return ok(_("{documents}, all read", documents=words))
 
 
 def _unread(folders: Sequence[Path], known: set[str], paths: Paths) -> int:

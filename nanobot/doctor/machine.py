@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nanobot import __version__
 from nanobot.config.schema_tools import ToolsConfig
-from nanobot.doctor.findings import Finding, one_line
+from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.errors import UsageError
 from nanobot.security.sandbox import Reason, choose
 from nanobot.upkeep.environments import leftovers, own_environment
@@ -43,15 +43,13 @@ def disk(home: Path, workspace: Path) -> Finding:
     place, free = min(places.items(), key=lambda one: one[1])
     words = _("{size} free at {place}", size=_size(free), place=place)
     if free < _FULL:
-        return Finding(
-            "Disk", "bad", _("{words}: nothing can be kept", words=words), _("Free some room; what waits is kept then.")
-        )
+        return bad(_("{words}: nothing can be kept", words=words), _("Free some room; what waits is kept then."))
     if shut := next((one for one in places if not os.access(one, os.W_OK)), None):
         fix = _("Give it back to the user who runs nanobot (chown), or name another NANOBOT_HOME.")
-        return Finding("Disk", "bad", _("{shut} cannot be written", shut=shut), fix)
+        return bad(_("{shut} cannot be written", shut=shut), fix)
     if free < _LITTLE:
-        return Finding("Disk", "warn", words, _("Free some room: backups, downloads and the index need it."))
-    return Finding("Disk", "ok", words)
+        return warn(words, _("Free some room: backups, downloads and the index need it."))
+    return ok(words)
 
 
 def _existing(place: Path) -> Path:
@@ -77,16 +75,14 @@ def time_zone(named: str, env: Mapping[str, str]) -> Finding:
         fix = _(
             "Write an IANA name such as Europe/Paris into agents.defaults.timezone; pip install tzdata where all fail."
         )
-        return Finding(
-            "Time zone",
-            "bad",
+        return bad(
             _("agents.defaults.timezone names {named!r}, which is no zone: {words}", named=named, words=words),
             fix,
         )
     if not named and key == "UTC":
         fix = _("If you live elsewhere, set agents.defaults.timezone, such as Europe/Paris: reminders go by it.")
-        return Finding("Time zone", "warn", words, fix)
-    return Finding("Time zone", "ok", words)
+        return warn(words, fix)
+    return ok(words)
 
 
 async def sandbox(tools: ToolsConfig) -> Finding:
@@ -95,9 +91,9 @@ async def sandbox(tools: ToolsConfig) -> Finding:
     offered = tools.profile == "full" and tools.exec.enable
     if not isinstance(found, Reason):
         words = found.note if offered else _("{note}; commands are not switched on", note=found.note)
-        return Finding("Sandbox", "ok", words)
+        return ok(words)
     fix = _("Commands stay off until one works: docs/security.md tells what each needs.")
-    return Finding("Sandbox", "bad" if offered else "off", one_line(found.text), fix if offered else "")
+    return bad(one_line(found.text), fix) if offered else off(one_line(found.text))
 
 
 def versions() -> Finding:
@@ -106,31 +102,26 @@ def versions() -> Finding:
     told = f"nanobot {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     if not _searches_texts():
         fix = _("Use a Python whose SQLite has FTS5, such as that of python.org, uv or your system.")
-        return Finding("Versions", "bad", _("{told}, which lacks FTS5: nothing can be found again", told=told), fix)
+        return bad(_("{told}, which lacks FTS5: nothing can be found again", told=told), fix)
     if odd := _odd_packages():
-        return Finding(
-            "Versions", "warn", f"{told}; {'; '.join(odd[:3])}", _("Install nanobot again in its environment.")
-        )
+        return warn(f"{told}; {'; '.join(odd[:3])}", _("Install nanobot again in its environment."))
     if strange := _started_files():
         names = ", ".join(strange[:3])
         fix = _("Each runs at every start of Python. If you do not know one, take it away and change your keys.")
-        return Finding(
-            "Versions", "warn", _("{told}; files that run code by themselves: {names}", told=told, names=names), fix
-        )
-    return Finding("Versions", "ok", _("{told} with FTS5; every package fits", told=told))
+        return warn(_("{told}; files that run code by themselves: {names}", told=told, names=names), fix)
+    return ok(_("{told} with FTS5; every package fits", told=told))
 
 
 def updates() -> Finding:
     """Whether an update that was broken off has left an environment half done."""
-    name = "Updates"
     try:
         found = leftovers(own_environment())
     except UsageError:
-        return Finding(name, "off", _("this nanobot is in no environment of its own"))
+        return off(_("this nanobot is in no environment of its own"))
     if found:
         words = _("left by an update that was broken off: {folders}", folders=", ".join(map(str, found[:3])))
-        return Finding(name, "warn", words, _("`nanobot doctor --fix` deletes it, and so does the next update."))
-    return Finding(name, "ok", _("none was broken off"))
+        return warn(words, _("`nanobot doctor --fix` deletes it, and so does the next update."))
+    return ok(_("none was broken off"))
 
 
 def _searches_texts() -> bool:
@@ -198,11 +189,9 @@ def locale(env: Mapping[str, str]) -> Finding:
     named = next((env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if env.get(name)), "")
     encoding = (sys.stdout.encoding or "unknown").lower()
     if encoding.replace("-", "") == "utf8":
-        return Finding("Locale", "ok", _("{locale}, {encoding}", locale=named or _("none named"), encoding=encoding))
+        return ok(_("{locale}, {encoding}", locale=named or _("none named"), encoding=encoding))
     fix = _("Set LANG to one with UTF-8, such as export LANG=C.UTF-8 (or en_US.UTF-8).")
-    return Finding(
-        "Locale",
-        "warn",
+    return warn(
         _("{locale}: only {encoding}; other signs become ?", locale=named or _("none named"), encoding=encoding),
         fix,
     )
@@ -211,13 +200,11 @@ def locale(env: Mapping[str, str]) -> Finding:
 def terminal(env: Mapping[str, str]) -> Finding:
     """What this terminal is and whether it marks pastes."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Finding("Terminal", "off", _("this is none; it is looked at when a person runs it in one"))
+        return off(_("this is none; it is looked at when a person runs it in one"))
     kind = env.get("TERM", "")
     if kind in {"", "dumb", "unknown"}:
         fix = _("Set TERM to what your terminal is, such as xterm-256color; `nanobot --plain` works in any.")
-        return Finding(
-            "Terminal",
-            "warn",
+        return warn(
             _("TERM is {kind}: no colours, no live area, no editing", kind=kind or _("not set")),
             fix,
         )
@@ -225,16 +212,14 @@ def terminal(env: Mapping[str, str]) -> Finding:
     words = f"{kind}, {size.columns} × {size.lines}"
     answer = _answer(sys.stdin.fileno())
     if _ANSWERED.search(answer) is None:
-        return Finding("Terminal", "warn", _("{words}; it does not answer what it can do", words=words), _(_NO_ANSWER))
+        return warn(_("{words}; it does not answer what it can do", words=words), _(_NO_ANSWER))
     marks = _PASTE.search(answer)
     if marks is not None and marks[1] in b"12":
-        return Finding("Terminal", "ok", _("{words}; marks pastes; Alt-Enter makes a new line", words=words))
+        return ok(_("{words}; marks pastes; Alt-Enter makes a new line", words=words))
     if marks is not None and marks[1] == b"0":
         fix = _("Paste long texts with care: every line may be sent alone. A newer terminal or tmux marks pastes.")
-        return Finding("Terminal", "warn", _("{words}; it does not mark pastes", words=words), fix)
-    return Finding(
-        "Terminal", "ok", _("{words}; does not say whether it marks pastes; Alt-Enter makes a new line", words=words)
-    )
+        return warn(_("{words}; it does not mark pastes", words=words), fix)
+    return ok(_("{words}; does not say whether it marks pastes; Alt-Enter makes a new line", words=words))
 
 
 _NO_ANSWER = N_("If keys or pastes behave oddly, try another terminal; `nanobot --plain` works in any.")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from nanobot.config.proxy import Proxies, UnusableProxy, address_of
-from nanobot.doctor.findings import Finding, State, one_line
+from nanobot.doctor.findings import Finding, State, bad, off, ok, one_line, warn
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED
 from nanobot.utils.connections import no_cookies
@@ -57,25 +57,21 @@ async def proxy(proxies: Sequence[Proxies]) -> Finding:
         for one in proxies:
             named |= dict.fromkeys(found for scheme in ("https", "http") if (found := one.for_scheme(scheme)))
     except UnusableProxy as error:
-        return Finding("Proxy", "bad", one_line(str(error)), _("Write it as http://host:port or socks5://host:port."))
+        return bad(one_line(str(error)), _("Write it as http://host:port or socks5://host:port."))
     if not named:
-        return Finding("Proxy", "ok", _("none is set; connections are direct"))
+        return ok(_("none is set; connections are direct"))
     for url in named:
         parts = urlsplit(url)
         if why := await _refused(parts.hostname or "", parts.port or (1080 if "socks" in parts.scheme else 80)):
             fix = _(
                 "Start it, or correct HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, tools.web.proxy; NO_PROXY lists exceptions."
             )
-            return Finding(
-                "Proxy",
-                "bad",
+            return bad(
                 _("proxy {proxy} does not answer ({why})", proxy=address_of(url), why=why),
                 fix,
                 network="unreached",
             )
-    return Finding(
-        "Proxy",
-        "ok",
+    return ok(
         _("{proxies} answers", proxies=", ".join(_("proxy {proxy}", proxy=address_of(url)) for url in named)),
     )
 
@@ -96,13 +92,11 @@ async def _refused(host: str, port: int) -> str:
 def judged_names(names: Names, *, fake_ip: bool) -> Finding:
     """Whether names are found, and whether a proxy on this machine makes their addresses up."""
     if not names:
-        return Finding("DNS", "off", _("no name has to be found from here"))
+        return off(_("no name has to be found from here"))
     missing = [host for host, found in names.items() if not found]
     if missing:
         words = _("not found: {hosts}", hosts=", ".join(missing))
-        return Finding(
-            "DNS", "bad", words, _(_NO_NAMES), network="reached" if len(missing) < len(names) else "unreached"
-        )
+        return bad(words, _(_NO_NAMES), network="reached" if len(missing) < len(names) else "unreached")
     made_up = [host for host, found in names.items() if any(_invented(one) for one in found)]
     if made_up and not fake_ip:
         words = _(
@@ -110,11 +104,11 @@ def judged_names(names: Names, *, fake_ip: bool) -> Finding:
             host=made_up[0],
         )
         fix = _('Pages can be read again with "tools": {"web": {"fetch": {"fakeIp": true}}}.')
-        return Finding("DNS", "warn", words, fix)
+        return warn(words, fix)
     hosts = ", ".join(names)
     if made_up:
-        return Finding("DNS", "ok", _("{hosts} found; made-up addresses are read, because fakeIp is set", hosts=hosts))
-    return Finding("DNS", "ok", _("{hosts} found", hosts=hosts))
+        return ok(_("{hosts} found; made-up addresses are read, because fakeIp is set", hosts=hosts))
+    return ok(_("{hosts} found", hosts=hosts))
 
 
 def _invented(address: str) -> bool:
@@ -131,16 +125,14 @@ async def ipv6(names: Names, port: int) -> Finding:
             continue
         why = await _refused(six, port)
         if not why:
-            return Finding("IPv6", "ok", _("{host} is reached by it", host=host))
+            return ok(_("{host} is reached by it", host=host))
         if four and not await _refused(four, port):
             fix = _("Repair IPv6, or prefer IPv4: add `precedence ::ffff:0:0/96 100` to /etc/gai.conf.")
-            return Finding(
-                "IPv6",
-                "warn",
+            return warn(
                 _("it is set up here and does not work: {host} ({why}); IPv4 does", host=host, why=why),
                 fix,
             )
-    return Finding("IPv6", "off", _("not used here"))
+    return off(_("not used here"))
 
 
 def _has_route(address: str) -> bool:
@@ -171,7 +163,7 @@ async def clock(urls: Sequence[str], proxies: Proxies) -> Finding:
         return Finding(
             "Clock", state, words, "" if state == "ok" else fix, network="" if is_private(url) else "reached"
         )
-    return Finding("Clock", "off", _("no server answered to compare it with"))
+    return off(_("no server answered to compare it with"))
 
 
 async def _skew(url: str, proxies: Proxies) -> float | None:
