@@ -178,10 +178,8 @@ def forget_lines(history: Path, said: frozenset[str]) -> None:
     words = {_digest(text) for text in said}
     kept = [one for one in entries if _digest(_entry_text(one)) not in words]
     if len(kept) < len(entries):
-        fresh = history.with_name(f".{history.name}.{os.getpid()}")
-        with suppress(OSError), os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write("\n# ".join(kept).encode("utf-8", "surrogateescape"))
-            fresh.replace(history)
+        with suppress(OSError):
+            replace_file(history, "\n# ".join(kept).encode("utf-8", "surrogateescape"))
 
 
 def _entry_text(entry: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nanobot.config.changes.text import find, plain, with_item, with_value, without, without_item
+from nanobot.config.changes.text import find, plain, with_value, without, without_item
 from nanobot.config.given import ALIASES, MILLISECONDS
 from nanobot.config.jsonc import JsoncError, Node, line_of, parse
 from nanobot.config.keys import KeyPath, ValueType, camel, find_key, type_at
@@ -76,17 +76,12 @@ class ConfigFile:
 
     def append(self, path: Sequence[str], value: str) -> None:
         """Write a text at the end of a list, which is made where there is none."""
-        node = self._node(path)
-        if node is None:
-            self.add(path, [value])
-        else:
-            self.replace(with_item(self.text, node, _items(node, path), value))
+        self.replace(with_value(self.text, self._place(path), [*map(plain, self._items(path)), value]))
 
     def take(self, path: Sequence[str], value: str) -> None:
         """Take a text, or what has it as its `path`, out of a list. Raises `UsageError` also where it stands there in
         another form, such as one with a variable."""
-        node = self._node(path)
-        items = _items(node, path) if node is not None else []
+        items = self._items(path)
         index = next((index for index, one in enumerate(items) if value in (one.value, _path_of(one))), None)
         if index is None:
             where = f"{'.'.join(path)} in {self._path}"
@@ -118,6 +113,17 @@ class ConfigFile:
 
     def _node(self, path: Sequence[str]) -> Node | None:
         return find(self._root, self._place(path))
+
+    def _items(self, path: Sequence[str]) -> list[Node]:
+        """What stands in a list. Raises `UsageError` where something else does."""
+        node = self._node(path)
+        if node is None:
+            return []
+        if not isinstance(node.value, list):
+            raise UsageError(
+                _('{key} in line {line} is no list. Write it as one first: ["…"]', key=".".join(path), line=node.line)
+            )
+        return node.value
 
     def _place(self, path: Sequence[str]) -> KeyPath:
         """A key path as the file spells it: the place where most of it is there already, the usual place first."""
@@ -173,12 +179,3 @@ def _in_milliseconds(place: KeyPath, path: Sequence[str]) -> bool:
 def _path_of(node: Node) -> object:
     value = plain(node)
     return value.get("path") if isinstance(value, dict) else None
-
-
-def _items(node: Node, path: Sequence[str]) -> list[Node]:
-    """What stands in a list. Raises `UsageError` where something else does."""
-    if not isinstance(node.value, list):
-        raise UsageError(
-            _('{key} in line {line} is no list. Write it as one first: ["…"]', key=".".join(path), line=node.line)
-        )
-    return node.value

@@ -2,19 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TypeVar
 
 from msgspec.structs import replace
 
-from nanobot.config.keys import KeyPath, keys_of, sections_in
+from nanobot.config.keys import KeyPath, sections_in, with_value
 from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable
 from nanobot.utils.translation import _
-
-_S = TypeVar("_S", bound=Section)
 
 
 async def with_command_keys(loaded: Loaded) -> Loaded:
@@ -34,25 +31,18 @@ async def with_command_keys(loaded: Loaded) -> Loaded:
 
     async with asyncio.TaskGroup() as group:
         for path, section in sections_in(loaded.config):
-            command: object = getattr(section, "api_key_command", ())
-            if isinstance(command, tuple) and command and not getattr(section, "api_key", ""):
+            if command := _command_of(section):
                 group.create_task(run(path, command))
     config = loaded.config
     for path, key in keys.items():
-        config = _with_key(config, path, key)
+        config = with_value(config, (*path, "apiKey"), key)
     return replace(loaded, config=config, disabled=disabled, secrets=(*loaded.secrets, *keys.values()))
 
 
-def _with_key(section: _S, path: KeyPath, key: str) -> _S:
-    if not path:
-        return replace(section, api_key=key)
-    attribute = keys_of(type(section))[path[0]].attribute
-    inner: object = getattr(section, attribute)
-    if isinstance(inner, Section):
-        return replace(section, **{attribute: _with_key(inner, path[1:], key)})
-    named = dict(inner) if isinstance(inner, dict) else {}
-    named[path[1]] = _with_key(named[path[1]], path[2:], key)
-    return replace(section, **{attribute: named})
+def _command_of(section: Section) -> tuple[str, ...]:
+    """The command that prints the key of a section; empty where it has none, or the key itself."""
+    command: object = getattr(section, "api_key_command", ())
+    return command if isinstance(command, tuple) and not getattr(section, "api_key", "") else ()
 
 
 async def key_from_command(command: Sequence[str], *, where: str, timeout: float = 5.0) -> str:

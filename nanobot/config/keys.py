@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin
 from urllib.parse import unquote
 
 from msgspec import NODEFAULT, Meta, Struct
@@ -15,6 +15,7 @@ from nanobot.config.section import Kind, Section
 from nanobot.utils.secrecy import mask_url, url_secrets
 
 KeyPath = tuple[str, ...]
+_S = TypeVar("_S", bound=Section)
 NAMES = re.compile(r"(?i)key|token|secret|passw|authorization|cookie|credential")
 ENV_NAMES = re.compile(r"_(?:API_KEY|KEY|TOKEN|SECRET|PASSWORD)$")
 #: Shorter values are no secrets worth the damage of replacing them everywhere.
@@ -157,6 +158,26 @@ def sections_in(section: Section, path: KeyPath = ()) -> Iterator[tuple[KeyPath,
         elif isinstance(value, dict) and key.slot.named is not None:
             for chosen, inner in value.items():
                 yield from sections_in(inner, (*path, name, chosen))
+
+
+def value_at(section: Section, path: KeyPath) -> object:
+    """The value of a key, such as a number or a whole section."""
+    value: object = section
+    for name in path:
+        if isinstance(value, Section):
+            value = getattr(value, keys_of(type(value))[name].attribute)
+    return value
+
+
+def with_value(section: _S, path: KeyPath, value: object) -> _S:
+    """The section with another value of a key, also of one below a name that people choose."""
+    attribute = keys_of(type(section))[path[0]].attribute
+    inner: object = getattr(section, attribute)
+    if len(path) > 1 and isinstance(inner, Section):
+        value = with_value(inner, path[1:], value)
+    elif len(path) > 1 and isinstance(inner, dict):
+        value = {**inner, path[1]: with_value(inner[path[1]], path[2:], value)}
+    return replace(section, **{attribute: value})
 
 
 def known_secrets(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:

@@ -198,12 +198,12 @@ def template_notes(home: Path) -> TemplateNotes:
         return TemplateNotes()
 
 
-def replace_file(file: Path, text: str) -> None:
+def replace_file(file: Path, text: str | bytes) -> None:
     """Put a text in the place of a file in one step; readable by its owner alone. Raises `OSError`."""
     number, fresh = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(number, "wb") as stream:
+            stream.write(text.encode() if isinstance(text, str) else text)
             stream.flush()
             os.fsync(stream.fileno())
         Path(fresh).replace(file)

@@ -70,9 +70,9 @@ class Finding(Struct, frozen=True):
         return f"- {MARKS[self.state]} {told}{fix}"
 
 
-def ok(words: str, network: Network = "") -> Finding:
+def ok(words: str) -> Finding:
     """A finding of a check, which gives it its name: nothing is to be done."""
-    return Finding("", "ok", words, network=network)
+    return Finding("", "ok", words)
 
 
 def warn(words: str, fix: str) -> Finding:

@@ -9,7 +9,8 @@ Formats as their public documentation has them in 2026.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nanobot.config.jsonc import JsoncError, Node, parse
+from nanobot.config.changes.text import plain
+from nanobot.config.jsonc import JsoncError, parse
 from nanobot.config.keys import NAMES
 from nanobot.errors import UsageError
 from nanobot.migrate.home import ForeignHome, ForeignMessage, ForeignSession, claw_job
@@ -102,7 +103,7 @@ def config_of(path: Path) -> Json:
     if not is_file(path):
         return {}
     try:
-        return as_object(_plain(parse(read_text(path))))
+        return as_object(plain(parse(read_text(path))))
     except JsoncError as error:
         raise UsageError(_("{path} cannot be read: {error}.", path=path, error=error)) from error
 
@@ -245,11 +246,3 @@ def _leaves(config: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield from _leaves(value, (*path, key))
         elif key != "$schema" and value not in (None, "", [], {}):
             yield (*path, key), value
-
-
-def _plain(node: Node) -> object:
-    if isinstance(node.value, tuple):
-        return {one.key: _plain(one.node) for one in node.value}
-    if isinstance(node.value, list):
-        return [_plain(one) for one in node.value]
-    return node.value

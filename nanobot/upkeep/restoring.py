@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import DecodeError, Struct
 from msgspec.json import decode
 
+from nanobot.config.paths import replace_file
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.layout import settle_copy
 from nanobot.upkeep.archive import FORMAT, MANIFEST, Manifest
@@ -75,7 +76,7 @@ def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
         _unpack(file, stage / _NEW)
         database = stage / _NEW / "nanobot.db"
         settled = settle_copy(database) if settle and database.exists() else 0
-        _note(stage, "out")
+        replace_file(stage / _PHASE, "out")
     except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error, ValueError, OverflowError) as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise StoreError(
@@ -91,7 +92,7 @@ def finish(home: Path) -> Path | None:
         phase = (stage / _PHASE).read_text(encoding="ascii") if (stage / _PHASE).exists() else ""
         if phase == "out":
             _move_out(home)
-            _note(stage, "in")
+            replace_file(stage / _PHASE, "in")
             phase = "in"
         if phase == "in":
             for one in [*(stage / _NEW).iterdir()]:
@@ -146,15 +147,6 @@ def _set_aside(home: Path) -> Path | None:
     aside = next(home / one for one in names if not (home / one).exists())
     old.rename(aside)
     return aside
-
-
-def _note(stage: Path, phase: str) -> None:
-    fresh = stage / f"{_PHASE}.new"
-    with fresh.open("w", encoding="ascii") as file:
-        file.write(phase)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(stage / _PHASE)
 
 
 def _unpack(file: Path, new: Path) -> None:

@@ -73,6 +73,7 @@ def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in
         ("set agents.defaults.maxTokens many", 'got "many", wants a whole number from 1 up'),
         ("set agents.defaults.modell gpt-5", "Did you mean agents.defaults.model?"),
         ("get tools.web.serch.provider", "Did you mean tools.web.search.provider?"),
+        ("show tools.web.serch", "Did you mean tools.web.search?"),
         ("unset token", "It is channels.telegram.token."),
         ("set agents.defaults.model", "Which value?"),
         (f"set providers.openai.apiKey {KEY}", "asks for it without showing it"),

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 
 from msgspec.structs import fields
 
@@ -11,13 +10,11 @@ from nanobot.cli.care.settings import run_settings
 from nanobot.cli.options import USAGE
 from nanobot.cli.terminal import say
 from nanobot.config.generate import editor_schema
-from nanobot.config.keys import masked
 from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
 from nanobot.utils.secrecy import mask_keys
-from nanobot.utils.text import nearest, printable
-from nanobot.utils.translation import _, sentences
+from nanobot.utils.translation import _
 
 
 def run_config(args: argparse.Namespace) -> int:
@@ -38,10 +35,8 @@ def _run(args: argparse.Namespace) -> int:
             return _path(paths, every=args.all)
         case "check":
             return _check(paths, args)
-        case "get" | "set" | "unset" | "edit":
-            return run_settings(paths, args)
         case _:
-            return _show(paths, args.key)
+            return run_settings(paths, args)
 
 
 def _path(paths: Paths, *, every: bool) -> int:
@@ -78,25 +73,3 @@ def _verdict(loaded: Loaded) -> str:
     if loaded.exists:
         return _("{path}: everything is in order.", path=loaded.path)
     return _("{path}: there is no file, so every key has its default.", path=loaded.path)
-
-
-def _show(paths: Paths, key: str) -> int:
-    try:
-        loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
-    except ConfigError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
-        return USAGE
-    value = masked(loaded.config)
-    walked: list[str] = []
-    for part in key.split(".") if key else ():
-        known = list(value) if isinstance(value, dict) else []
-        if part not in known:
-            near = nearest(part, known)
-            hint = _("Did you mean {near}?", near=".".join([*walked, near])) if near else ""
-            told = sentences(_("nanobot: there is no key {key}.", key=mask_keys(key)), hint)
-            sys.stderr.write(printable(f"{told}\n"))
-            return USAGE
-        walked.append(part)
-        value = value[part] if isinstance(value, dict) else None
-    say(json.dumps(value, ensure_ascii=False, indent=2))
-    return 0

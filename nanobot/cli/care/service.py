@@ -12,6 +12,7 @@ from pathlib import Path
 from nanobot.app import health_file, no_channel
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.terminal import say
+from nanobot.config.paths import replace_file
 from nanobot.doctor.gateway import gateway_at
 from nanobot.errors import NanobotError, UsageError
 from nanobot.providers.vendors import VENDORS
@@ -71,8 +72,9 @@ def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
     if not _there("systemctl", "--user", "show-environment"):
         raise UsageError(_(_NOT_HERE))
     target = _unit_file(setup.env)
-    _keep(service.environment, environment_text(variables).encode())
-    _keep(target, service.unit().encode())
+    replace_file(service.environment, environment_text(variables))
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(target, service.unit())
     _run("systemctl", "--user", "daemon-reload")
     _run("systemctl", "--user", "enable", UNIT)
     _run("systemctl", "--user", "restart", UNIT)
@@ -84,7 +86,8 @@ def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
 
 def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
     target = _agent_file(setup.env)
-    _keep(target, service.agent(variables))
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(target, service.agent(variables))
     domain = f"gui/{os.getuid()}"
     _there("launchctl", "bootout", f"{domain}/{LABEL}")
     _run("launchctl", "bootstrap", domain, str(target))
@@ -175,16 +178,6 @@ def _unit_file(env: Mapping[str, str]) -> Path:
 def _agent_file(env: Mapping[str, str]) -> Path:
     del env
     return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-
-
-def _keep(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read, in one step."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    fresh.replace(path)
 
 
 def _there(*command: str) -> bool:

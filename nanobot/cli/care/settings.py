@@ -42,11 +42,14 @@ _IN_FORCE: Mapping[When, str] = {
 
 
 def run_settings(paths: Paths, args: argparse.Namespace) -> int:
-    """Run one of get, set, unset and edit; the exit code. Raises `ConfigError` or `UsageError`."""
+    """Run one of show, get, set, unset and edit; the exit code. Raises `ConfigError` or `UsageError`."""
     if args.config_action == "edit":
         return _edit(paths)
-    path = key_path(args.key)
+    path = key_path(args.key) if args.key else ()
     match args.config_action:
+        case "show":
+            say(_shown(_loaded(paths), path, indent=2) or "null")
+            return 0
         case "get":
             return _get(paths, path)
         case "unset":
@@ -55,8 +58,12 @@ def run_settings(paths: Paths, args: argparse.Namespace) -> int:
             return _set(paths, path, args)
 
 
+def _loaded(paths: Paths) -> Loaded:
+    return load(paths.config, env=os.environ, must_exist=paths.config_named)
+
+
 def _get(paths: Paths, path: KeyPath) -> int:
-    value = _shown(load(paths.config, env=os.environ, must_exist=paths.config_named), path)
+    value = _shown(_loaded(paths), path)
     if value is None:
         sys.stderr.write(printable(_("nanobot: {key} is not set.\n", key=mask_keys(dotted(path)))))
         return FAILED
@@ -120,14 +127,14 @@ def _is_reference(text: str) -> bool:
         return False
 
 
-def _shown(loaded: Loaded, path: KeyPath) -> str | None:
+def _shown(loaded: Loaded, path: KeyPath, indent: int | None = None) -> str | None:
     """The value in force there as JSON, without what is secret; None where there is none."""
     value = masked(loaded.config)
     for part in path:
         if not isinstance(value, dict) or part not in value:
             return None
         value = value[part]
-    return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict) else None)
+    return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict) else indent)
 
 
 def _told(loaded: Loaded, path: KeyPath = ()) -> int:

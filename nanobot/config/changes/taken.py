@@ -1,15 +1,10 @@
 """When a running nanobot takes a change of each key: with its next turn, in the next terminal, after its next start."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
-from msgspec.structs import replace
-
-from nanobot.config.keys import KeyPath, keys_of
+from nanobot.config.keys import KeyPath, value_at, with_value
 from nanobot.config.schema import Config
-from nanobot.config.section import Section
-
-_S = TypeVar("_S", bound=Section)
 
 #: The later it is, the further at the end it stands.
 When = Literal["next turn", "next terminal", "next start"]
@@ -89,25 +84,8 @@ def taken_over(before: Config, after: Config) -> Config:
     """`after`, where every key that counts after the next start has its value of `before`."""
     for one, when in TAKEN.items():
         if when == "next start":
-            after = _with(after, _path(one), value_at(before, _path(one)))
+            after = with_value(after, _path(one), value_at(before, _path(one)))
     return after
-
-
-def value_at(section: Section, path: KeyPath) -> object:
-    """The value of a key, such as a number or a whole section."""
-    value: object = section
-    for name in path:
-        if isinstance(value, Section):
-            value = getattr(value, keys_of(type(value))[name].attribute)
-    return value
-
-
-def _with(section: _S, path: KeyPath, value: object) -> _S:
-    attribute = keys_of(type(section))[path[0]].attribute
-    inner: object = getattr(section, attribute)
-    if len(path) > 1 and isinstance(inner, Section):
-        value = _with(inner, path[1:], value)
-    return replace(section, **{attribute: value})
 
 
 def _path(dotted: str) -> KeyPath:

@@ -48,7 +48,7 @@ def with_value(text: str, path: Sequence[str], value: object) -> str:
         return text
     if isinstance(value, Mapping) and isinstance(node.value, tuple):
         return _as_object(text, path, node.value, value)
-    if isinstance(value, Sequence) and not isinstance(value, str) and isinstance(node.value, list) and node.value:
+    if isinstance(value, Sequence) and not isinstance(value, str) and isinstance(node.value, list):
         return _as_list(text, node, node.value, value)
     return f"{text[: node.start]}{_shown(value, _indent_at(text, node.start))}{text[node.end :]}"
 
@@ -66,16 +66,6 @@ def without_item(text: str, items: Sequence[Node], index: int) -> str:
     return _without(text, [Member("", one.line, one, one.start) for one in items], index)
 
 
-def with_item(text: str, node: Node, items: Sequence[Node], value: object) -> str:
-    """`text` with another item at the end of the list `node`."""
-    if items and "\n" in text[node.start : items[-1].start]:
-        indent = _indent_at(text, items[-1].start)
-        return _behind(text, items[-1].end, f"\n{indent}{_shown(value, indent)}")
-    end = items[-1].end if items else node.start + 1
-    shown = json.dumps(value, ensure_ascii=False)
-    return f"{text[:end]}{', ' if items else ''}{shown}{text[end:]}"
-
-
 def _as_object(text: str, path: Sequence[str], members: Sequence[Member], value: Mapping[str, object]) -> str:
     for gone in [one.key for one in members if one.key not in value]:
         text = without(text, (*path, gone))
@@ -89,6 +79,8 @@ def _as_list(text: str, node: Node, items: Sequence[Node], value: Sequence[objec
     before, after = [json.dumps(plain(one)) for one in items], [json.dumps(one) for one in value]
     if not value:
         return f"{text[: node.start]}[]{text[node.end :]}"
+    if not items and "\n" not in (shown := _shown(value, "")):
+        return f"{text[: node.start + 1]}{shown[1:-1]}{text[node.start + 1 :]}"
     steps = SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes()
     if steps[0][0] == "insert":  # nothing before it to stand behind
         return f"{text[: node.start]}{_shown(value, _indent_at(text, node.start))}{text[node.end :]}"
