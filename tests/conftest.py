@@ -31,6 +31,7 @@ GROUPS = {
     "tests/test_checklist": "rules",
     "tests/test_docs": "rules",
     "tests/test_translations": "rules",
+    "tests/test_packaging.py::test_the_package_imports": "rules",
     "tests/test_packaging": "packages",
     "tests/providers/test_sdk_": "sdk",
 }

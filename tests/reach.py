@@ -22,15 +22,27 @@ _PLAIN |= {"cache", "lru_cache", "dataclass", "runtime_checkable", "setter", "ov
 _QUOTED_TYPE = re.compile(r"[\w.\[\], |]*[A-Z][\w.\[\], |]*")
 
 
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a module, parsed once for all rules."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """What `ast.walk` finds, walked once for all rules."""
+    return tuple(ast.walk(tree))
+
+
 @cache
 def trees() -> dict[str, ast.Module]:
     """Every module of the package by its name."""
-    found = {}
-    for path in sorted((ROOT / "nanobot").rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    return found
+    return {module_name(path): tree_of(path) for path in sorted((ROOT / "nanobot").rglob("*.py"))}
 
 
 @dataclass(slots=True, eq=False)
@@ -257,16 +269,16 @@ def unpassed() -> Iterator[str]:
 
     Only where that is certain: the name is defined once, every use of it is a call, and no call hands on `*` or `**`.
     """
-    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
+    every = [node for tree in trees().values() for node in nodes(tree)]
     calls: dict[str, list[ast.Call]] = defaultdict(list)
     uses: dict[str, int] = defaultdict(int)
-    for node in nodes:
+    for node in every:
         if isinstance(node, ast.Call):
             calls[_last(node.func)].append(node)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             uses[_last(node)] += 1
     functions: dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]] = defaultdict(list)
-    for node in nodes:
+    for node in every:
         inside = node.body if isinstance(node, ast.ClassDef | ast.Module) else ()
         for one in inside:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):

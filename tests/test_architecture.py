@@ -13,7 +13,7 @@ from pathlib import Path
 from nanobot.config.keys import keys_of
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
-from tests.reach import reach, trees, unpassed
+from tests.reach import module_name, nodes, reach, tree_of, unpassed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -199,11 +199,6 @@ SMALL_MODULES = {
 }
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def room_of(module: str) -> str | None:
     parts = module.split(".")[1:]
     if not parts:
@@ -213,7 +208,7 @@ def room_of(module: str) -> str | None:
 
 
 def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -229,16 +224,12 @@ def imports_of(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tupl
                     yield f"{base}.{alias.name}", node.lineno
 
 
-def parse(path: Path) -> ast.Module:
-    return trees()[module_name(path)]
-
-
 def imports_of_module(path: Path) -> Iterator[tuple[str, int]]:
-    return imports_of(parse(path), module_name(path), is_package=path.name == "__init__.py")
+    return imports_of(tree_of(path), module_name(path), is_package=path.name == "__init__.py")
 
 
 def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(parse(path)):
+    for node in nodes(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -285,7 +276,7 @@ def sizes() -> dict[str, int]:
 
 
 def says(path: Path) -> bool:
-    return path.name != "__init__.py" or len(parse(path).body) > 1
+    return path.name != "__init__.py" or len(tree_of(path).body) > 1
 
 
 def test_a_module_has_a_hundred_to_two_hundred_lines_as_a_rule() -> None:
@@ -314,7 +305,7 @@ def ways_in() -> set[str]:
 
 def runs(path: Path) -> bool:
     return any(
-        isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'" for node in parse(path).body
+        isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'" for node in tree_of(path).body
     )
 
 
@@ -336,7 +327,7 @@ def test_a_small_module_has_more_than_one_importer_or_is_a_way_in() -> None:
 def test_no_class_name_stands_twice() -> None:
     found: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.walk(parse(path)):
+        for node in nodes(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module_name(path))
     broken = [f"{name}: {', '.join(modules)}" for name, modules in found.items() if len(modules) > 1]
@@ -346,7 +337,7 @@ def test_no_class_name_stands_twice() -> None:
 def names_of(path: Path) -> Iterator[tuple[str, int]]:
     """The names of a module, its classes, functions and parameters, with their lines."""
     yield path.stem, 1
-    for node in ast.walk(parse(path)):
+    for node in nodes(tree_of(path)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -369,7 +360,7 @@ def test_no_any() -> None:
     broken = [
         f"{path}:{node.lineno}"
         for path in MODULES
-        for node in ast.walk(parse(path))
+        for node in nodes(tree_of(path))
         if (isinstance(node, ast.Name) and node.id == "Any") or (isinstance(node, ast.Attribute) and node.attr == "Any")
     ]
     judge("Any tells nothing; JSON is dict[str, object] until the edge has parsed it.", broken)
@@ -388,7 +379,7 @@ def test_imports_inside_functions_are_listed() -> None:
 def broad_handlers(path: Path) -> list[int]:
     return [
         node.lineno
-        for node in ast.walk(parse(path))
+        for node in nodes(tree_of(path))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
         and not any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
@@ -415,7 +406,7 @@ def test_tests_do_not_patch() -> None:
 
 def test_files_are_opened_with_a_named_encoding() -> None:
     for path in MODULES:
-        for node in ast.walk(parse(path)):
+        for node in nodes(tree_of(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr not in {"read_text", "write_text"}:
                     continue
@@ -428,7 +419,7 @@ def test_every_client_says_which_certificates_it_trusts() -> None:
     broken = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in MODULES
-        for node in ast.walk(parse(path))
+        for node in nodes(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "AsyncClient"
         if not {"verify", "transport"} & {keyword.arg for keyword in node.keywords}
     ]

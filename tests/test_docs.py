@@ -35,6 +35,7 @@ from nanobot.results import ToolResult
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.web.search.catalog import CATALOG
+from tests.reach import tree_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -298,7 +299,7 @@ def test_the_page_on_architecture_names_every_module() -> None:
     named = {part for found in marked for part in found.removesuffix(".py").split("/")}
     modules = [path for path in (ROOT / "nanobot").rglob("*.py") if not path.name.startswith("__")]
     assert [str(path) for path in modules if path.stem not in named] == []
-    assert [str(path) for path in modules if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []
+    assert [str(path) for path in modules if not ast.get_docstring(tree_of(path))] == []
 
 
 def test_every_recipe_has_its_transcript() -> None:

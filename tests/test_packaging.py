@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.newcomer import Services, installed, newcomer, three_minutes
+from tests.reach import nodes, tree_of
 
 ROOT = Path(__file__).parent.parent
 MOST_DEPENDENCIES = 14
@@ -224,7 +225,7 @@ def test_the_wheel_declares_the_dependencies_of_the_project(shipment: Shipment) 
 def test_the_package_imports_only_what_it_declares() -> None:
     owners = packages_distributions()
     for path in (ROOT / "nanobot").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(tree_of(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from nanobot.utils.translation import CATALOGUES
-from tests.translations import PACKAGE, ROOT, Said, entries, marked, modules, name_of, rooms, tree_of, unwrapped
+from tests.reach import nodes, tree_of
+from tests.translations import PACKAGE, ROOT, Said, entries, marked, modules, name_of, rooms, unwrapped
 
 #: Beginning of a module's path → why its sentences stay English.
 ENGLISH = {
@@ -113,8 +114,8 @@ def _original(path: Path) -> Path:
 def test_no_function_that_translates_uses_the_name_for_something_else() -> None:
     """A loop over `_` would make it a local variable."""
     for path in PACKAGE.rglob("*.py"):
-        functions = [one for one in ast.walk(tree_of(path)) if isinstance(one, FUNCTIONS) and binds(one)]
-        both = [one.lineno for one in functions if any(translates(inner) for inner in ast.walk(one))]
+        functions = [one for one in nodes(tree_of(path)) if isinstance(one, FUNCTIONS) and binds(one)]
+        both = [one.lineno for one in functions if any(translates(inner) for inner in nodes(one))]
         assert not both, path.name
 
 
@@ -124,7 +125,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def binds(function: ast.AST) -> bool:
     """Whether the name `_` is a local variable there."""
     return any(
-        isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store) for one in ast.walk(function)
+        isinstance(one, ast.Name) and one.id == "_" and isinstance(one.ctx, ast.Store) for one in nodes(function)
     )
 
 
@@ -135,7 +136,7 @@ def translates(node: ast.AST) -> bool:
 def test_a_sentence_that_is_wrapped_is_a_literal_without_values_in_it() -> None:
     """An f-string would be looked up with its values, and never found. `_(TABLE[key])` is marked in the table."""
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes(tree_of(path)):
             if isinstance(node, ast.Call) and name_of(node) in ("_", "_n", "N_"):
                 assert node.args, f"{path.name}:{node.lineno}"
                 assert not isinstance(node.args[0], ast.JoinedStr), f"{path.name}:{node.lineno}"

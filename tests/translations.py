@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.utils.translation import CATALOGUES, folder, read
+from tests.reach import nodes, tree_of
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "nanobot"
@@ -59,12 +60,6 @@ def modules(room: str) -> list[Path]:
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a module, parsed once."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@functools.cache
 def marked(room: str) -> dict[str, Said]:
     """What a room has wrapped, in the order of its modules and lines."""
     found: dict[str, Said] = {}
@@ -79,7 +74,7 @@ def marked(room: str) -> dict[str, Said]:
 
 
 def marked_in(tree: ast.AST, where: str) -> Iterator[Said]:
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node) in ("_", "_n", "N_")]
+    calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and name_of(node) in ("_", "_n", "N_")]
     for call in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
         literals = [text for one in call.args[:2] if (text := literal(one)) is not None]
         if name_of(call) == "_n" and len(literals) == 2:
