@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.channels.telegram.bot import PLACES
@@ -125,9 +126,21 @@ async def test_a_message_is_tried_ever_less_often_and_no_other_of_its_chat_befor
 
 async def test_the_end_of_a_command_that_said_all_it_had_to_say_is_no_message() -> None:
     async with stage(PLAIN) as at:
-        for text, told in (("/stop", ()), ("hello", ("The model gave no answer. Ask again.",))):
-            message = InboundMessage(at.address, Sender("7"), text, id=f"in-{text}")
-            items = at.outbox.compose(message, TurnFinished("completed", ""))
+        said, nothing = TurnFinished("completed", ""), ("The model gave no answer. Ask again.",)
+        command = InboundMessage(at.address, Sender("7"), "/stop", id="in-1")
+        for message, finished, told in (
+            (command, said, ()),
+            (replace(command, content="stop"), said, ()),
+            (command, TurnFinished("failed", "", error="It is late."), ("⚠️ It is late.",)),
+            (replace(command, content="hello"), said, nothing),
+            (
+                replace(command, content="stop", media=(Media("/nowhere/a.png", "image/png", "a.png", 10),)),
+                said,
+                nothing,
+            ),
+            (replace(command, content="stop", context="what it answers"), said, nothing),
+        ):
+            items = at.outbox.compose(message, finished)
             assert tuple(outgoing_of(item.payload).screen.text for item in items) == told
 
 
@@ -359,6 +372,12 @@ async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_wait
         await at.settled()
         assert at.seen[0].startswith("bot: Tides are high.")
         assert len(at.seen) == 2
+        await at.quiet(0.5)  # between two looks at the outbox
+        begun = at.clock.now()
+        await at.outbox.say(at.address, " ", "line-2")
+        await at.settled()
+        assert at.seen[-1] == "bot: …"
+        assert at.server.sent("sendMessage")[-1].at - begun < 0.4, "no look is waited for"
 
 
 def test_a_row_of_the_outbox_is_kept_under_the_keys_that_earlier_versions_wrote() -> None:
