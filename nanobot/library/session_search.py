@@ -23,8 +23,8 @@ from nanobot.utils.text import shorten, squeeze, strip_unsafe
 #: Passages that are looked at, the share of the best one's words that another one has to hold, and characters of a
 #: quotation, of which so many stand before the first word that was looked for.
 _PASSAGES, _NEAR, _QUOTE, _BEFORE = 240, 0.6, 200, 60
-#: Characters of a name.
-_NAME = 60
+#: Characters of a name, and sessions that are found.
+_NAME, _MOST = 60, 20
 #: Seconds that a search waits for conversations that are not in the index yet.
 _CATCH_UP_SECONDS = 5.0
 _WORD = re.compile(r"\S+")
@@ -58,12 +58,12 @@ class SessionSearch:
         self._index = index
         self._talk = talk
 
-    async def find(self, words: str, holder: SessionHolder, *, limit: int = 20) -> FoundSessions:
+    async def find(self, words: str, holder: SessionHolder) -> FoundSessions:
         """The sessions that the holder may see that have the words. Raises `StoreError`."""
         complete = await self._talk.catch_up(_CATCH_UP_SECONDS)
         there = {one.id: one for one in await self._store.changed(EVER)}
         found = await asyncio.to_thread(self._found, words, holder, there)
-        return FoundSessions(found[:limit], complete)
+        return FoundSessions(found[:_MOST], complete)
 
     def _found(self, words: str, holder: SessionHolder, there: Mapping[str, SessionInfo]) -> tuple[FoundSession, ...]:
         """Those with the words in what was said, best first, and those that have them in the title alone."""

@@ -235,9 +235,9 @@ class Roots(Struct):
     # Opening
 
     @contextlib.contextmanager
-    def folder(self, place: ResolvedPath, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `place`, which is closed at the end. `create` makes what is missing of it."""
-        with self._walk(place.root, place.parts, place.shown, create=create) as descriptor:
+    def folder(self, place: ResolvedPath) -> Iterator[int]:
+        """A descriptor of the folder `place`, which is closed at the end."""
+        with self._walk(place.root, place.parts, place.shown, create=False) as descriptor:
             yield descriptor
 
     @contextlib.contextmanager

@@ -6,7 +6,7 @@ anew with every call.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec import DecodeError, Struct, ValidationError
@@ -48,9 +48,8 @@ class Permission(Struct, frozen=True):
 class Permissions:
     """The permissions of all people. Without a `ledger` they live as long as the process."""
 
-    def __init__(self, ledger: Ledger | None = None, *, clock: Callable[[], datetime] = now) -> None:
+    def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = ledger
-        self._clock = clock
         self._kept: dict[str, Permission] = {}
         self._facts: dict[str, str] = {}
 
@@ -59,7 +58,7 @@ class Permissions:
         known = {one.id: one for one in await self._of(person)}
         changes: dict[str, Permission] = {}
         for one in given:
-            fresh = Permission(one.kind, one.about, one.words, person, tainted, self._clock())
+            fresh = Permission(one.kind, one.about, one.words, person, tainted, now())
             before = known.get(fresh.id)
             if before is None or (tainted and not before.tainted):
                 changes[f"{_PREFIX}{person} {fresh.id}"] = fresh
