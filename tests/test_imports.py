@@ -16,7 +16,7 @@ HEAVY = {
     "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.engines",
     "nanobot.web.search.mcp", "nanobot.web.url_ends", "nanobot.agent.tools.docs", "nanobot.agent.tools.web.fetch",
     "nanobot.agent.tools.web.search", "nanobot.agent.tools.mcp.servers", "nanobot.web.usage",
-    "nanobot.agent.tools.talk", "nanobot.channels.documents",
+    "nanobot.channels.documents",
 }  # fmt: skip
 #: Command → (most modules, what it may load of `HEAVY`).
 BUDGETS: dict[str, tuple[int, set[str]]] = {

@@ -23,7 +23,7 @@ from nanobot import __version__
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.base import SpecifiedTool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import MessageBus, Outcome, TurnFinished
@@ -359,7 +359,7 @@ class ReplayProvider:
         return None
 
 
-class ReplayTool(ToolLike):
+class ReplayTool(SpecifiedTool):
     """Answers the recorded calls of one tool, found by their arguments.
 
     A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
@@ -368,18 +368,10 @@ class ReplayTool(ToolLike):
     idempotent = True
 
     def __init__(self, tool: RecordedTool, replay: Replay) -> None:
-        self._recorded = tool
+        super().__init__(tool.spec)
         self.aliases, self.access, self.foreign_words = tool.aliases, tool.access, tool.foreign_words
         self.exclusive, self.ordered = tool.exclusive, tool.ordered
         self._replay = replay
-
-    @property
-    def name(self) -> str:
-        return self._recorded.name
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._recorded.spec
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
         """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""

@@ -21,7 +21,7 @@ from nanobot.agent.tools.offers import (
     SPAWN,
     fetch_description,
 )
-from nanobot.agent.tools.own_tools import CommandTools, schedule_tool, spawn_tool, talk_tools, watch_tool
+from nanobot.agent.tools.own_tools import CommandTools, SpawnTool, schedule_tool, talk_tools, watch_tool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, Turn
 from nanobot.builder.launch import Launch
@@ -436,7 +436,7 @@ class Builder:
     def _spawn(self) -> ToolLike:
         if not self.loaded.config.agents.subagents.max:
             raise SkipTool(Later(N_("agents.subagents.max is 0")))
-        return DeferredTool(SPAWN, spawn_tool)
+        return SpawnTool()
 
     def _web_fetch(self) -> ToolLike:
         web = self.loaded.config.tools.web

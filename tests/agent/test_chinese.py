@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from nanobot.agent.explanations import explain, remedy
-from nanobot.agent.tools.talk import AskTool, TodoTool
+from nanobot.agent.tools.own_tools import AskTool, TodoTool
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import ApprovalAsked, Notice, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from nanobot.agent.tools.talk import AskTool, TodoTool
+from nanobot.agent.tools.own_tools import AskTool, TodoTool
 from nanobot.bus.events import (
     Address,
     InboundMessage,

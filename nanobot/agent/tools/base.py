@@ -273,6 +273,21 @@ class ToolLike(Protocol):
         """Run once. Never raises (besides cancellation): every failure is a result with an error kind."""
 
 
+class SpecifiedTool(ToolLike):
+    """A tool that is made with what a model is told of it."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self._spec = spec
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+
 Args = TypeVar("Args", bound=Struct)
 
 

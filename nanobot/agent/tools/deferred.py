@@ -6,7 +6,7 @@ Most questions need no tool or one, and importing those that search and read tak
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from nanobot.agent.tools.base import Args, Proposal, Tool, ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.base import Args, Proposal, SpecifiedTool, Tool, ToolContext, ToolLike, schema_of
 from nanobot.agent.tools.offers import OFFERS, spellings_of
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
@@ -32,7 +32,7 @@ class OwnTool(Tool[Args]):
             cls.Arguments = OFFERS[name].arguments  # type: ignore[assignment]  # the same as that in its brackets
 
 
-class DeferredTool(ToolLike):
+class DeferredTool(SpecifiedTool):
     """Stands for a tool of nanobot itself, which it imports and makes when that is called, or asked about a call.
 
     `description` and the `defaults` of arguments are those of the settings in force, where they tell.
@@ -45,22 +45,14 @@ class DeferredTool(ToolLike):
         description: str = "",
         defaults: Mapping[str, object] | None = None,
     ) -> None:
-        _be(self, name)
         offer = OFFERS[name]
-        self._spec = ToolSpec(name, description or offer.description, schema_of(offer.arguments, defaults))
+        super().__init__(ToolSpec(name, description or offer.description, schema_of(offer.arguments, defaults)))
+        _be(self, name)
         self._make = make
 
     @cached_property
     def tool(self) -> ToolLike:
         return self._make()
-
-    @property
-    def name(self) -> str:
-        return self._spec.name
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:
         return self.tool.proposal(arguments, context)

@@ -1,5 +1,5 @@
-"""The tools for commands, talk and work as the configuration has them: each is offered before it is imported, and
-imported when called.
+"""The tools for commands, talk and work: those that ask, list and spawn stand here, the others are offered as the
+configuration has them and imported when they are called.
 """
 
 from collections.abc import Callable, Mapping
@@ -7,13 +7,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanobot.agent.tools.base import ToolLike
-from nanobot.agent.tools.deferred import DeferredTool
+from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
+from nanobot.agent.tools.deferred import DeferredTool, OwnTool
 from nanobot.agent.tools.files.offered import FileTools
-from nanobot.agent.tools.offers import EXEC, TODO, exec_description
+from nanobot.agent.tools.offers import (
+    EXEC,
+    TODO,
+    AskArguments,
+    SpawnArguments,
+    TodoArguments,
+    exec_description,
+    todo_items,
+)
 from nanobot.agent.tools.registry import ToolFactory, skipped
+from nanobot.bus.events import TodoChanged
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
+from nanobot.results import ToolResult, error_result
+from nanobot.security.policy import Effect
+from nanobot.utils.text import shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import N_, Later, _, told
 
 if TYPE_CHECKING:
@@ -23,6 +35,61 @@ if TYPE_CHECKING:
     from nanobot.agent.tools.work.watch import WatchControl
     from nanobot.schedule.appointments import Appointments
     from nanobot.security.sandbox import Sandbox
+
+#: Characters of a question and of one of its choices.
+_QUESTION, _CHOICE = 1_000, 80
+
+
+class AskTool(OwnTool[AskArguments], name="ask"):
+    """Asks the person of the turn, who taps, presses a key, or writes."""
+
+    own_words = True
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("send", context.address.key),)
+
+    async def run(self, args: AskArguments, context: ToolContext) -> ToolResult:
+        if context.choose is None:
+            advice = "Decide yourself, and say in your answer what you took."
+            return error_result("denied", f"Nobody can be asked here. {advice}", message=_("nobody can be asked here"))
+        choices = tuple(dict.fromkeys(shorten(squeeze(strip_unsafe(one)), _CHOICE) for one in args.choices))
+        question = shorten(strip_unsafe(args.question).strip(), _QUESTION)
+        if len(choices) < 2 or not all(choices) or not question:
+            return error_result("invalid_input", "A question needs at least two choices that differ, each in words.")
+        answer = await context.choose(question, choices)
+        if answer.kind == "choice":
+            return ToolResult(f"The person chose: {answer.choice}", _("answered: {choice}", choice=answer.choice))
+        if answer.kind == "words":
+            return ToolResult("The person writes instead: their next message is the answer.", _("answered in words"))
+        return ToolResult("No answer came in 10 minutes. Go on without it, or say what you need.", _("no answer"))
+
+
+class TodoTool(OwnTool[TodoArguments], name="todo"):
+    """Shows the person a short list of what is done and what is left."""
+
+    own_words = True
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+        return (Effect("send", context.address.key),)
+
+    async def run(self, args: TodoArguments, context: ToolContext) -> ToolResult:
+        items = todo_items(args.items)
+        await context.show(TodoChanged(items))
+        done = sum(one.state == "done" for one in items)
+        return ToolResult(
+            f"The list is shown: {done} of {len(items)} done.", _("{done} of {all} done", done=done, all=len(items))
+        )
+
+
+class SpawnTool(OwnTool[SpawnArguments], name="spawn"):
+    """`spawn`: each call of the helper is judged for itself, as one of the turn that spawned it."""
+
+    own_words = True
+
+    async def run(self, args: SpawnArguments, context: ToolContext) -> ToolResult:
+        if context.spawn is None:
+            return error_result("denied", "There are no helpers here. Do it yourself.")
+        return await context.spawn(HelperTask(args.task, args.tools, args.background))
 
 
 def talk_tools(
@@ -35,21 +102,7 @@ def talk_tools(
 
         return MessageTool(files.spaces, messengers(), media)
 
-    def ask() -> ToolLike:
-        from nanobot.agent.tools.talk import AskTool
-
-        return AskTool()
-
-    def todo() -> ToolLike:
-        from nanobot.agent.tools.talk import TodoTool
-
-        return TodoTool()
-
-    return {
-        "ask": partial(DeferredTool, "ask", ask),
-        "message": partial(DeferredTool, "message", message),
-        TODO: partial(DeferredTool, TODO, todo),
-    }
+    return {"ask": AskTool, "message": partial(DeferredTool, "message", message), TODO: TodoTool}
 
 
 class CommandTools:
@@ -117,13 +170,6 @@ class CommandTools:
         """End what runs."""
         if self._exec is not None:
             await self._exec.aclose()
-
-
-def spawn_tool() -> ToolLike:
-    """The tool that gives a part of the work to a helper."""
-    from nanobot.agent.tools.work.spawn import SpawnTool
-
-    return SpawnTool()
 
 
 def watch_tool(watches: "Callable[[], WatchControl]") -> ToolLike:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
-from nanobot.agent.tools.work.spawn import SpawnTool
+from nanobot.agent.tools.own_tools import SpawnTool
 from nanobot.agent.turn import TurnLimits
 from nanobot.agent.work.subagents import SubagentManager
 from nanobot.bus.events import InboundMessage, Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished

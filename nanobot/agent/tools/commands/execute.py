@@ -94,15 +94,11 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
 
     own_words = True
 
-    def __init__(self, config: ExecConfig, sandbox: Sandbox, surroundings: ExecSetup) -> None:
+    def __init__(self, config: ExecConfig, sandbox: Sandbox, setup: ExecSetup) -> None:
         self.description = exec_description(config)
         self._config = config
         self._sandbox = sandbox
-        self._spaces = surroundings.spaces
-        self._tasks = surroundings.tasks
-        self._env = surroundings.env
-        self._exceptions = Exceptions.parse(surroundings.whitelist)
-        self._find_proxy = surroundings.find_proxy
+        self._setup = setup
         self._own_processes = sandbox.name == "bubblewrap"
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -163,7 +159,7 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
 
     def _files(self, context: ToolContext) -> FileStore:
         """The files of whoever speaks. Raises `PathError` where there are none."""
-        return self._spaces.of(FileUser(context.role, context.person, context.direct, "exec" in context.granted))
+        return self._setup.spaces.of(FileUser(context.role, context.person, context.direct, "exec" in context.granted))
 
     # The call
 
@@ -172,7 +168,7 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
             plan = await asyncio.to_thread(self._plan, args, context)
             store = self._files(context)
             if args.background:
-                self._tasks.judge_room()
+                self._setup.tasks.judge_room()
         except (PathError, UsageError, ValueError) as error:
             return error_result("invalid_input", f"The command was not started: {error}")
         around = await self._around(plan, store, context)
@@ -254,22 +250,22 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
         from nanobot.web.client import Guard
         from nanobot.web.host_proxy import HostProxy
 
-        return HostProxy(Guard(self._exceptions), hosts, self._find_proxy)
+        return HostProxy(Guard(Exceptions.parse(self._setup.whitelist)), hosts, self._setup.find_proxy)
 
     @property
     def _path(self) -> str:
-        return ":".join(filter(None, (self._env.get("PATH", os.defpath), self._config.path_append.strip(":"))))
+        return ":".join(filter(None, (self._setup.env.get("PATH", os.defpath), self._config.path_append.strip(":"))))
 
     def _variables(self, home: Path) -> dict[str, str]:
         """All that a command gets of the environment: no key of ours is among it unless the owner named it."""
-        known = {name: self._env[name] for name in _KEPT_VARIABLES if name in self._env}
-        temporary = "/tmp" if self._own_processes else self._env.get("TMPDIR", "/tmp")  # noqa: S108 - its own there
+        known = {name: self._setup.env[name] for name in _KEPT_VARIABLES if name in self._setup.env}
+        temporary = "/tmp" if self._own_processes else self._setup.env.get("TMPDIR", "/tmp")  # noqa: S108 - its own there
         ours = {"PATH": self._path, "HOME": str(home), "TERM": "dumb", "TMPDIR": temporary}
-        asked = {name: self._env[name] for name in self._config.allowed_env_keys if name in self._env}
+        asked = {name: self._setup.env[name] for name in self._config.allowed_env_keys if name in self._setup.env}
         return {"LANG": "C.UTF-8", **known, **ours, **asked}
 
     async def _in_background(self, work: "_Work", line: str, context: ToolContext) -> ToolResult:
-        task = await self._tasks.add(context.address, line, work.command, work.finish)
+        task = await self._setup.tasks.add(context.address, line, work.command, work.finish)
         number = task.number
         receipt = _("started {command} in the background (task {number})", command=brief(line), number=number)
         text = (
@@ -331,7 +327,7 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
         """Wait until what was cancelled has ended, then end what runs in the background."""
         if self._ending:
             await asyncio.wait(self._ending, timeout=END_SECONDS)
-        await self._tasks.aclose()
+        await self._setup.tasks.aclose()
 
 
 def _without_byte_code(plan: _Plan, home: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ from jsonschema.exceptions import UnknownType
 from jsonschema.protocols import Validator
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.base import SpecifiedTool, ToolContext
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteFile, RemoteTool, Said
 from nanobot.agent.tools.media import keep_media
 from nanobot.messages import Media
@@ -47,22 +47,14 @@ _JUDGED = (
 )
 
 
-class _OfServer(ToolLike):
+class _OfServer(SpecifiedTool):
     """What a server offers as a tool of ours."""
 
     grant: Grant = "mcp"
 
     def __init__(self, spec: ToolSpec, server: "McpServer") -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._server = server
-
-    @property
-    def name(self) -> str:
-        return self._spec.name
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
 
 class McpTool(_OfServer):
