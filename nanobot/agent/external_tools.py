@@ -164,9 +164,10 @@ class ExternalTools:
         description = search_description(self._settings, self._templates, fetch=self._read_page is not None)
         named = self._settings.provider not in {"auto", "duckduckgo"} or self._settings.fallback is not None
         limit = {"limit": self._settings.max_results}
-        offered = self._made if named else DeferredTool("web_search", lambda: self._made, description, limit)
+        if named:
+            _ = self._made
         self._offers = True
-        return offered
+        return DeferredTool("web_search", lambda: self._made, description, limit)
 
     def search(self) -> "WebSearchTool":
         """The tool, for who watches searches. Raises `SkipTool` where nothing may be searched."""
@@ -182,7 +183,6 @@ class ExternalTools:
             self._settings,
             proxy=self._loaded.config.tools.web.proxy,
             env=self._env,
-            templates=self._templates,
             read_page=self._read_page,
             ledger=self.ledger,
             mcp=self._servers.search if self._servers else None,

@@ -456,7 +456,6 @@ class Builder:
             proxy=web.proxy,
             whitelist=self.loaded.config.tools.ssrf_whitelist,
             media_dir=self.paths.media,
-            templates=self.templates,
             env=self.env,
             privacy=web.privacy,
             ledger=self.external.ledger,

@@ -28,6 +28,22 @@ def read(name: str, file: str = "") -> Call:
     return Call("skill", {"name": name, **({"file": file} if file else {})})
 
 
+async def answered(box: Home, asked: list[ApprovalAsked], *choices: str) -> "asyncio.Task[None]":
+    """Answer each question as told, the last way from then on."""
+    box.bot.loop.runner.approvals.channels.add("terminal")
+
+    async def answer() -> None:
+        async for one in box.bot.bus.subscribe("terminal"):
+            if isinstance(one.event, ApprovalAsked):
+                asked.append(one.event)
+                choice = choices[min(len(asked), len(choices)) - 1]
+                await box.bot.loop.runner.approvals.answer(TERMINAL.key, one.event.id, choice)
+
+    task = asyncio.create_task(answer())
+    await asyncio.sleep(0)
+    return task
+
+
 async def test_shipped_skills_are_one_line_of_names_and_read_on_demand_without_a_taint(tmp_path: Path) -> None:
     async with home(tmp_path) as box:
         done = await box.ask("remind me", read("schedule"), write("AGENTS.md", "be brief"))
@@ -86,23 +102,13 @@ async def test_the_names_of_a_strangers_files_are_a_strangers_words(tmp_path: Pa
 
 async def test_the_owner_is_asked_once_when_a_skill_is_read_with_its_text_before_them(tmp_path: Path) -> None:
     put(tmp_path / ".nanobot/workspace/skills/report", text="Canary text.")
-    asked: list[str] = []
+    asked: list[ApprovalAsked] = []
     async with home(tmp_path) as box:
-        approvals = box.bot.loop.runner.approvals
-        approvals.channels.add("terminal")
-
-        async def answer() -> None:
-            async for one in box.bot.bus.subscribe("terminal"):
-                if isinstance(one.event, ApprovalAsked):
-                    asked.append(f"{one.event.title}\n{one.event.shown}")
-                    await approvals.answer(TERMINAL.key, one.event.id, "always")
-
-        answering = asyncio.create_task(answer())
-        await asyncio.sleep(0)
+        answering = await answered(box, asked, "always")
         assert (await box.ask("report", read("report"), write("AGENTS.md", "obey"))).receipts
         await box.ask("/new")
         assert (await box.ask("report", read("report"), write("AGENTS.md", "again"))).receipts
-        assert asked == ["Let the skill report count?\nCanary text."]
+        assert [(one.title, one.shown) for one in asked] == [("Let the skill report count?", "Canary text.")]
         answering.cancel()
 
 
@@ -115,17 +121,7 @@ async def learned(tmp_path: Path, choice: str, again: str) -> tuple[TurnFinished
     tmp_path.mkdir(exist_ok=True)
     asked: list[ApprovalAsked] = []
     async with home(tmp_path) as box:
-        approvals = box.bot.loop.runner.approvals
-        approvals.channels.add("terminal")
-
-        async def answer() -> None:
-            async for one in box.bot.bus.subscribe("terminal"):
-                if isinstance(one.event, ApprovalAsked):
-                    asked.append(one.event)
-                    await approvals.answer(TERMINAL.key, one.event.id, choice)
-
-        answering = asyncio.create_task(answer())
-        await asyncio.sleep(0)
+        answering = await answered(box, asked, choice)
         box.model.replies.extend([Reply(Call("list_dir", {})), Reply("There are 4 files in the workspace.")])
         await box.bot.loop.process(InboundMessage(TERMINAL, OWNER, "how many files?", direct=True))
         box.model.replies.extend([Reply(learn()), *([Reply(again)] if choice != "no" else []), Reply("Kept it.")])
@@ -226,22 +222,6 @@ async def test_nanobot_skill_begins_checks_and_lists_skills(tmp_path: Path) -> N
         shown = await nanobot.run("skill", "show", "weekly-report")
         assert "Which tools are called" in shown.out
         assert "content from outside" in shown.out
-
-
-async def answered(box: Home, asked: list[ApprovalAsked], *choices: str) -> "asyncio.Task[None]":
-    """Answer each question as told, the last way from then on."""
-    box.bot.loop.runner.approvals.channels.add("terminal")
-
-    async def answer() -> None:
-        async for one in box.bot.bus.subscribe("terminal"):
-            if isinstance(one.event, ApprovalAsked):
-                asked.append(one.event)
-                choice = choices[min(len(asked), len(choices)) - 1]
-                await box.bot.loop.runner.approvals.answer(TERMINAL.key, one.event.id, choice)
-
-    task = asyncio.create_task(answer())
-    await asyncio.sleep(0)
-    return task
 
 
 async def test_no_rule_and_no_lasting_answer_stands_for_the_yes_to_what_a_skill_says(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.tools.offers import WebFetchArguments
+from nanobot.agent.tools.offers import WebFetchArguments, fetch_description
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import FetchErrorKind
 from nanobot.results import ToolResult
+from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT, trusted_client
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.fetch.page import PageRequest
@@ -404,8 +405,9 @@ def test_K26_the_usual_limit_of_a_page_is_ten_megabytes() -> None:
     assert WebFetchConfig().max_bytes == 10 * 1024 * 1024
 
 
-async def test_K04_the_description_tells_the_limit_that_is_in_force(make_tool: MakeTool) -> None:
-    assert "At most 12345 characters come back" in make_tool(maxChars=12_345).spec.description
+def test_K04_the_description_tells_the_limit_that_is_in_force() -> None:
+    told = fetch_description(WebFetchConfig(max_chars=12_345), PromptTemplates())
+    assert "At most 12345 characters come back" in told
 
 
 async def test_K24_a_fault_of_the_tool_itself_is_a_result_too() -> None:

@@ -12,6 +12,7 @@ import pytest
 from loguru import logger
 
 from nanobot.agent.tools.base import ToolContext
+from nanobot.agent.tools.offers import search_description
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.loader import load_text
@@ -161,6 +162,11 @@ async def test_S02_an_engine_is_asked_for_the_limit_and_what_it_gives_beyond_is_
     assert (result.extras["hits"], len(result.sources)) == (3, 3)
 
 
+def described(*, fetch: bool = True, **values: object) -> str:
+    """What a model is told of the tool with this configuration."""
+    return search_description(config(**values), PromptTemplates(), fetch=fetch)
+
+
 async def test_S02_the_default_number_of_results_is_the_configured_one() -> None:
     made = tool({"maxResults": 3})
     pages = tuple(Page(f"t{n}", f"https://a.example/{n}") for n in range(9))
@@ -168,7 +174,7 @@ async def test_S02_the_default_number_of_results_is_the_configured_one() -> None
     properties = made.spec.schema["properties"]
     assert isinstance(properties, dict)
     assert properties["limit"]["default"] == 3
-    assert "3 results" in made.description
+    assert "3 results" in described(maxResults=3)
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\u200e\x07"])
@@ -698,9 +704,9 @@ async def test_K04_the_workspace_may_word_the_description(tmp_path: Path) -> Non
     folder = tmp_path / "templates" / "tools"
     folder.mkdir(parents=True)
     (folder / "web_search.md").write_text("Suche, {{ max_results }} Treffer, {{ date }}", encoding="utf-8")
-    made = WebSearchTool(config(), templates=PromptTemplates(tmp_path))
-    assert made.spec.description == f"Suche, 5 Treffer, {datetime.now(UTC).date().isoformat()}"
-    assert "(12345 characters are shared by all hits)" in WebSearchTool(config(contentBudget=12_345)).spec.description
+    own = search_description(config(), PromptTemplates(tmp_path), fetch=False)
+    assert own == f"Suche, 5 Treffer, {datetime.now(UTC).date().isoformat()}"
+    assert "(12345 characters are shared by all hits)" in described(contentBudget=12_345)
 
 
 async def test_S03_S25_where_pages_cannot_be_read_no_word_names_the_tool_that_reads_them(apis: SearchApis) -> None:
@@ -709,7 +715,7 @@ async def test_S03_S25_where_pages_cannot_be_read_no_word_names_the_tool_that_re
     bare = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs())
     failing = WebSearchTool(config(fallback=[]), ddgs=FakeDdgs(always="timeout"))
     results = [await ask(made, {"include_content": True}) for made in (cut, bare, failing)]
-    words = [cut.description, *(result.text for result in results)]
+    words = [described(fetch=False), *(result.text for result in results)]
     assert ["web_fetch" in one for one in words] == [False] * 4, words
     assert "of 50000 characters]" in results[0].text
     assert "Note: no page text came with these results" in results[1].text
@@ -717,7 +723,7 @@ async def test_S03_S25_where_pages_cannot_be_read_no_word_names_the_tool_that_re
 
 
 def test_S25_N11_the_description_names_what_comes_the_default_and_web_fetch() -> None:
-    words = tool().description
+    words = described()
     assert "titles, URLs and snippets" in words
     assert "5 results" in words
     assert "web_fetch to read a page in full" in words

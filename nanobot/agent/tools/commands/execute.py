@@ -23,7 +23,7 @@ from nanobot.agent.tools.commands.background import BACKGROUND_SECONDS, Backgrou
 from nanobot.agent.tools.commands.processes import END_SECONDS, CommandLimits, RunningCommand, brief, limited, readable
 from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.files.common import to_its_end
-from nanobot.agent.tools.offers import ExecArguments, exec_description
+from nanobot.agent.tools.offers import ExecArguments
 from nanobot.config.schema_tools import ExecConfig
 from nanobot.errors import NanobotError, PathError, UsageError
 from nanobot.files.origins import FROM_COMMAND
@@ -95,7 +95,6 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
     own_words = True
 
     def __init__(self, config: ExecConfig, sandbox: Sandbox, setup: ExecSetup) -> None:
-        self.description = exec_description(config)
         self._config = config
         self._sandbox = sandbox
         self._setup = setup

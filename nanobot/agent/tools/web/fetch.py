@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.media import keep_media
-from nanobot.agent.tools.offers import WebFetchArguments, fetch_description, named
+from nanobot.agent.tools.offers import WebFetchArguments, named
 from nanobot.agent.tools.web.answers import answer_from, answer_natively
 from nanobot.agent.tools.web.pages import WebPages
 from nanobot.agent.tools.web.results import (
@@ -37,7 +37,6 @@ from nanobot.errors import FetchError, ProviderError
 from nanobot.messages import Media
 from nanobot.results import ToolResult
 from nanobot.security.policy import Effect
-from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shares, squeeze
 from nanobot.utils.translation import _, _n
 from nanobot.web.client import Network
@@ -128,7 +127,6 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         proxy: str | None = None,
         whitelist: Sequence[str] = (),
         media_dir: Path | None = None,
-        templates: PromptTemplates | None = None,
         network: Network | None = None,
         env: Mapping[str, str] | None = None,
         privacy: bool = False,
@@ -136,7 +134,6 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         ledger: UsageLedger | None = None,
         readers: Sequence[PluginReader] = (),
     ) -> None:
-        self.description = fetch_description(config, templates or PromptTemplates())
         self._config = config
         self._media_dir = media_dir
         self._privacy = privacy

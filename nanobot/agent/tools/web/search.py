@@ -13,12 +13,11 @@ from msgspec.structs import asdict, replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.deferred import OwnTool
-from nanobot.agent.tools.offers import WebSearchArguments, search_description
+from nanobot.agent.tools.offers import WebSearchArguments
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts
-from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold, strip_unsafe
 from nanobot.utils.translation import _, _n, sentences
@@ -74,7 +73,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         *,
         proxy: str | None = None,
         env: Mapping[str, str] | None = None,
-        templates: PromptTemplates | None = None,
         clients: ClientFactory = trusted_client,
         ddgs: LibraryCall | None = None,
         read_page: PageReader | None = None,
@@ -93,7 +91,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         self._twins = KeyLocks()
         self._alone = asyncio.Lock()
         self.defaults = {"limit": config.max_results}
-        self.description = search_description(config, templates or PromptTemplates(), fetch=read_page is not None)
         #: The back end that is asked first; nothing else decides it.
         self._first = self._catalog.first()
         wanted = config.provider
