@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
@@ -33,14 +32,6 @@ _WEIGHTS = {
 _SINGLE_WEIGHT = 0.6
 
 
-class DocsSection(Struct, frozen=True):
-    """What stands under one heading of a documentation page. `url` is its place, such as `docs/telegram.md#start`."""
-
-    url: str
-    title: str
-    text: str
-
-
 class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
     """`nanobot_docs`: the sections of the shipped documentation that answer a question. Needs no network.
 
@@ -64,10 +55,11 @@ class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
             return ToolResult(text, _("nothing found in the documentation"))
         blocks: list[str] = [f"Documentation for: {args.query}"]
         sources: list[Source] = []
-        for section in found:
-            source = context.sources.add(section.url, section.title, read=True, text=section.text)
+        for one in found:
+            url, title, text = _url(one), _heading(one), one.part.text
+            source = context.sources.add(url, title, read=True, text=text)
             sources.append(source)
-            blocks.append(f"[{source.number}] {section.title}\nurl: {section.url}\n\n{section.text}")
+            blocks.append(f"[{source.number}] {title}\nurl: {url}\n\n{text}")
         return ToolResult(
             "\n\n".join(blocks),
             _n("{number} section of the documentation", "{number} sections of the documentation", len(found)),
@@ -75,14 +67,14 @@ class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
         )
 
 
-def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[DocsSection, ...]:
+def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[FoundPart, ...]:
     """The sections that answer `query` best, best first; `index` has those of the folder, once they were asked for."""
     _take_in(folder, index)
     wanted = terms(query)
     found = index.search(query, [("docs", str(folder))], limit=_CANDIDATES, whole=True)
     scored = [(_weight(one) * one.score * (1 + (terms(_heading(one)) == wanted)), one) for one in found]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
-    return tuple(_section(_begun(one, wanted, folder)) for score, one in best if score >= best[0][0] * 0.45)
+    return tuple(_begun(one, wanted, folder) for score, one in best if score >= best[0][0] * 0.45)
 
 
 def _begun(found: FoundPart, wanted: Sequence[str], folder: Path) -> FoundPart:
@@ -116,7 +108,8 @@ def _heading(found: FoundPart) -> str:
     return found.part.place or found.document.name
 
 
-def _section(found: FoundPart) -> DocsSection:
+def _url(found: FoundPart) -> str:
+    """The place of a section, such as `docs/telegram.md#start`."""
     last = _heading(found).rpartition(" › ")[2]
     words = "".join(char for char in last.casefold() if char.isalnum() or char in " -_").strip()
-    return DocsSection(f"docs/{found.document.name}.md#{words.replace(' ', '-')}", _heading(found), found.part.text)
+    return f"docs/{found.document.name}.md#{words.replace(' ', '-')}"

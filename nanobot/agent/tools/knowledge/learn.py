@@ -89,7 +89,7 @@ class LearnTool(OwnTool[LearnArguments], name="learn"):
         kept = (await self._shelf.one(args.name)).skill
         old = before.get(args.name)
         same = old is not None and old.counts and old.skill.folder == kept.folder
-        if (kept.files and not same) or kept.text != _shown(args):
+        if (kept.files and not same) or kept.text != front_matter(_text(args))[1].strip():
             return f"More is in its folder than what was shown: /skills trust {args.name} shows it and lets it count."
         await self._shelf.agree(person, kept)
         return "It counts as a skill from now on."
@@ -108,7 +108,7 @@ class LearnTool(OwnTool[LearnArguments], name="learn"):
         asked = Question(
             _("Keep the skill {name}?", name=args.name),
             "\n".join(facts),
-            shown or str(_file(args)["content"]),
+            shown or _text(args),
             act=_("keep the skill {name}", name=args.name),
             done=_("kept the skill {name}", name=args.name),
             diff=bool(shown),
@@ -119,22 +119,17 @@ class LearnTool(OwnTool[LearnArguments], name="learn"):
 def _likes(name: str, near: Sequence[str]) -> list[str]:
     """Similar skills, of which one with the same name is changed or hidden."""
     told = [_("Similar: {skill}", skill=shorten(one, 200)) for one in near]
-    if _has(name, near):
+    if any(one.startswith(f"{name}: ") for one in near):
         told.append(_("There is a skill {name} already; this takes its place.", name=name))
     return told
 
 
-def _has(name: str, near: Sequence[str]) -> bool:
-    return any(one.startswith(f"{name}: ") for one in near)
+def _text(args: LearnArguments) -> str:
+    return skill_text(args.name, args.description, args.text)
 
 
 def _file(args: LearnArguments) -> dict[str, object]:
-    text = skill_text(args.name, args.description, args.text)
-    return {"path": f"skills/{args.name}/{FILE}", "content": text}
-
-
-def _shown(args: LearnArguments) -> str:
-    return front_matter(str(_file(args)["content"]))[1].strip()
+    return {"path": f"skills/{args.name}/{FILE}", "content": _text(args)}
 
 
 def recorded(messages: Sequence[Message]) -> RecordedWork | None:

@@ -9,7 +9,7 @@ from typing import get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot.agent.tools.base import Decided, Question, ToolContext, in_question
+from nanobot.agent.tools.base import Question, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP
 from nanobot.session.permissions import Permission
@@ -108,7 +108,7 @@ class WebPages:
             return await self._reader.read(replace(request, opened=opened)), False
 
 
-class PrivateConsent:
+class PrivateConsent(Struct):
     """Consent to read private hosts. What is allowed for good is remembered by who asks; here is what was refused.
 
     A yes counts for the host at the addresses that were shown and nothing but reading: where the name has another
@@ -116,22 +116,11 @@ class PrivateConsent:
     Questions of one session come one after the other; a no counts for the calls that waited for it.
     """
 
-    def __init__(self, reader: PageReader) -> None:
-        self.reader = reader
-        self.locks = KeyLocks()
-        self.answers = 0
-        self._last_no: dict[tuple[str, str], int] = {}
-
-    def refused(self, holder: str, host: PrivateHost, since: int) -> bool:
-        """Whether the owner said no to this host after the answer numbered `since`."""
-        return self._last_no.get((holder, host.name), 0) > since
-
-    def keep(self, answer: Decided, holder: str, hosts: Iterable[PrivateHost]) -> bool:
-        """Note what was said of the hosts that were shown; True for a yes."""
-        self.answers += 1
-        if not answer.yes:
-            self._last_no.update({(holder, host.name): self.answers for host in hosts})
-        return answer.yes
+    reader: PageReader
+    locks: KeyLocks = field(default_factory=KeyLocks)
+    #: How many questions were answered, and the number of the last no to a host, by who asks and its name.
+    answers: int = 0
+    last_no: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 class CallConsent(Struct):
@@ -140,8 +129,7 @@ class CallConsent(Struct):
     kept: PrivateConsent
     urls: Sequence[str]
     context: ToolContext
-    _allowed: set[PrivateHost] = field(default_factory=set)
-    _asked: set[PrivateHost] = field(default_factory=set)
+    _said: dict[PrivateHost, bool] = field(default_factory=dict)
     _reason: str = ""
 
     async def open(self, url: str, refusal: AddressBlocked) -> PrivateHost:
@@ -154,12 +142,12 @@ class CallConsent(Struct):
             raise refusal
         if host.name in self.context.made_up:
             raise _made_up(host)
-        since = self.kept.answers
-        async with self.kept.locks.hold((self.context.holder,)):
-            if host in self._allowed:
-                return host
-            refused = host in self._asked or self.kept.refused(self.context.holder, host, since)
-            opened = not refused and await self._ask(host, url, refusal)
+        since, holder = self.kept.answers, self.context.holder
+        async with self.kept.locks.hold((holder,)):
+            opened = self._said.get(host)
+            if opened is None:  # a no to another call that was given meanwhile counts for this one
+                said_no = self.kept.last_no.get((holder, host.name), 0) > since
+                opened = not said_no and await self._ask(host, url, refusal)
         if not opened:
             raise FetchError(
                 "denied",
@@ -182,10 +170,11 @@ class CallConsent(Struct):
                 shown[other] = found
         answer = await self.context.approve(_question(shown, closed))
         self._reason = f": {answer.reason.rstrip('.')}" if answer.reason else ""
-        self._asked |= set(shown.values())
-        yes = self.kept.keep(answer, self.context.holder, shown.values())
-        self._allowed |= set(shown.values()) if yes else set()
-        return yes
+        self._said |= dict.fromkeys(shown.values(), answer.yes)
+        self.kept.answers += 1
+        if not answer.yes:
+            self.kept.last_no |= {(self.context.holder, one.name): self.kept.answers for one in shown.values()}
+        return answer.yes
 
 
 def _lookups(host: str, steps: Sequence[Mapping[str, object]]) -> Iterator[Lookup]:
