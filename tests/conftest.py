@@ -3,12 +3,14 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.fakes.search_apis import SearchApis
 
 if TYPE_CHECKING:
     from tests.fakes.postgres import TestServer
@@ -43,6 +45,13 @@ WARNINGS = "error,ignore:Deprecated since version v22.2"
 #: No example is judged by the clock: a slow machine makes a test slow and nothing else.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture
+async def apis() -> AsyncIterator[SearchApis]:
+    """The services of all search engines."""
+    async with SearchApis() as server:
+        yield server
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,11 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Self
-
-import pytest
 
 from nanobot.agent.external_tools import ExternalTools
 from nanobot.agent.tools.registry import ToolRegistry
@@ -21,12 +18,6 @@ from nanobot.utils.prompt_templates import PromptTemplates
 from tests.agent.harness import FakeTool, agent, run_tool
 from tests.fakes.mcp_server import McpServer
 from tests.fakes.search_apis import KEY, SearchApis
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 class Desk:

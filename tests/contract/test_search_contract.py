@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
@@ -33,12 +33,6 @@ FULL = SearchQuery(
     language="de",
     call_id="call-1",
 )
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def backend(apis: SearchApis, engine: str, headers: Mapping[str, str] | None = None) -> SearchBackend:

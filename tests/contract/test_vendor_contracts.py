@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -102,12 +102,6 @@ def call_of(vendor: str, method: str, path: str) -> object:
         if re.fullmatch(name.replace("*", "[^/]+"), f"{method} {path}"):
             return spec
     raise AssertionError(f"{vendor} knows no {method} {path}")
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def test_every_engine_has_a_contract_with_a_date_and_the_host_that_is_asked() -> None:

@@ -3,7 +3,6 @@
 import re
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,12 +27,6 @@ class Calendar:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def searcher(apis: SearchApis, ledger: UsageLedger, name: str = "tavily", **own: object) -> WebSearchTool:

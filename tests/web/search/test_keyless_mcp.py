@@ -1,7 +1,5 @@
 """Engines without a key: one tool of the public MCP server of Exa and of Parallel, read as hits like any other."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from nanobot.agent.tools.web.search import WebSearchTool
@@ -14,12 +12,6 @@ from nanobot.web.search.mcp import reply_in
 from nanobot.web.service import ServiceAccess
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
 from tests.fakes.sections import section
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def backend(apis: SearchApis) -> Exa:

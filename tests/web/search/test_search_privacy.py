@@ -1,6 +1,6 @@
 """Who is asked in privacy mode, and settings that change while the agent runs."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -12,12 +12,6 @@ from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 from tests.fakes.sections import section
 
 REMOTE = ("brave", "tavily", "exa", "kagi", "jina", "firecrawl", "kimi", "serper", "bocha", "perplexity")
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def config(apis: SearchApis, *names: str, **values: object) -> WebSearchConfig:

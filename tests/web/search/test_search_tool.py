@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -28,12 +28,6 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
 from tests.fakes.sections import section
-
-
-@pytest.fixture
-async def apis() -> AsyncIterator[SearchApis]:
-    async with SearchApis() as server:
-        yield server
 
 
 def config(**values: object) -> WebSearchConfig:
