@@ -45,7 +45,7 @@ KINDS = {
     "code blocks": ("pre",),
     "cells": ("td", "th"),
     "items": ("li",),
-    "inline code": ("code",),
+    "inline code": ("code", "tt", "kbd", "samp"),
 }
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 #: Rule → what switches it off: a constant of `select` and its value.
@@ -131,7 +131,7 @@ def elements(root: HtmlElement, tags: tuple[str, ...]) -> Counter[str]:
         for one in root.iter(*tags)
         if tags != ("a",) or not (one.get("href") or "#").startswith(("#", "javascript:"))
     )
-    own = (one for one in found if tags != ("code",) or next(one.iterancestors("pre"), None) is None)
+    own = (one for one in found if tags[0] != "code" or next(one.iterancestors("pre"), None) is None)
     return Counter(filter(None, (" ".join(re.findall(r"\w+", one.text_content()))[:80] for one in own)))
 
 

@@ -30,7 +30,8 @@ _AROUND = re.compile(
     r"|author\w*|bio|credits?|tags?|read-?(?:more|also|next)\w*|advert\w*|ads?|sponsor\w*|outbrain\w*|taboola\w*|cookie\w*"
     r"|consent|navbox\w*|modal|popup|overlay|pagination|pager|(?:no)?print|login|sign-?(?:in|up)|visually-?hidden"
     r"|screen-?reader\w*|slideshow\w*|carousel|player|rating|copyright|most-?(?:read|popular)|prev(?:ious)?|donat\w*|paywall"
-    r"|(?:post|entry)-?meta|meta-?data|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
+    r"|(?<![-_/])hidden(?= |$)(?!.*:)|(?:post|entry)-?meta|meta-?data"
+    r"|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
@@ -46,6 +47,7 @@ _SENTENCE_END = re.compile(r"[.!?…。:][ »”\"]*\Z")
 _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
+_LISTS = frozenset({"ul", "ol", "dl"})
 _FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
 
 LANDMARK = 0.6  # of the prose of the page makes a landmark its content,
@@ -351,18 +353,20 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
     """
     end = max((block.part.last for block in blocks if _prose(block) >= _TEXT), default=0)
     apart: dict[Part, bool] = {}
+    begun = _begun(page)
     for part in page.inside(scope):
         if part.above in apart:
             apart[part] = apart[part.above]
-        elif part.tag in {"p", "ul", "ol", "dl"}:
+        elif part.tag == "p" or part.tag in _LISTS:
             own = page.blocks[part.first : part.last]
-            apart[part] = part.first >= end and sum(map(_is_link, own)) > 0.5 * len(own)
-    beside = {part for part in set(page.inside(scope)) & _begun(page) if part.last <= end}
+            beside = part.tag in _LISTS and part.above in begun
+            apart[part] = part.first >= end and sum(map(_is_link, own)) > 0.5 * len(own) and not beside
+    sections = {part for part in set(page.inside(scope)) & begun if part.last <= end}
     return [
         block
         for block, after in zip(blocks, [*blocks[1:], None], strict=False)
         if not _is_link(block)
-        or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, block.part not in beside))
+        or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, block.part not in sections))
     ]
 
 
@@ -412,7 +416,9 @@ def _lead(page: _Page, scope: Part) -> list[Block]:
 
 
 def _is_link(block: Block) -> bool:
-    return block.kind not in {"code", "table", "rule"} and block.link_tokens > LINKS * block.tokens
+    """Whether a block is little but links; one with the words of a text outside them is none."""
+    mostly = block.link_tokens > LINKS * block.tokens and block.tokens - block.link_tokens < _TEXT
+    return mostly and block.kind not in {"code", "table", "rule"}
 
 
 def _reference(page: _Page, scope: Part) -> list[Block]:

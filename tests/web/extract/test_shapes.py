@@ -144,6 +144,18 @@ def test_a_link_beside_the_paragraph_of_its_section_stays_and_one_after_the_text
     assert "Elsewhere" not in text
 
 
+def test_a_list_of_links_beside_the_paragraphs_stays_and_what_is_named_hidden_goes() -> None:
+    sources = "".join(f"<li><a href='/{n}'>Source {n}</a></li>" for n in range(2))
+    text = f"<p>{PROSE * 2}</p>" * 6 + f"<h2>Sources</h2><ul>{sources}</ul>"
+    apart = (
+        "<div><ul><li><a href='/z'>Another story</a></li></ul></div><ul id='topics' class='hidden'><li>Ports</li></ul>"
+    )
+    wide = f"<div class='hidden md:block'><p>At night. {PROSE}</p></div>"
+    found = extract(f"<html><body><article><div>{wide}{text}{apart}</div></article></body></html>", BASE).text
+    assert "At night." in found
+    assert found.endswith("- [Source 1](https://ex.org/1)")
+
+
 def test_only_a_sentence_or_a_heading_before_the_text_begins_it() -> None:
     lead = "The new gates of the old harbour hold, and ten towns know."
     before = f"<p>By Ann Writer on Monday, 18 November 1953 at 11 in the morning</p><p>{lead}</p>"
