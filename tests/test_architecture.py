@@ -41,7 +41,7 @@ FLOORS = {
     "session": 3,
     "files": 3,
     "providers": 3,
-    "money": 3,
+    "money": 4,
     "library": 4,  # an index over what lower rooms keep and read
     "schedule": 4,
     "skills": 4,

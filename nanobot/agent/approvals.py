@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Protocol
 
 from loguru import logger
 from msgspec import Struct, field
@@ -21,6 +20,7 @@ from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answered, unattended
+from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords
 from nanobot.utils.text import duration
@@ -56,14 +56,6 @@ class Ruling(Struct, frozen=True):
     text: str = ""
 
 
-class SharedNotes(Protocol):
-    """What several gateways know: the notes of their ledger. Both raise `StoreError`."""
-
-    async def note(self, key: str) -> str | None: ...
-
-    async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
-
-
 class _Asked(Struct, frozen=True):
     """A question. `key` is the chat of its turn; one of a group, `shared`, is answered in private too. `until` is how
     long its gateway is known to live, in seconds since 1970."""
@@ -85,15 +77,15 @@ class Approvals(Struct):
     """The open questions of all chats.
 
     `channels` are those that show a question and bring back the answer, or chats in which somebody is there for
-    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good. By the notes that
-    are `shared` the gateways with one ledger find the questions of each other.
+    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good. By the notes of a
+    `shared` ledger its gateways find the questions of each other.
     """
 
     seconds: float = ANSWER_SECONDS
     channels: set[str] = field(default_factory=set)
     policy: Policy = field(default_factory=Policy)
     permissions: Permissions = field(default_factory=Permissions)
-    shared: SharedNotes | None = None
+    shared: Ledger | None = None
     _open: dict[str, _Pending] = field(default_factory=dict)
 
     def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
@@ -288,11 +280,11 @@ class Approvals(Struct):
                 logger.warning("that question {} is over is not kept: {}", key, error)
 
     @staticmethod
-    async def _renew(shared: SharedNotes, key: str, pending: _Pending) -> None:
+    async def _renew(shared: Ledger, key: str, pending: _Pending) -> None:
         asked = replace(pending.asked, until=time.time() + 3 * _RENEW_SECONDS)
         await shared.set_notes({f"{_ASKED}{key}": encode(asked).decode()})
 
-    async def _look(self, shared: SharedNotes, key: str, pending: _Pending) -> None:
+    async def _look(self, shared: Ledger, key: str, pending: _Pending) -> None:
         renewed = time.monotonic()
         while not pending.answer.done():
             await asyncio.sleep(_LOOK_SECONDS)

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec.structs import replace
@@ -49,6 +48,9 @@ from nanobot.utils.tool_hints import numbered, shared_hint, tool_hint
 from nanobot.utils.translation import N_, _, told
 from nanobot.utils.watchdog import log_chain
 
+if TYPE_CHECKING:
+    from nanobot.cluster.share import SharedSlots
+
 #: Tools that write a text, whose marks are checked then.
 _WRITES = frozenset({"write_file", "edit_file"})
 #: How many calls of one batch run at the same time.
@@ -73,18 +75,6 @@ _CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated",
 Spawner = Callable[[Turn, ToolCall, HelperTask], Awaitable[ToolResult]]
 
 
-class HelperSlots(Protocol):
-    """A place for each helper that runs, as a semaphore has them."""
-
-    def locked(self) -> bool: ...
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
-
-
 class AgentRunner:
     """Runs turns with the tools of one registry. One runner serves every session and every sub-agent.
 
@@ -100,7 +90,7 @@ class AgentRunner:
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
         self.helpers = SubagentsConfig()
-        self.helper_slots: HelperSlots = asyncio.Semaphore(self.helpers.max)
+        self.helper_slots: asyncio.Semaphore | SharedSlots = asyncio.Semaphore(self.helpers.max)
 
     def bound(self, helpers: SubagentsConfig) -> None:
         """Let helpers have these limits; before the first of them. One can always run, for what an earlier

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from loguru import logger
 from msgspec import DecodeError, Struct
@@ -35,9 +34,11 @@ from nanobot.bus.events import Address, Errand, InboundMessage, MessageSent, Out
 from nanobot.errors import NanobotError, StoreError
 from nanobot.messages import least
 from nanobot.schedule.due import Missed, missed
+from nanobot.schedule.heartbeat import Heartbeat
 from nanobot.schedule.job import NEVER, ScheduledJob, told
 from nanobot.schedule.store import Comes
 from nanobot.session.database import DISK_PAUSE, Clock, now, until_stored
+from nanobot.session.lock import FileLock
 from nanobot.session.rows import Arrival, InboxRow, OutboxItem, crash_reason
 from nanobot.utils.text import shorten, squeeze
 from nanobot.utils.translation import N_, _, speak
@@ -54,15 +55,6 @@ MOST_AT_ONCE = 4
 _DAY = timedelta(days=1)
 
 
-class JobLock(Protocol):
-    """One process does the jobs of a channel. Both may wait for the disk."""
-
-    def take(self) -> str:
-        """Empty where this process has it now, else who has it."""
-
-    def release(self) -> None: ...
-
-
 class JobSurface(Struct):
     """A channel whose chats' jobs are done here: always, or while this process has the `lock`.
 
@@ -71,23 +63,13 @@ class JobSurface(Struct):
 
     channel: str
     reports: Reports
-    lock: JobLock | None = None
+    lock: FileLock | None = None
     lent: bool = False
     held: bool = False
 
     @property
     def inbox(self) -> str:
         return f"{CHANNEL}:{self.channel}"
-
-
-class JobFile(Protocol):
-    """A file whose lines are jobs. Both may wait for the disk a moment."""
-
-    def changed(self) -> bool:
-        """Whether it is to be read again."""
-
-    async def read(self) -> None:
-        """Make the rows those of the file. Raises `StoreError`."""
 
 
 class Scheduler:
@@ -101,7 +83,7 @@ class Scheduler:
         services: ScheduleServices,
         surfaces: Iterable[JobSurface],
         *,
-        file: JobFile | None = None,
+        file: Heartbeat | None = None,
         read_seconds: float = READ_SECONDS,
         clock: Clock = now,
     ) -> None:

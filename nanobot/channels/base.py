@@ -151,7 +151,7 @@ class AgentHere:
             case ApproveCall():
                 return CallResult((await loop.approve(key, call.id, call.choice, call.text),))
             case ChooseCall():
-                return CallResult((await loop.choose(key, call.id, call.number, PERSON),))
+                return CallResult((loop.questions.answer(key, call.id, call.number, PERSON),))
             case WithdrawCall():
                 return CallResult(await loop.withdraw(key, last=call.last))
             case LocateCall():

@@ -10,16 +10,19 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.bus.events import InboundMessage
 from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig, PriceConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
-from nanobot.money.caps import TODAY, Cap, Payer, Used, hears_figures, money_caps
+from nanobot.money.caps import TODAY, Cap, Used, hears_figures, money_caps
 from nanobot.money.prices import Price, Prices, estimate
+from nanobot.providers.base import ProviderInfo
+from nanobot.session.ledger import Ledger
 from nanobot.utils.translation import _, apart, listed
 
 #: Seconds after which what others spent is read again.
@@ -47,36 +50,6 @@ class BudgetVerdict(Struct, frozen=True):
 OK = BudgetVerdict()
 
 
-class AskedModel(Protocol):
-    """Which model is asked: its vendor and its name. One that is `local` costs nothing but where a price is set. Met by
-    what a provider tells of itself."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def local(self) -> bool: ...
-
-
-class SpendingStore(Protocol):
-    """Where spending is kept. Met by `SessionStore`."""
-
-    async def spending(
-        self, by: Literal["person"], since: datetime, until: datetime | None = None
-    ) -> tuple[tuple[str, Usage], ...]: ...
-
-
-class MoneyLedger(Protocol):
-    """Where spending and small facts are kept. Met by `Ledger`."""
-
-    @property
-    def sessions(self) -> SpendingStore: ...
-    async def note(self, key: str) -> str | None: ...
-    async def notes(self, prefix: str) -> Mapping[str, str]: ...
-    async def set_notes(self, changes: Mapping[str, str | None]) -> None: ...
-
-
 #: Told when others than the owner are stopped at a cap of all: why, and what to do; both empty when requests are made.
 Report = Callable[[str, str], None]
 
@@ -101,7 +74,7 @@ class Budget:
         self,
         limits: BudgetConfig,
         prices: Prices,
-        ledger: MoneyLedger,
+        ledger: Ledger,
         midnight: Callable[[], datetime],
         report: Report = _unheard,
     ) -> None:
@@ -124,7 +97,7 @@ class Budget:
 
     @classmethod
     def of(
-        cls, config: Config, ledger: MoneyLedger, midnight: Callable[[], datetime], report: Report = _unheard
+        cls, config: Config, ledger: Ledger, midnight: Callable[[], datetime], report: Report = _unheard
     ) -> "Budget":
         """The caps and prices of the configuration."""
         return cls(config.budget, prices_of(config.prices), ledger, midnight, report)
@@ -134,7 +107,7 @@ class Budget:
         self.limits, self.prices = config.budget, prices_of(config.prices)
 
     async def judge(
-        self, payer: Payer, asked: AskedModel, *, begun: bool = False, turn: str = "", tokens: int = 0
+        self, payer: InboundMessage, asked: ProviderInfo, *, begun: bool = False, turn: str = "", tokens: int = 0
     ) -> BudgetVerdict:
         """Whether this model may be asked now. A turn that has `begun` is stopped a little before the cap, so that it
         can sum up, and what runs by itself earlier still. People are warned once a day.
@@ -167,7 +140,7 @@ class Budget:
             return BudgetVerdict("warn", near.warning(payer))
         return OK
 
-    def _crowded(self, payer: Payer, lines: list[Cap], turn: str, about: float) -> bool:
+    def _crowded(self, payer: InboundMessage, lines: list[Cap], turn: str, about: float) -> bool:
         """Whether requests of other turns are under way that may use up what is left."""
         others = [(person, usd) for name, (person, usd) in self._held.items() if name != turn]
         own, every = sum(usd for person, usd in others if person == payer.person), sum(usd for _, usd in others)
@@ -180,7 +153,7 @@ class Budget:
             self._room.set()
             self._room = asyncio.Event()
 
-    def charge(self, payer: Payer, asked: AskedModel, answered: str, usage: Usage) -> Usage:
+    def charge(self, payer: InboundMessage, asked: ProviderInfo, answered: str, usage: Usage) -> Usage:
         """Count a request that was made, and `answered` by the model of this name; the usage with what it cost. What
         the service itself says that it cost counts before every list."""
         priced = usage
@@ -272,7 +245,7 @@ class Budget:
             return ""
         return _("cap of their own: {caps}", caps=told) if person in self._own else _("cap: {caps}", caps=told)
 
-    async def estimate(self, payer: Payer, asked: AskedModel, *, pages: int = 0, requests: int = 0) -> str:
+    async def estimate(self, payer: InboundMessage, asked: ProviderInfo, *, pages: int = 0, requests: int = 0) -> str:
         """About what so many pages and further requests would cost, and how much of the budget is used: to be said
         before such work is begun."""
         await self.refresh()
@@ -286,10 +259,10 @@ class Budget:
     def _today(self) -> date:
         return self._midnight().date()
 
-    def _price(self, asked: AskedModel, model: str = "") -> Price | None:
+    def _price(self, asked: ProviderInfo, model: str = "") -> Price | None:
         return self.prices.price(asked.name, model or asked.model, local=asked.local, day=self._today)
 
-    def _lines(self, payer: Payer, *, priced: bool) -> list[Cap]:
+    def _lines(self, payer: InboundMessage, *, priced: bool) -> list[Cap]:
         """Every cap that binds a person, with what is used of it."""
         return self._common(priced=priced) + ([] if payer.sender.role == "owner" else self._personal(payer.person))
 
@@ -305,7 +278,7 @@ class Budget:
         used, caps = self._used.get(person, Used()), self._own.get(person, self.limits.per_person)
         return [*money_caps(used, caps, self._more, "budget.perPerson", own=True)]
 
-    def _shown(self, payer: Payer) -> list[Cap]:
+    def _shown(self, payer: InboundMessage) -> list[Cap]:
         """The caps whose figures somebody is told here."""
         if payer.sender.role != "owner":
             return self._personal(payer.person)

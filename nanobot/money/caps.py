@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from msgspec import Struct
 
+from nanobot.bus.events import InboundMessage
 from nanobot.config.schema import BudgetConfig, PersonBudgetConfig
-from nanobot.messages import Cause, Role
 from nanobot.utils.translation import N_, _, day_of, sentences
 
 TODAY = "today"
@@ -32,26 +31,6 @@ _USED_UP = {
         N_("The budget of this nanobot for {period} is all but used up."),
     ),
 }
-
-
-class Speaker(Protocol):
-    @property
-    def role(self) -> Role: ...
-
-
-class Payer(Protocol):
-    """For whom a model is asked. Met by a message: `person` is such as telegram:42, `direct` tells that nobody else
-    reads what they are told, `cause` why it is asked. The owner is bound by the caps of all together alone, and is told
-    figures."""
-
-    @property
-    def person(self) -> str: ...
-    @property
-    def direct(self) -> bool: ...
-    @property
-    def cause(self) -> Cause: ...
-    @property
-    def sender(self) -> Speaker: ...
 
 
 class Used(Struct):
@@ -117,14 +96,14 @@ class Cap(Struct, frozen=True):
         """What is used up, with its figures, and when it goes on."""
         return sentences(self._used_up("unpriced" if self.tokens else "common"), self.again(day))
 
-    def stopped(self, payer: Payer, day: datetime) -> str:
+    def stopped(self, payer: InboundMessage, day: datetime) -> str:
         """Three sentences for whom it stops: what is used up, when it goes on, how to go on now."""
         if not self.own and hears_figures(payer):
             return sentences(self.told_owner(day), self.advice)
         by_owner = _("Its owner can allow more.")
         return sentences(self._used_up("own" if self.own else "unseen"), self.again(day), by_owner)
 
-    def warning(self, payer: Payer) -> str:
+    def warning(self, payer: InboundMessage) -> str:
         """What is said before it stops anybody."""
         if not self.own and not hears_figures(payer):
             return _("The budget of this nanobot for {period} is nearly used up.", period=self.told_period)
@@ -134,7 +113,7 @@ class Cap(Struct, frozen=True):
         return sentences(_("{share:.0%} of the budget for {period} are used: {figures}.", **known), self.advice)
 
 
-def hears_figures(payer: Payer) -> bool:
+def hears_figures(payer: InboundMessage) -> bool:
     """Whether somebody is told what all together spend: the owner, where nobody reads along."""
     return payer.sender.role == "owner" and payer.direct
 

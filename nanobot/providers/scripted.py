@@ -121,7 +121,7 @@ class ScriptedProvider:
         self._steps = list(steps)
         self._after = after
         self._usage = usage or Usage(input=100, output=10, requests=1)
-        self._info = ProviderInfo(
+        self.info = ProviderInfo(
             # English: for who writes the script
             "scripted",
             model,
@@ -132,10 +132,6 @@ class ScriptedProvider:
         self.requests: list[Request] = []
         self.active = 0
         self.closed = False
-
-    @property
-    def info(self) -> ProviderInfo:
-        return self._info
 
     @property
     def left(self) -> int:
@@ -165,7 +161,7 @@ class ScriptedProvider:
                     yield delta
             called = any(isinstance(part, ToolCall) for part in parts)
             finish: Finish = end.finish or ("tools" if called else "stop")
-            message = AssistantMessage(tuple(parts), finish, self._info.model, end.usage or self._usage)
+            message = AssistantMessage(tuple(parts), finish, self.info.model, end.usage or self._usage)
             yield Completed(message, request_id=f"scripted-{number}")
         finally:
             self.active -= 1

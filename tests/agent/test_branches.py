@@ -32,7 +32,7 @@ async def choose(box: Box, number: int, count: int = 1) -> None:
     await box.until(lambda: len(box.of(QuestionAsked)) >= count)
     asked = box.of(QuestionAsked)[count - 1]
     assert isinstance(asked, QuestionAsked)
-    await box.loop.choose(HERE.key, asked.id, number, Sender("1", "Ann", "owner"))
+    box.loop.questions.answer(HERE.key, asked.id, number, Sender("1", "Ann", "owner"))
 
 
 async def test_U65_a_branch_begins_with_what_was_said_costs_nothing_and_leaves_the_other_as_it_was() -> None:

@@ -49,7 +49,7 @@ async def test_a_choice_of_the_person_reaches_the_model_as_their_own_word() -> N
     async with agent(provider, AskTool()) as box:
         question = await begin(box)
         assert (question.question, question.choices, question.person) == ("Which day?", ("Tuesday", "Friday"), "1")
-        assert await box.loop.choose(HERE.key, question.id, 2, ANN) == "Answered: Friday"
+        assert box.loop.questions.answer(HERE.key, question.id, 2, ANN) == "Answered: Friday"
         assert (await ended(box)).text == "Friday it is."
         assert box.of(QuestionClosed) == [QuestionClosed(question.id, "choice", "Friday")]
     assert provider.requests[1].messages[-1].text == "The person chose: Friday"
@@ -65,7 +65,7 @@ async def test_nobody_but_the_person_of_the_turn_answers_once_and_with_a_choice_
             ("another", 1, ANN),
         ):
             try:
-                told.append(await box.loop.choose(HERE.key, key, number, by))
+                told.append(box.loop.questions.answer(HERE.key, key, number, by))
             except UsageError as error:
                 told.append(str(error))
         assert told == [
@@ -74,7 +74,7 @@ async def test_nobody_but_the_person_of_the_turn_answers_once_and_with_a_choice_
             "This question is over: it was answered, or its turn has ended.",
         ]
         assert not box.of(QuestionClosed)
-        await box.loop.choose(HERE.key, question.id, 1, ANN)
+        box.loop.questions.answer(HERE.key, question.id, 1, ANN)
         await ended(box)
 
 
@@ -116,9 +116,9 @@ async def test_two_questions_of_one_step_are_asked_one_after_the_other() -> None
     async with agent(ScriptedProvider([(ASK, other), "Fine."]), AskTool()) as box:
         first = await begin(box)
         assert len(asked(box)) == 1
-        await box.loop.choose(HERE.key, first.id, 1, ANN)
+        box.loop.questions.answer(HERE.key, first.id, 1, ANN)
         await box.until(lambda: len(asked(box)) == 2)
-        await box.loop.choose(HERE.key, asked(box)[1].id, 2, ANN)
+        box.loop.questions.answer(HERE.key, asked(box)[1].id, 2, ANN)
         assert (await ended(box)).text == "Fine."
 
 

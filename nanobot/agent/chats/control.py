@@ -210,12 +210,6 @@ class ChatControl:
             limit.reschedule(asyncio.get_running_loop().time() + self.command_seconds)
         return choices.index(answer.choice) + 1 if answer.choice in choices else 0
 
-    async def choose(self, session_key: str, key: str, number: int, by: Sender) -> str:
-        return self.questions.answer(session_key, key, number, by)
-
-    async def turn_page(self, session_key: str, key: str, page: int, by: Sender) -> None:
-        await self.questions.turn_page(session_key, key, page, by)
-
     async def announce_lost(self, channel: str, say: Callable[[Address, str, str], Awaitable[None]]) -> None:
         """Say in the chats of a channel, once, which of their commands ended with an earlier process."""
         folder = self._services.tasks_folder

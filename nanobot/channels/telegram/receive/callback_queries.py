@@ -113,10 +113,10 @@ class CallbackQueries:
         page = number.removeprefix("p")
         try:
             if page != number and page.isdecimal():
-                await self._agent.loop.turn_page(address.key, key, int(page), by)
+                await self._agent.loop.questions.turn_page(address.key, key, int(page), by)
                 await self._answer(query)
                 return
-            said = await self._agent.loop.choose(address.key, key, int(number) if number.isdecimal() else 0, by)
+            said = self._agent.loop.questions.answer(address.key, key, int(number) if number.isdecimal() else 0, by)
         except QuestionOver as error:
             await self._answer(query, str(error))
             await self._take_away(message)
