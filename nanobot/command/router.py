@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nanobot.money.budget import Budget
 
 Emit = Callable[[str], Awaitable[None]]
+#: Most characters of what is shown in a chat before it counts; more is for a terminal.
+_CHAT_WIDTH = 12_000
 
 
 class TurnControl(Protocol):
@@ -153,6 +155,16 @@ class CommandContext(Struct, frozen=True):
     def for_owner_alone(self) -> bool:
         """True where the owner asks and nobody else reads the reply."""
         return self.message.sender.role == "owner" and self.message.direct
+
+    async def show_before_it_counts(self, text: str, closing: str, shell: str, *, again: bool) -> None:
+        """Show what is to count once its reader says so, which `closing` tells how to do. `again`: they were shown
+        something else before. Raises `UsageError` where it is too long for a chat; `shell` shows it in a terminal."""
+        if self.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
+            raise UsageError(
+                _("That is too long for a chat. `{command}` shows it in a terminal, and asks.", command=shell)
+            )
+        changed = _("It says something else now than what was shown.") if again else ""
+        await self.reply(f"{text}\n\n{sentences(changed, closing)}")
 
     def change_what_all_share(self) -> None:
         """Raises `UsageError` for who may not: a group's session and settings are the owner's to change."""

@@ -12,8 +12,6 @@ from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _, _n, sentences
 
 _WIDTH = 160
-#: Most characters of what is shown in a chat before it counts; more is for a terminal.
-_CHAT_WIDTH = 12_000
 _UNREAD = N_("; what it says of its tools counts as content from outside until `/mcp trust {server}`")
 _CHANGED = N_(
     "; its tools have changed, what it says of them counts as content from outside until `/mcp trust {server}`"
@@ -118,22 +116,14 @@ async def _trust(ctx: CommandContext, server: str, tools: Sequence[ToolWords], g
             )
         )
         return
-    text = shown(unread, tools)
-    if ctx.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
-        raise UsageError(
-            _(
-                "That is too long for a chat. `nanobot mcp test {server}` shows it in a terminal, and asks.",
-                server=server,
-            )
-        )
-    changed = _("It says something else now than what was shown.") if given else ""
     closing = _(
         "Let it count only if you find nothing there that tells a model what to do besides using the tools: "
         "`/mcp trust {server} {seal}`",
         server=server,
         seal=seal(tools),
     )
-    await ctx.reply(f"{text}\n\n{sentences(changed, closing)}")
+    shell = f"nanobot mcp test {server}"  # English: a command
+    await ctx.show_before_it_counts(shown(unread, tools), closing, shell, again=bool(given))
 
 
 async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, words: list[str]) -> None:

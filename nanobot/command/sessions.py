@@ -3,12 +3,20 @@
 Everybody sees their own. Those of a group are the owner's, who sees that group's alone there: others read along.
 """
 
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
 from nanobot.command.router import CommandContext
 from nanobot.command.services import SessionArchive
 from nanobot.errors import UsageError
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
+from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, sentences
+
+if TYPE_CHECKING:
+    from nanobot.library.session_search import FoundSessions
 
 #: Sessions that a list names, that a picker offers, and characters of a name.
 _LISTED, _OFFERED, _NAME = 15, 200, 60
@@ -27,14 +35,18 @@ async def list_sessions(ctx: CommandContext) -> None:
     if not found:
         await ctx.reply(_(_NONE))
         return
-    lines = [_line(ctx, one) for one in found[:_LISTED]]
-    older = len(found) - _LISTED
-    more = _("{number} older ones are found by their words.", number=older) if older > 0 else ""
     closing = _(
         "`/resume` goes back to one, `/sessions <words>` finds one by what was said, `/sessions all` shows single "
         "questions too."
     )
-    await ctx.reply("\n".join([_("**Sessions**, newest first"), "", *lines, "", sentences(more, closing)]))
+    await ctx.reply(listing(found, _LISTED, closing, ctx.control.midnight().tzinfo))
+
+
+def listing(found: Sequence[SessionEntry], most: int, closing: str, zone: tzinfo | None) -> str:
+    """The newest of these sessions, as Markdown."""
+    lines, older = [line_of(one, zone) for one in found[:most]], len(found) - most
+    more = _("{number} older ones are found by their words.", number=older) if older > 0 else ""
+    return "\n".join([_("**Sessions**, newest first"), "", *lines, "", sentences(more, closing)])
 
 
 async def _search(ctx: CommandContext, words: str) -> str:
@@ -42,13 +54,19 @@ async def _search(ctx: CommandContext, words: str) -> str:
     if ctx.services.memory is None:
         raise UsageError(_("There are no sessions here that could be searched."))
     found = await ctx.services.memory.find_sessions(holder, words)
-    seen = await among(ctx.control.store, holder, [one.info.id for one in found.sessions])
+    return await search_text(ctx.control.store, holder, found, words, ctx.control.midnight().tzinfo)
+
+
+async def search_text(
+    store: SessionStore, holder: SessionHolder, found: "FoundSessions", words: str, zone: tzinfo | None
+) -> str:
+    """The sessions that have these words and that their holder may see, with what was said, as Markdown."""
+    seen = await among(store, holder, [one.info.id for one in found.sessions])
     lines: list[str] = []
     for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:
-        lines.append(_line(ctx, seen[one.info.id]))
+        lines.append(line_of(seen[one.info.id], zone))
         if one.said_at is not None:
-            at = local(one.said_at, ctx.control.midnight().tzinfo)
-            said, more = f"  {at}, {one.speaker}: “{one_line(one.quote)}”", one.passages - 1
+            said, more = f"  {local(one.said_at, zone)}, {one.speaker}: “{one_line(one.quote)}”", one.passages - 1
             lines.append(_("{passage} (and {number} more)", passage=said, number=more) if more > 0 else said)
     rest = [] if found.complete else ["", _("Not everything that was said is in the index yet; ask again in a minute.")]
     if not lines:
@@ -65,7 +83,7 @@ async def resume(ctx: CommandContext) -> None:
         return
     await ctx.control.cancel(ctx.key)
     info = await ctx.control.store.resume(ctx.key, entry.info.id)
-    back = _("Back in session {session}.", session=_line(ctx, entry)[2:])
+    back = _("Back in session {session}.", session=line_of(entry, ctx.control.midnight().tzinfo)[2:])
     # A group does not read again what was said: some of it may have been said elsewhere.
     said = await ctx.control.recap(info.id, ctx.message.sender.role) if ctx.message.direct else ""
     await ctx.reply(f"{back}\n\n{said}" if said else back)
@@ -156,5 +174,6 @@ def _plain(ctx: CommandContext, entry: SessionEntry) -> str:
     return f"{entry.line(ctx.control.midnight().tzinfo)} · {entry.info.id}"
 
 
-def _line(ctx: CommandContext, entry: SessionEntry) -> str:
-    return f"- `{entry.info.id}` {entry.line(ctx.control.midnight().tzinfo)}"
+def line_of(entry: SessionEntry, zone: tzinfo | None) -> str:
+    """A session in a list."""
+    return f"- `{entry.info.id}` {entry.line(zone)}"

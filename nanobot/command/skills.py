@@ -12,8 +12,6 @@ from nanobot.utils.text import shorten, strip_unsafe
 from nanobot.utils.translation import N_, _, _n, sentences
 from nanobot.utils.translation import listed as in_a_row
 
-#: Most characters of what is shown in a chat before it counts; more is for a terminal.
-_CHAT_WIDTH = 12_000
 _WIDTH = 160
 #: What the model is asked for; the first sentence is what people see of it.
 # English: a model reads it
@@ -113,19 +111,11 @@ async def _trust(ctx: CommandContext, shelf: SkillShelf, name: str, given: str) 
     elif not skill.mark:
         raise UsageError(_("The skill {name} never counts: {problems}", name=name, problems=" ".join(skill.problems)))
     else:
-        text = _quoted(found)
-        if ctx.message.address.channel != "terminal" and len(text) > _CHAT_WIDTH:
-            raise UsageError(
-                _(
-                    "That is too long for a chat. `nanobot skill show {name}` shows it in a terminal, and asks.",
-                    name=name,
-                )
-            )
-        changed = _("It says something else now than what was shown.") if given else ""
         closing = _(
             "Let it count only if it, and the files beside it, tell a model to do what you want done: "
             "`/skills trust {name} {seal}`",
             name=name,
             seal=skill.seal,
         )
-        await ctx.reply(f"{_line(found)}\n\n{text}\n\n{sentences(changed, closing)}")
+        shell = f"nanobot skill show {name}"  # English: a command
+        await ctx.show_before_it_counts(f"{_line(found)}\n\n{_quoted(found)}", closing, shell, again=bool(given))

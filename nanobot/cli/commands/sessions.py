@@ -16,16 +16,17 @@ from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.commands.home import judge_alone, own_ledger, show
 from nanobot.cli.options import FAILED
 from nanobot.cli.terminal import agreed, say
+from nanobot.command.sessions import listing, search_text
 from nanobot.errors import UsageError
 from nanobot.library.forgotten import ForgottenFacts
 from nanobot.library.index import LibraryIndex
 from nanobot.library.session_search import SessionSearch
 from nanobot.library.talk import Conversations
 from nanobot.session.ledger import Ledger
-from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
+from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, one_line
 from nanobot.utils.host import zone_of
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import _, _n, sentences
+from nanobot.utils.translation import _
 
 #: The person at the terminal has this home, and sees what is theirs in it.
 _OWNER = SessionHolder("")
@@ -52,9 +53,6 @@ class _Home:
     async def entry(self, wanted: str) -> SessionEntry:
         """The session that is named. Raises `UsageError`."""
         return await entry_of(self.store, _OWNER, wanted)
-
-    def line(self, entry: SessionEntry) -> str:
-        return f"- `{entry.info.id}` {entry.line(self.zone)}"
 
     def close(self) -> None:
         if self._index is not None:
@@ -92,33 +90,15 @@ async def _list(home: _Home, args: argparse.Namespace) -> str:
     found = await entries_of(home.store, _OWNER, everything=args.all)
     if not found:
         return _("There are no sessions yet. `nanobot` begins one.")
-    shown = found if args.all else found[:_LISTED]
-    older = len(found) - len(shown)
-    more = _n("{number} older one is not shown.", "{number} older ones are not shown.", older) if older else ""
     how = _("`nanobot agent -r ID` goes on with one; `--all` shows single questions and own work too.")
-    return "\n".join([_("**Sessions**, newest first"), "", *map(home.line, shown), "", sentences(more, how)])
+    return listing(found, len(found) if args.all else _LISTED, how, home.zone)
 
 
 async def _search(home: _Home, args: argparse.Namespace) -> str:
     words = " ".join(args.words)
     talk = Conversations(home.store, home.index(), ForgottenFacts(home.ledger))
     found = await SessionSearch(home.store, home.index(), talk).find(words, _OWNER)
-    seen = await among(home.store, _OWNER, [one.info.id for one in found.sessions])
-    lines: list[str] = []
-    for one in found.sessions:
-        if one.info.id in seen:
-            lines.append(home.line(seen[one.info.id]))
-            at = [local(one.said_at, home.zone)] if one.said_at is not None else []
-            lines += [
-                _("  {when}, {who}: “{quote}”", when=when, who=one.speaker, quote=one_line(one.quote)) for when in at
-            ]
-    rest = [] if found.complete else ["", _("Not everything is in the index yet; ask again in a minute.")]
-    head = (
-        _("**Sessions** with: {words}", words=shorten(words, _NAME))
-        if lines
-        else _("No session has these words: {words}", words=words)
-    )
-    return "\n".join([head, "", *lines, *rest])
+    return await search_text(home.store, _OWNER, found, words, home.zone)
 
 
 async def _show(home: _Home, args: argparse.Namespace) -> str:
