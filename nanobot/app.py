@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from functools import cached_property, partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 from uuid import uuid4
@@ -18,43 +17,33 @@ from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import WatchedBus, in_the_terminal
 from nanobot.agent.tools.files.offered import FileTools
-from nanobot.builder.agent import NO_CLUSTER, Builder
+from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
-from nanobot.builder.values import limits_of
+from nanobot.builder.values import health_file, limits_of
 from nanobot.bus.alarms import Alarm, Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
-from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths, folder_name, judge_home, prepare_home
+from nanobot.config.loader import Loaded
+from nanobot.config.paths import Paths, folder_name, prepare_home
 from nanobot.config.schema import Config
-from nanobot.errors import ConfigError, NanobotError
-from nanobot.providers.base import LLMProvider, ProviderInfo
+from nanobot.providers.base import ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.security.trust import wrap
-from nanobot.session.ledger import Ledger
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import midnight_in, zone_of
-from nanobot.utils.translation import N_, Later, _
+from nanobot.utils.host import zone_of
+from nanobot.utils.translation import N_, Later
 
 if TYPE_CHECKING:
-    from nanobot.agent.tools.mcp import ServerState
     from nanobot.agent.work.runs import ScheduleServices
     from nanobot.builder.live import LiveConfig
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
     from nanobot.channels.telegram.send.messages import TelegramReports
-    from nanobot.doctor.checkup import Patient
     from nanobot.schedule.job import ScheduledJob
 
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
 SHARED_SECONDS = 5.0
-_NO_CHANNEL = N_(
-    "No channel is switched on. `nanobot onboard` sets up a bot on Telegram. By hand: ask @BotFather for one with "
-    "/newbot, then write into {path}:\n"
-    '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
-)
-_CHANNEL_OFF = N_("No channel can be served: channels.telegram is switched off, {reason}. Set it and start again.")
 
 
 class Nanobot:
@@ -99,7 +88,7 @@ class Nanobot:
         builder.open()
         await builder.external.connect()
         await builder.commands.find_sandbox()
-        builder.examine = partial(_examined, builder, paths, env)
+        builder.examine = partial(_examined, builder)
         services = builder.services(bus, provider)
         loop = builder.loop(services)
         if launch.recorder is not None:
@@ -332,151 +321,12 @@ def prepare() -> None:
     wrap(folder_name("telegram:1"), "telegram")  # their patterns are compiled
 
 
-def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Why the agent, or the gateway of a channel that is switched on, would refuse to start; and what a start warns of.
-
-    It is the start that judges: its first half is run, and what was made is closed again.
-    """
-    return asyncio.run(_judged(loaded, paths, env))
-
-
-async def _judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    refused: list[str] = []
-    warned: list[str] = []
-    try:
-        judge_home(paths)
-    except ConfigError as error:
-        refused.append(str(error))
-    builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
-    try:
-        await (await builder.models.provider()).aclose()
-    except NanobotError as error:
-        refused.append(str(error))
-    finally:
-        await builder.aclose()
-    if loaded.config.channels.telegram.enabled:
-        from nanobot.channels.telegram.settings import doubts, settings_of
-
-        warned.extend(doubts(loaded.config.channels.telegram))
-        try:
-            settings = settings_of(loaded.config.channels.telegram, env)
-            if settings.webhook is not None:
-                from nanobot.channels.telegram.receive.webhook import judge_listening
-
-                await judge_listening(settings.webhook)
-        except NanobotError as error:
-            refused.append(str(error))
-    refused += _judged_ledger(loaded.config.gateway.ledger)
-    if "channels.telegram" in loaded.disabled:
-        refused.append(no_channel(loaded, paths))
-    return refused, builder.warnings() + warned
-
-
-def _judged_ledger(address: str) -> list[str]:
-    """Why no gateway could share this database; whether it answers is not asked."""
-    if not address:
-        return []
-    try:
-        from nanobot.cluster.postgres import place_of
-
-        place_of(address)
-    except ImportError:
-        return [_(NO_CLUSTER)]
-    except NanobotError as error:
-        return [str(error)]
-    return []
-
-
-async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> "Patient":
-    """What `nanobot doctor` looks at; `config` and `workspace` are paths that a person has named. Makes no folder."""
-    paths = Paths.resolve(env, config, workspace)
-    broken: tuple[str, ...] = ()
-    try:
-        loaded = load(paths.config, env=env, must_exist=paths.config_named)
-        paths = Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
-        builder = await Builder.begin(loaded, paths, Launch(ephemeral=True), env)
-    except ConfigError as error:
-        broken = tuple(map(str, error.problems))
-        builder = await Builder.begin(Loaded(Config(), paths.config), paths, Launch(ephemeral=True), env)
-
-    async def servers() -> "tuple[ServerState, ...]":
-        await builder.external.connect()
-        try:
-            return builder.external.states()
-        finally:
-            await builder.external.aclose()
-
-    return _patient(builder, paths, env, servers, broken)
-
-
-async def _examined(builder: Builder, paths: Paths, env: Mapping[str, str], fix: bool) -> str:
-    """What `/doctor` tells, within a process that talks: neither its terminal nor its MCP servers are asked anew."""
-    from nanobot.doctor.checkup import examine
+async def _examined(builder: Builder, fix: bool) -> str:
+    """What `/doctor` tells, within a process that talks."""
+    from nanobot.doctor.checkup import Patient, examine
     from nanobot.doctor.repair import repair
     from nanobot.doctor.report import as_markdown
 
-    async def servers() -> "tuple[ServerState, ...]":
-        return builder.external.states()
-
-    done = await asyncio.to_thread(repair, paths) if fix else []
-    told = as_markdown(await examine(_patient(builder, paths, env, servers), talking=True))
+    done = await asyncio.to_thread(repair, builder.paths) if fix else []
+    told = as_markdown(await examine(Patient(builder, talking=True)))
     return "\n".join([*(f"- {line}" for line in done), *([""] if done else []), told])
-
-
-def _patient(
-    builder: Builder,
-    paths: Paths,
-    env: Mapping[str, str],
-    servers: "Callable[[], Awaitable[tuple[ServerState, ...]]]",
-    broken: tuple[str, ...] = (),
-) -> "Patient":
-    from nanobot.doctor.checkup import Patient
-    from nanobot.doctor.probes import for_a_try
-    from nanobot.money.budget import prices_of
-    from nanobot.providers.registry import choose
-
-    loaded = builder.loaded
-
-    async def model() -> LLMProvider:
-        own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
-        return own or await choose(for_a_try(builder.models.choice()))
-
-    return Patient(
-        loaded,
-        paths,
-        env,
-        health_file(loaded.config, paths),
-        prices_of(loaded.config.prices),
-        partial(_judged, loaded, paths, env),
-        model,
-        servers,
-        partial(_budget_used, loaded, paths, env),
-        broken,
-    )
-
-
-async def _budget_used(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> str:
-    """What of the caps is used, in words. Raises `StoreError`."""
-    if loaded.config.gateway.ledger or not paths.database.is_file():
-        return _("nothing was spent here")
-    from nanobot.money.budget import Budget
-    from nanobot.session.sqlite import SqliteDatabase
-
-    ledger, zone = Ledger(SqliteDatabase(paths.database)), zone_of(loaded.config.agents.defaults.timezone, env)
-
-    try:
-        return await Budget.of(loaded.config, ledger, partial(midnight_in, zone)).overview()
-    finally:
-        await ledger.aclose()
-
-
-def no_channel(loaded: Loaded, paths: Paths) -> str:
-    """Why there is no channel that a gateway could serve, and what to do."""
-    reason = loaded.disabled.get("channels.telegram")
-    return _(_CHANNEL_OFF, reason=reason) if reason else _(_NO_CHANNEL, path=paths.config)
-
-
-def health_file(config: Config, paths: Paths) -> Path:
-    """Where the gateway says how it is."""
-    named = config.gateway.health_file
-    return Path(named).expanduser() if named else paths.home / "gateway.json"

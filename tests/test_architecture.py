@@ -56,10 +56,10 @@ FLOORS = {
     "plugins": 7,
     "builder": 8,
     "migrate": 8,  # what other programs have kept, taken over
-    "doctor": 8,  # it tries what lower rooms give; whoever starts it hands over the parts that only `builder` makes
-    "app": 9,
-    "cli": 10,
-    "__main__": 11,
+    "doctor": 9,  # it tries the parts that `builder` makes
+    "app": 10,
+    "cli": 11,
+    "__main__": 12,
 }
 
 #: What these are for is to import what is asked for, and nothing before: tools, parts of the agent, commands.
@@ -98,7 +98,9 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.files"),  # for a question that names files
     ("nanobot.config.paths", "nanobot.config.changes.seeds"),  # only another version brings other files
     ("nanobot.cli.gateway", "nanobot.cli.care.service"),  # set up once in years
-    ("nanobot.cli.care.config", "nanobot.app"),
+    ("nanobot.cli.care.config", "asyncio"),
+    ("nanobot.cli.care.config", "nanobot.builder.judging"),
+    ("nanobot.builder.judging", "nanobot.cluster.postgres"),  # only gateways that share a database have its driver
     ("nanobot.providers.registry", "nanobot.providers.anthropic"),  # of two wires one is used
     ("nanobot.providers.registry", "nanobot.providers.openai_compat"),
     ("nanobot.security.process_tree", "subprocess"),  # what runs before every command on Linux needs none

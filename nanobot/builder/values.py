@@ -2,17 +2,26 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from nanobot.agent.turn import TurnLimits
 from nanobot.command.settings import SettingName
 from nanobot.config.loader import Loaded
+from nanobot.config.paths import Paths
 from nanobot.config.schema import Config
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.providers.retry import Tuning
 from nanobot.providers.vendors import VENDORS, unsupported, vendor_of
 from nanobot.security.policy import Policy, Rule
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _, sentences
+from nanobot.utils.translation import N_, _, sentences
+
+_NO_CHANNEL = N_(
+    "No channel is switched on. `nanobot onboard` sets up a bot on Telegram. By hand: ask @BotFather for one with "
+    "/newbot, then write into {path}:\n"
+    '  {{"channels": {{"telegram": {{"enabled": true, "token": "123456789:AAE…"}}}}}}'
+)
+_CHANNEL_OFF = N_("No channel can be served: channels.telegram is switched off, {reason}. Set it and start again.")
 
 
 def limits_of(config: Config) -> TurnLimits:
@@ -67,6 +76,18 @@ def not_counted(loaded: Loaded, tools: Sequence[str]) -> list[str]:
             text = _('tools.policy.rules: no tool is named "{tool}", so the rule never counts.', tool=rule.tool)
             found.append(sentences(text, _('Did you mean "{name}"?', name=near) if near else ""))
     return found
+
+
+def no_channel(loaded: Loaded, paths: Paths) -> str:
+    """Why there is no channel that a gateway could serve, and what to do."""
+    reason = loaded.disabled.get("channels.telegram")
+    return _(_CHANNEL_OFF, reason=reason) if reason else _(_NO_CHANNEL, path=paths.config)
+
+
+def health_file(config: Config, paths: Paths) -> Path:
+    """Where the gateway says how it is."""
+    named = config.gateway.health_file
+    return Path(named).expanduser() if named else paths.home / "gateway.json"
 
 
 def _result_chars(limit: int, fetch: WebFetchConfig) -> int:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 
 from nanobot import __version__
-from nanobot.app import Launch, Nanobot, no_channel
+from nanobot.app import Launch, Nanobot
+from nanobot.builder.values import no_channel
 from nanobot.channels.base import ChannelManager
 from nanobot.channels.telegram.access.people import ClaimLink
 from nanobot.channels.telegram.access.rights import qr_text

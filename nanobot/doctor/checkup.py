@@ -10,21 +10,28 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.tools.mcp import ServerState
+from nanobot.builder.agent import Builder
+from nanobot.builder.judging import judged
+from nanobot.builder.launch import Launch
+from nanobot.builder.values import health_file
 from nanobot.channels.telegram.read.voice import CommandTranscriber, transcriber_of
 from nanobot.channels.telegram.settings import settings_of
-from nanobot.config.loader import Loaded
+from nanobot.config.loader import Loaded, load
 from nanobot.config.paths import Paths
 from nanobot.config.proxy import Proxies
+from nanobot.config.schema import Config
 from nanobot.doctor import gateway, home, machine, network
 from nanobot.doctor.findings import Check, Finding, bad, findings_of, off, ok, one_line, said_once, warn
-from nanobot.doctor.probes import try_context, try_model, try_search, try_token, try_updates
-from nanobot.errors import StoreError
-from nanobot.money.prices import Prices
+from nanobot.doctor.probes import for_a_try, try_context, try_model, try_search, try_token, try_updates
+from nanobot.errors import ConfigError, StoreError
+from nanobot.money.budget import Budget, prices_of
 from nanobot.providers.base import LLMProvider
+from nanobot.providers.registry import choose
 from nanobot.providers.vendors import VENDORS, vendor_of
+from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
-from nanobot.utils.host import zone_of
+from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 from nanobot.web.usage import UsageLedger
@@ -35,22 +42,28 @@ _SEARCHES = "https://duckduckgo.com"
 
 class Patient(Struct, frozen=True):
     """The installation that is looked at. `broken` is why its configuration cannot be read; all else has its default
-    then.
+    then. `talking`: it is this process that talks, and neither its terminal nor its MCP servers are asked anew."""
 
-    `judge` says why a start would be refused and what it warns of, `model` makes the provider to try and raises where
-    there is none, `servers` tells of MCP servers, `budget` what of it is used. `health_file` is the gateway's.
-    """
-
-    loaded: Loaded
-    paths: Paths
-    env: Mapping[str, str]
-    health_file: Path
-    prices: Prices
-    judge: Callable[[], Awaitable[tuple[list[str], list[str]]]]
-    model: Callable[[], Awaitable[LLMProvider]]
-    servers: Callable[[], Awaitable[tuple[ServerState, ...]]]
-    budget: Callable[[], Awaitable[str]]
+    builder: Builder
     broken: tuple[str, ...] = ()
+    talking: bool = False
+
+    @property
+    def loaded(self) -> Loaded:
+        return self.builder.loaded
+
+    @property
+    def paths(self) -> Paths:
+        return self.builder.paths
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return self.builder.env
+
+    @property
+    def health_file(self) -> Path:
+        """The gateway's."""
+        return health_file(self.loaded.config, self.paths)
 
     @property
     def proxies(self) -> Proxies:
@@ -58,10 +71,22 @@ class Patient(Struct, frozen=True):
         return Proxies(self.loaded.config.tools.web.proxy, self.env)
 
 
-async def examine(patient: Patient, *, talking: bool = False) -> list[Finding]:
-    """What all checks find, in the order in which they are told. `talking`: a conversation uses the terminal."""
+async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> Patient:
+    """What `nanobot doctor` looks at; `config` and `workspace` are paths that a person has named. Makes no folder."""
+    paths = Paths.resolve(env, config, workspace)
+    try:
+        loaded = load(paths.config, env=env, must_exist=paths.config_named)
+        paths = Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
+        return Patient(await Builder.begin(loaded, paths, Launch(ephemeral=True), env))
+    except ConfigError as error:
+        builder = await Builder.begin(Loaded(Config(), paths.config), paths, Launch(ephemeral=True), env)
+        return Patient(builder, tuple(map(str, error.problems)))
+
+
+async def examine(patient: Patient) -> list[Finding]:
+    """What all checks find, in the order in which they are told."""
     checks: list[Check] = [("Configuration", partial(_configuration, patient))]
-    checks += [*_kept(patient), *_machine(patient), *([] if talking else _shown(patient)), *_way_out(patient)]
+    checks += [*_kept(patient), *_machine(patient), *([] if patient.talking else _shown(patient)), *_way_out(patient)]
     if not patient.broken:
         checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
     found = said_once(await findings_of(checks))
@@ -80,7 +105,7 @@ async def _configuration(patient: Patient) -> list[Finding]:
     fix = _("`nanobot config check` says the same after your change.")
     if patient.broken:
         return [bad(one_line(why), fix) for why in patient.broken]
-    refused, warned = await patient.judge()
+    refused, warned = await judged(patient.loaded, patient.paths, patient.env)
     found = [bad(_("nanobot would not start: {reason}", reason=one_line(why)), fix) for why in refused]
     found += [warn(one_line(why), fix) for why in warned]
     told = (
@@ -182,8 +207,14 @@ def _way_out(patient: Patient) -> list[Check]:
 
 
 def _model(patient: Patient) -> list[Check]:
+    builder = patient.builder
+
+    async def chosen() -> LLMProvider:
+        own = builder.plugins.provider("", builder.defaults) if builder.plugins is not None else None
+        return own or await choose(for_a_try(builder.models.choice()))
+
     async def model() -> list[Finding]:
-        found, info = await try_model(patient.model, patient.prices)
+        found, info = await try_model(chosen, prices_of(builder.loaded.config.prices))
         if info is None or found.state == "bad":
             return [found]
         able = info.capabilities
@@ -261,20 +292,29 @@ async def _voice(patient: Patient) -> Finding:
 
 
 def _around(patient: Patient) -> list[Check]:
-    async def servers() -> list[Finding]:
-        return [
-            Finding(f"MCP: {one.name}", "ok", _n("{number} tool", "{number} tools", len(one.tools)))
-            if one.ready
-            else Finding(
-                f"MCP: {one.name}",
-                "bad",
-                one_line(one.why),
-                _("`nanobot mcp test {name}` tries it again.", name=one.name),
-            )
-            for one in await patient.servers()
-        ] or [off(_("no server is set up"))]
+    return [("MCP", partial(_servers, patient)), ("Budget", partial(_budget, patient))]
 
-    async def budget() -> Finding:
-        return ok(await patient.budget())
 
-    return [("MCP", servers), ("Budget", budget)]
+async def _servers(patient: Patient) -> list[Finding]:
+    external, found = patient.builder.external, list[Finding]()
+    if not patient.talking:
+        await external.connect()
+    for one in external.states():
+        again = _("`nanobot mcp test {name}` tries it again.", name=one.name)
+        told = ok(_n("{number} tool", "{number} tools", len(one.tools))) if one.ready else bad(one_line(one.why), again)
+        found.append(replace(told, name=f"MCP: {one.name}"))
+    if not patient.talking:
+        await external.aclose()
+    return found or [off(_("no server is set up"))]
+
+
+async def _budget(patient: Patient) -> Finding:
+    """What of the caps is used."""
+    config, file = patient.loaded.config, patient.paths.database
+    if config.gateway.ledger or not file.is_file():
+        return ok(_("nothing was spent here"))
+    ledger, zone = Ledger(SqliteDatabase(file)), zone_of(config.agents.defaults.timezone, patient.env)
+    try:
+        return ok(await Budget.of(config, ledger, partial(midnight_in, zone)).overview())
+    finally:
+        await ledger.aclose()

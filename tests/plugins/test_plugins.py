@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.app import Launch, Nanobot, judged
+from nanobot.app import Launch, Nanobot
+from nanobot.builder.judging import judged
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
@@ -131,12 +132,12 @@ async def test_a_tool_of_a_plugin_is_offered_with_its_settings_and_what_is_broke
         assert {"read_file", "web_fetch"} <= set(bot.loop.registry.names)
 
 
-def test_config_check_names_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
+async def test_config_check_names_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"plugins": {"enabled": ["not-there"]}}))
     path.chmod(0o600)
     env = {"HOME": str(tmp_path)}
-    _, warned = judged(load(path, env=env), Paths.resolve(env, path), env)
+    _, warned = await judged(load(path, env=env), Paths.resolve(env, path), env)
     assert "plugins.enabled: not-there is not used: it is not installed beside nanobot." in warned
 
 

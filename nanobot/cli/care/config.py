@@ -56,11 +56,13 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
         for problem in error.problems:
             say(str(problem))
         return USAGE
-    from nanobot.app import judged
+    import asyncio
+
+    from nanobot.builder.judging import judged
 
     wanted = args.workspace or loaded.config.agents.defaults.workspace
     paths = Paths.resolve(os.environ, args.config, wanted)
-    refused, warned = judged(loaded, paths, os.environ)
+    refused, warned = asyncio.run(judged(loaded, paths, os.environ))
     for words in [_("{path}: it would not start: {why}", path=loaded.path, why=why) for why in refused] + warned:
         say(mask_keys(words))
     if refused or warned:

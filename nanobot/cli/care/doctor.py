@@ -11,13 +11,13 @@ from pathlib import Path
 
 from loguru import logger
 
-from nanobot.app import Launch, Nanobot, patient_of
+from nanobot.app import Launch, Nanobot
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.cli.terminal import agreed, somebody_is_here
 from nanobot.config.paths import prepare_home
-from nanobot.doctor.checkup import Patient, examine
+from nanobot.doctor.checkup import Patient, examine, patient_of
 from nanobot.doctor.findings import Finding, exit_code, one_line
 from nanobot.doctor.probes import send_to
 from nanobot.doctor.repair import repair

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nanobot.app import health_file, no_channel
+from nanobot.builder.values import health_file, no_channel
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.terminal import say
 from nanobot.config.paths import replace_file

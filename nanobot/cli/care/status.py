@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanobot import __version__
-from nanobot.app import Nanobot, health_file
+from nanobot.app import Nanobot
+from nanobot.builder.values import health_file
 from nanobot.bus.events import TERMINAL
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.commands.home import show

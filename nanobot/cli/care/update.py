@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from nanobot import __version__
-from nanobot.app import health_file
+from nanobot.builder.values import health_file
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.care.service import answers, start_service, stop_service
 from nanobot.cli.options import FAILED

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine
 
 from nanobot.agent.work.watches import watches_of
-from nanobot.app import no_channel
+from nanobot.builder.values import no_channel
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.rights import rights_of
 from nanobot.cli.agent_command import Setup, set_up
