@@ -97,27 +97,12 @@ class Guard(Struct, frozen=True):
         try:
             answers = await self.network.resolve(host, port)
         except TimeoutError:
-            raise FetchError(
-                "timeout",
-                _("Looking up {host} took too long. Try again or another source.", host=host),
-                host=host,
-                phase="dns",
-            ) from None
+            said = _("Looking up {host} took too long. Try again or another source.", host=host)
+            raise FetchError("timeout", said, host=host, phase="dns") from None
         except OSError as error:
-            reason = error.strerror or str(error) or _("no answer")
-            raise FetchError(
-                "network",
-                sentences(_("{host} was not found ({reason}).", host=host, reason=reason), _(_UNKNOWN)),
-                host=host,
-                phase="dns",
-            ) from error
+            raise _not_found(host, error.strerror or str(error) or _("no answer")) from error
         if not answers:
-            raise FetchError(
-                "network",
-                sentences(_("{host} was not found (no address).", host=host), _(_UNKNOWN)),
-                host=host,
-                phase="dns",
-            )
+            raise _not_found(host, _("no address"))
         return judge_answers(host, answers, self.exceptions)
 
     async def connect(self, host: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
@@ -158,6 +143,11 @@ class Guard(Struct, frozen=True):
         except AddressBlocked:
             return False
         return all(judge_ip(address) is None or address in INVENTED for address in addresses)
+
+
+def _not_found(host: str, reason: str) -> FetchError:
+    said = sentences(_("{host} was not found ({reason}).", host=host, reason=reason), _(_UNKNOWN))
+    return FetchError("network", said, host=host, phase="dns")
 
 
 class Backend(httpcore.AnyIOBackend):

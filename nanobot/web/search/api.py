@@ -134,9 +134,7 @@ class ApiBackend(SearchBackend):
     async def json(self, ask: Ask, *, timeout: float) -> tuple[object, Mapping[str, str]]:
         """The JSON of the answer to `ask` and its headers. `timeout` is in seconds. Raises `SearchError` only."""
         if self.access.problem:
-            raise SearchError(
-                "not_configured", sentences(_("{service} was not asked.", service=self.label), self.access.problem)
-            )
+            raise not_asked(self.label, self.access.problem)
         asked = replace(ask, headers={"Accept": "application/json", **ask.headers})
         answer = await self._client.send(asked, timeout=timeout)
         events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -148,11 +146,7 @@ class ApiBackend(SearchBackend):
         return data, answer.headers
 
     def _no_answer(self, why: NoAnswer, words: str, proxy: str | None) -> SearchError:
-        kind, template = _NO_ANSWER[why]
-        said = self._client.clean(words)
-        short = short_reason(said)
-        words = _(template, service=self.label, words=said, through=through(proxy), short=short)
-        return SearchError(kind, words, cause=short if kind == "network" else "")
+        return no_answer(self.label, why, self._client.clean(words), proxy)
 
     def _refusal(self, answer: ServiceAnswer, data: object) -> SearchError:
         status, reason = answer.status, self._client.clean(_reason(data))
@@ -166,6 +160,19 @@ class ApiBackend(SearchBackend):
         elif reason:
             words = _("{failure}: {reason}", failure=words, reason=reason)
         return SearchError(kind, words, status=status, retry_after=_retry_after(answer.headers, data))
+
+
+def not_asked(service: str, problem: str) -> SearchError:
+    """The error for a service that cannot be asked as it is set up."""
+    return SearchError("not_configured", sentences(_("{service} was not asked.", service=service), problem))
+
+
+def no_answer(service: str, why: NoAnswer, words: str, proxy: str | None = None) -> SearchError:
+    """The error for a service that gave no answer."""
+    kind, template = _NO_ANSWER[why]
+    short = short_reason(words)
+    said = _(template, service=service, words=words, through=through(proxy), short=short)
+    return SearchError(kind, said, cause=short if kind == "network" else "")
 
 
 def join(base: str, path: str) -> str:

@@ -17,7 +17,8 @@ from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
 from nanobot.utils.processes import bare_environment, own_module, run_program
 from nanobot.utils.text import squeeze
-from nanobot.utils.translation import _, sentences
+from nanobot.utils.translation import _
+from nanobot.web.search.api import no_answer, not_asked
 from nanobot.web.search.base import (
     Filter,
     LibraryCall,
@@ -27,9 +28,10 @@ from nanobot.web.search.base import (
     lacking,
 )
 from nanobot.web.search.codes import duckduckgo_codes, duckduckgo_region
-from nanobot.web.search.payload import at, bad_payload, read_hits, record, short_reason, text
+from nanobot.web.search.payload import at, bad_payload, read_hits, record, text
 from nanobot.web.service import ServiceAccess
 
+_NAME = "DuckDuckGo"
 ENGINE_SECONDS = 10
 #: Seconds that the library may take beyond its own timeout before its process is killed.
 GRACE_SECONDS = 3.0
@@ -73,27 +75,20 @@ class DuckDuckGoBackend(SearchBackend):
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
         """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
         if self._access.problem:
-            raise SearchError(
-                "not_configured", sentences(_("{service} was not asked.", service="DuckDuckGo"), self._access.problem)
-            )
+            raise not_asked(_NAME, self._access.problem)
         try:
             proxy = self._access.proxies.for_scheme("https")
         except UnusableProxy as error:
-            raise SearchError(
-                "not_configured",
-                _("{service} was not asked. {words}, or set tools.web.proxy", service="DuckDuckGo", words=error),
-            ) from None
+            raise no_answer(_NAME, "proxy unusable", str(error)) from None
         turn = _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         try:
             async with asyncio.timeout(timeout), turn:
                 found, engines = await self._ask(query, timeout, proxy)
         except TimeoutError:
-            raise SearchError(
-                "timeout", _("{service} did not answer within {seconds:.3g} s", service="DuckDuckGo", seconds=timeout)
-            ) from None
+            raise no_answer(_NAME, "timeout", _("within {seconds:.3g} s", seconds=timeout)) from None
         except OSError as error:
             raise SearchError("network", _("DuckDuckGo cannot be asked: {problem}", problem=error)) from None
-        hits, dropped = read_hits(found, "DuckDuckGo")
+        hits, dropped = read_hits(found, _NAME)
         # English: a model reads it
         notices = (f"DuckDuckGo gave nothing; asked {engines} instead",) if hits and engines != self._engines else ()
         return SearchReply(
@@ -131,7 +126,7 @@ class DuckDuckGoBackend(SearchBackend):
                 raise _judged(failure, words)
             found = [] if failure else record(answer).get("hits")
             if not isinstance(found, list):
-                raise bad_payload("DuckDuckGo", answer)
+                raise bad_payload(_NAME, answer)
             if found:
                 return found, engines
         return [], self._engines
@@ -148,12 +143,7 @@ def _judged(failure: str, words: str) -> SearchError:
     if re.search(r"\b(?:202|403|anomaly|captcha)\b", lowered):
         return SearchError("blocked", _("DuckDuckGo wants to see a person: {words}", words=words))
     if failure in ("DDGSException", "OSError"):
-        short = short_reason(words)
-        return SearchError(
-            "network",
-            _("{service} cannot be reached{through}: {short}", service="DuckDuckGo", through="", short=short),
-            cause=short,
-        )
+        return no_answer(_NAME, "network", words)
     return SearchError("bad_payload", _("The answer of DuckDuckGo was not understood: {words}", words=words))
 
 
