@@ -120,16 +120,9 @@ async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: f
                 response, hops = await _follow(client, target, limits)
                 stack.push_async_callback(response.aclose)
         except TimeoutError:
-            raise FetchError(
-                "timeout",
-                _(
-                    "{host} did not answer within {seconds:.0f} s. Try another source.",
-                    host=host,
-                    seconds=limits.seconds,
-                ),
-                host=host,
-                phase="read",  # a connection has a shorter time of its own
-            ) from None
+            words = N_("{host} did not answer within {seconds:.0f} s. Try another source.")
+            # a connection has a shorter time of its own
+            raise _failed("timeout", host, words, "read", seconds=limits.seconds) from None
         except httpx.HTTPError as error:
             raise _network_error(error, host) from error
         body, cut = await _read(response, deadline, limits.max_bytes)
@@ -148,11 +141,8 @@ async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> 
             return response, hop + 1
         await response.aclose()
         target = _next(target, location, limits.exceptions)
-    raise FetchError(
-        "network",
-        _("{host} redirects more than {number} times. Try another source.", host=target.host, number=MAX_REDIRECTS),
-        host=target.host,
-    )
+    words = N_("{host} redirects more than {number} times. Try another source.")
+    raise _failed("network", target.host, words, number=MAX_REDIRECTS)
 
 
 def _same_host(target: Target) -> httpx.URL:
@@ -160,10 +150,10 @@ def _same_host(target: Target) -> httpx.URL:
     try:
         url = httpx.URL(target.url)
     except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-        raise FetchError("invalid_input", _("The URL cannot be read: {why}", why=error), host=target.host) from error
+        raise _failed("invalid_input", target.host, N_("The URL cannot be read: {why}"), why=error) from error
     if url.raw_host.decode("ascii").strip("[]") != target.host:
-        raise FetchError(
-            "invalid_input", _("The URL names its host in an ambiguous way: {url}", url=target.url), host=target.host
+        raise _failed(
+            "invalid_input", target.host, N_("The URL names its host in an ambiguous way: {url}"), url=target.url
         )
     return url
 
@@ -171,36 +161,27 @@ def _same_host(target: Target) -> httpx.URL:
 def _next(here: Target, location: str, exceptions: Exceptions) -> Target:
     """The target of a redirect. The server chose its text, so a refusal repeats at most the host that was judged."""
 
-    def blocked(said: str, advice: str = "") -> FetchError:
-        return FetchError("blocked", sentences(said, advice), host=here.host)
+    def blocked(words: str, advice: str = _ELSEWHERE, **values: object) -> FetchError:
+        return _failed("blocked", here.host, words, "", advice=advice, **values)
 
-    host = here.host
     try:
         url = urljoin(here.url, location.strip().replace(" ", "%20"))
     except ValueError:
-        raise blocked(_("{host} redirects to something that is no address.", host=host), _(_ELSEWHERE)) from None
+        raise blocked(N_("{host} redirects to something that is no address.")) from None
     scheme = re.match(r"([a-z][a-z0-9+.-]{0,15}):", url, re.IGNORECASE)
     if scheme is None:
-        said = _("{host} redirects to something that is no address, which is never followed.", host=host)
-        raise blocked(said, _(_ELSEWHERE))
+        raise blocked(N_("{host} redirects to something that is no address, which is never followed."))
     if (name := scheme[1].lower()) not in ("http", "https"):
-        said = _("{host} redirects to a {scheme}: address, which is never followed.", host=host, scheme=name)
-        raise blocked(said, _(_ELSEWHERE))
+        raise blocked(N_("{host} redirects to a {scheme}: address, which is never followed."), scheme=name)
     try:
         target = judge_url(url, exceptions)
     except AddressBlocked as error:
-        raise blocked(_("{host} redirects to an address that is not read: {why}", host=host, why=error)) from error
+        raise blocked(N_("{host} redirects to an address that is not read: {why}"), "", why=error) from error
     except FetchError:
-        raise blocked(_("{host} redirects to a malformed address.", host=host), _(_ELSEWHERE)) from None
+        raise blocked(N_("{host} redirects to a malformed address.")) from None
     if here.scheme == "https" and target.scheme == "http":
-        raise FetchError(
-            "blocked",
-            _(
-                "{host} redirects to plain http at {target}, away from https; if you must, read that address itself",
-                host=host,
-                target=target.host,
-            ),
-        )
+        words = N_("{host} redirects to plain http at {target}, away from https; if you must, read that address itself")
+        raise blocked(words, "", target=target.host)
     return target
 
 
@@ -209,10 +190,8 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
     host = response.url.host
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "none", *_INFLATE):
-        raise FetchError(
-            "unsupported_type",
-            _("{host} answers in the compression {name!r}, unasked", host=host, name=encoding),
-            host=host,
+        raise _failed(
+            "unsupported_type", host, N_("{host} answers in the compression {name!r}, unasked"), name=encoding
         )
     body, cut, kind = await _arrived(response, deadline, limit)
     if body and (inflate := _INFLATE.get(encoding)):
@@ -222,7 +201,7 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
         elif not whole:
             cut = cut or _("its compression is damaged or ends early")
     if cut and not body:
-        raise FetchError(kind, _("{host} sent no page: {why}", host=host, why=cut), host=host, phase="read")
+        raise _failed(kind, host, N_("{host} sent no page: {why}"), "read", why=cut)
     return body[:limit], cut
 
 
@@ -313,36 +292,34 @@ _INFLATE: Mapping[str, Inflate] = {
 }
 
 
+def _failed(
+    kind: FetchErrorKind, host: str, words: str, phase: str = "", *, advice: str = "", **values: object
+) -> FetchError:
+    """The error in these words about `host`, with what to do next."""
+    said = sentences(_(words, host=host, **values), _(advice) if advice else "")
+    return FetchError(kind, said, host=host, phase=phase)
+
+
 def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
+    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+        return _failed("timeout", host, N_("{host} could not be reached in time."), "connect", advice=_AGAIN)
     if isinstance(error, httpx.TimeoutException):
-        phase = "connect" if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout) else "read"
-        late = _("{host} did not answer in time.", host=host)
-        words = _("{host} could not be reached in time.", host=host) if phase == "connect" else late
-        return FetchError("timeout", sentences(words, _(_AGAIN)), host=host, phase=phase)
+        return _failed("timeout", host, N_("{host} did not answer in time."), "read", advice=_AGAIN)
     if isinstance(error, httpx.UnsupportedProtocol):
         return FetchError("invalid_input", str(error), host=host)
     reason = _("{failure}: {reason}", failure="", reason=error) if str(error) else ""
     if isinstance(error, httpx.ProxyError):
-        return FetchError(
-            "network",
-            _("The proxy refused {host}{reason}. Check tools.web.proxy.", host=host, reason=reason),
-            host=host,
-            phase="connect",
-        )
+        words = N_("The proxy refused {host}{reason}. Check tools.web.proxy.")
+        return _failed("network", host, words, "connect", reason=reason)
+    if isinstance(error, httpx.ConnectError) and _is_tls(error):
+        no_certificate = N_("{host} has no valid certificate{reason}. Try another source.")
+        insecure = N_("{host} makes no secure connection{reason}. Try another source.")
+        return _failed("network", host, no_certificate if "CERTIFICATE" in reason else insecure, "tls", reason=reason)
     if isinstance(error, httpx.ConnectError):
-        if _is_tls(error):
-            return FetchError("network", _insecure(host, reason), host=host, phase="tls")
-        words = _("{host} could not be reached{reason}.", host=host, reason=reason)
-        return FetchError("network", sentences(words, _(_AGAIN)), host=host, phase="connect")
+        words = N_("{host} could not be reached{reason}.")
+        return _failed("network", host, words, "connect", advice=_AGAIN, reason=reason)
     phase = "send" if isinstance(error, httpx.WriteError) else "read"
-    words = _("{host} broke the connection{reason}.", host=host, reason=reason)
-    return FetchError("network", sentences(words, _(_AGAIN)), host=host, phase=phase)
-
-
-def _insecure(host: str, reason: str) -> str:
-    if "CERTIFICATE" in reason:
-        return _("{host} has no valid certificate{reason}. Try another source.", host=host, reason=reason)
-    return _("{host} makes no secure connection{reason}. Try another source.", host=host, reason=reason)
+    return _failed("network", host, N_("{host} broke the connection{reason}."), phase, advice=_AGAIN, reason=reason)
 
 
 def _is_tls(error: BaseException | None) -> bool:
