@@ -268,6 +268,7 @@ def unpassed() -> Iterator[str]:
     """Parameters with a default that no call of the package ever gives, as `function.parameter`.
 
     Only where that is certain: the name is defined once, every use of it is a call, and no call hands on `*` or `**`.
+    What Python calls by itself is given elsewhere: the parameters of `__init_subclass__` where a class is defined.
     """
     every = [node for tree in trees().values() for node in nodes(tree)]
     calls: dict[str, list[ast.Call]] = defaultdict(list)
@@ -286,6 +287,8 @@ def unpassed() -> Iterator[str]:
                 made = isinstance(node, ast.ClassDef) and one.name == "__init__"
                 functions[node.name if made and isinstance(node, ast.ClassDef) else one.name].append((one, method))
     for name, found in functions.items():
+        if name.startswith("__"):
+            continue
         plain = not any(isinstance(part, ast.Starred) for call in calls[name] for part in call.args)
         certain = plain and not any(keyword.arg is None for call in calls[name] for keyword in call.keywords)
         if len(found) == 1 and calls[name] and certain and (name[0].isupper() or uses[name] == len(calls[name])):

@@ -23,8 +23,8 @@ WARM = 3
 NOISY_NUMBERS, NOISY_WORDS = 3, 4
 #: Calm looks after which what was learnt of a place is forgotten.
 _FORGET = 8
-#: Habits, changes that were told, and items that were seen, that are kept of one watch.
-_MOST_HABITS, _MOST_TOLD, _MOST_SEEN = 400, 600, 3_000
+#: Habits, and changes that were told, that are kept of one watch.
+_MOST_HABITS, _MOST_TOLD = 400, 600
 _MONTHS = (
     "jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|may|mai|june?|juni|juin|july?"
     "|juli|juillet|aug(?:ust)?|août|sept?(?:ember|embre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?|de[cz](?:ember)?"

@@ -25,6 +25,7 @@ class OwnTool(Tool[Args]):
     """A tool of nanobot itself, which does what its offer says: `class AskTool(OwnTool[AskArguments], name="ask")`."""
 
     def __init_subclass__(cls, name: str = "") -> None:
+        super().__init_subclass__()
         if name:
             _be(cls, name)
             cls.name, cls.description = name, OFFERS[name].description

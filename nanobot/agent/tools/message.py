@@ -26,8 +26,8 @@ from nanobot.utils.logs import holds_secret
 from nanobot.utils.text import shorten, strip_unsafe
 from nanobot.utils.translation import _
 
-#: Characters of a message, files that go with one, and bytes of a file, which is what Telegram takes from bots.
-_TEXT, _FILES, _BYTES = 16_000, 10, 50_000_000
+#: Characters of a message, and bytes of a file, which is what Telegram takes from bots.
+_TEXT, _BYTES = 16_000, 50_000_000
 #: Characters of the text of a file that a question shows.
 _SHOWN = 300
 _OWN = ("", "me", "here", "this chat", "user")

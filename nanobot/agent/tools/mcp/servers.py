@@ -404,6 +404,6 @@ def _write(cache: Path | None, known: Mapping[str, list[RemoteTool]]) -> None:
         return
     try:
         cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(cache, msgspec.json.encode(known).decode())
+        replace_file(cache, msgspec.json.encode(known))
     except OSError as error:
         logger.warning("the list of MCP tools is not kept: {}", error)

@@ -81,4 +81,4 @@ class LoginFile(Struct, frozen=True):
 
     def _write(self, known: Mapping[str, KeptLogin]) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self.path, msgspec.json.encode(known).decode())
+        replace_file(self.path, msgspec.json.encode(known))

@@ -160,13 +160,10 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         result = self._result(query, found, context)
         return result if kept is None else replace(result, message=f"{result.message}, from this turn's own search")
 
-    async def hits(
-        self, words: str, limit: int, *, freshness: str = "", privacy: bool = False
-    ) -> tuple[SearchHit, ...]:
+    async def hits(self, words: str, limit: int, *, privacy: bool) -> tuple[SearchHit, ...]:
         """What is found now, for who watches a search. Raises `SearchError`."""
-        query = SearchQuery(words, limit, freshness)
         try:
-            return (await self._ask(query, ToolContext(privacy=privacy))).hits
+            return (await self._ask(SearchQuery(words, limit), ToolContext(privacy=privacy))).hits
         except ChainFailed as error:
             self._count(error.attempts)
             raise
@@ -314,14 +311,10 @@ def _failed(error: ChainFailed, *, fetch: bool) -> ToolResult:
         reason,
         message=failed,
         cause=sentences(_("{sentence}.", sentence=error), when),
-        attempts=[_attempt(attempt) for attempt in error.attempts],
+        attempts=[asdict(attempt) for attempt in error.attempts],
         hits=0,
         retry_after=wait,
     )
-
-
-def _attempt(attempt: Attempt) -> dict[str, object]:
-    return dict(asdict(attempt))
 
 
 def _extras_of(hit: SearchHit) -> dict[str, object]:
