@@ -22,7 +22,6 @@ class RenderedWriter(Writer):
         self._out, self._err = out, err
         self._transcript = Transcript()
         self._printer = Printer()
-        self._ticks = 0
         self._spinning = False
 
     def event(self, event: Event) -> None:
@@ -37,9 +36,8 @@ class RenderedWriter(Writer):
     def tick(self, seconds: float) -> None:
         if not self._err.ansi or not self._stderr.isatty():
             return
-        self._ticks += 1
         running = self._transcript.live
-        doing = activity(self._transcript.view, waiting=True, elapsed=seconds, tick=self._ticks)
+        doing = activity(self._transcript.view, waiting=True, elapsed=seconds)
         line = printable(f"{doing} {running[-1]}" if running else doing)
         self._stderr.write(_CLEAR + clip(line, max(self._err.width - 1, 10)))
         self._stderr.flush()

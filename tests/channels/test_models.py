@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from tests.channels.telegram.gateway import OWNER, configured, running
-from tests.channels.telegram.test_questions import shown
 from tests.channels.test_terminal_pty import terminal_of
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer
@@ -54,15 +53,15 @@ async def test_a_chat_turns_the_pages_of_the_picker_and_keeps_its_choice_over_a_
         ada, home = telegram.user("Ada", OWNER), with_presets(configured(tmp_path, telegram, llm))
         async with running(home):
             ada.say("/model")
-            first = await shown(telegram, OWNER, "Page 1 of 6")
+            first = await telegram.shows(OWNER, "Page 1 of 6")
             assert "1. quick · fake-small (custom), effort low\n2. default · as configured: fake\n3. fake-0" in first
             ada.press("▶")
-            await shown(telegram, OWNER, "Page 2 of 6")
+            await telegram.shows(OWNER, "Page 2 of 6")
             ada.press("10. fake-7")
-            assert "It does not see pictures" in await shown(telegram, OWNER, "This chat now uses fake-7 (custom).")
+            assert "It does not see pictures" in await telegram.shows(OWNER, "This chat now uses fake-7 (custom).")
         async with running(home):
             ada.say("hi")
-            await shown(telegram, OWNER, "Hello.")
+            await telegram.shows(OWNER, "Hello.")
             ada.say("/model quick")
-            await shown(telegram, OWNER, "This chat now uses fake-small")
+            await telegram.shows(OWNER, "This chat now uses fake-small")
     assert [one.body["model"] for one in llm.requests] == ["fake-7"]

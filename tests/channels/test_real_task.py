@@ -132,7 +132,7 @@ async def test_U52_a_long_document_that_came_over_telegram_is_read_on_searched_a
         ada = telegram.user("Ada", OWNER)
         async with running(home):
             ada.send("document", log, "who comes last?", file_name="../log.txt", mime_type="text/plain")
-            await telegram.until(lambda: any("All of it is read." in line for line in telegram.visible(OWNER)))
+            await telegram.shows(OWNER, "All of it is read.")
         (sent,) = telegram.sent("sendDocument")
         assert sent.params["document_sha256"] == hashlib.sha256(log).hexdigest()
     last = model.requests[-1].body["messages"]

@@ -119,13 +119,13 @@ async def test_U46_research_on_telegram_asks_first_survives_a_kill_and_sends_a_r
         researcher.plan(killed=False)
         async with running(home) as gateway:
             ada.say(QUESTION)
-            await telegram.until(lambda: any("several pages each" in line for line in telegram.visible(OWNER)))
+            await telegram.shows(OWNER, "several pages each")
             ada.say("all parts")
             await asyncio.wait_for(researcher.waits.wait(), 60)
             await gateway.kill()
         researcher.go = True
         async with running(home):
-            await telegram.until(lambda: any("The report is whole" in line for line in telegram.visible(OWNER)))
+            await telegram.shows(OWNER, "The report is whole")
         seen = telegram.visible(OWNER)
     judge(workspace / FILE, researcher)
     assert researcher.asked.count("light 0") == 1, "what the helper had found is not looked for again"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
-from tests.channels.telegram.test_questions import shown
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
@@ -82,29 +81,29 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
         eve, own = telegram.member("Eve", -55), telegram.member("Ada", -55, user_id=OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("good day")
-            await shown(telegram, OWNER, "Hello.")
+            await telegram.shows(OWNER, "Hello.")
             ada.say("plan it")
-            await shown(telegram, OWNER, "A first try.")
+            await telegram.shows(OWNER, "A first try.")
             ada.say("/retry")
-            await shown(telegram, OWNER, "A second try.")
+            await telegram.shows(OWNER, "A second try.")
             assert "A first try." not in json.dumps(llm.requests[-1].body)
             ada.say("/btw how many?")
-            assert "keeps neither" in await shown(telegram, OWNER, "Twelve.")
+            assert "keeps neither" in await telegram.shows(OWNER, "Twelve.")
             ada.say("/rewind")
-            question = await shown(telegram, OWNER, "Go back to before which question?")
+            question = await telegram.shows(OWNER, "Go back to before which question?")
             assert "how many" not in question
             button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)
             ada.press(button)
-            await shown(telegram, OWNER, "You are back before that question")
+            await telegram.shows(OWNER, "You are back before that question")
             assert not any(message.buttons for message in telegram.chats[OWNER])
             own.say("/group@nano_test_bot on")
-            await shown(telegram, -55, "I answer in this group now")
+            await telegram.shows(-55, "I answer in this group now")
             own.say("@nano_test_bot hello", entities=mention)
-            await shown(telegram, -55, "In the group.")
+            await telegram.shows(-55, "In the group.")
             eve.say("/rewind@nano_test_bot")
-            assert "/rewind" in await shown(telegram, -55, "is not available to you here")
+            assert "/rewind" in await telegram.shows(-55, "is not available to you here")
             ada.say("and now?")
-            await shown(telegram, OWNER, "Back again.")
+            await telegram.shows(OWNER, "Back again.")
             sent = json.dumps(llm.requests[-1].body)
     assert "good day" in sent
     assert "plan it" not in sent

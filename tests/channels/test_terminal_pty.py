@@ -86,17 +86,15 @@ async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_w
 
 async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remedy(tmp_path: Path) -> None:
     refused = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
-    async with LlmServer(after=refused) as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot) as terminal:
-            for number in range(1, 5):
-                terminal.press(f"question {number}\r")
-                await terminal.until(lambda: terminal.text().count("was not answered") == number)  # noqa: B023
-            await terminal.until("until it works again")
-            text = " ".join(terminal.text().split())
-            assert text.count("failed 3 times in a row") == 1, text
-            assert "Check providers.custom.apiKey" in text
-            await terminal.leave()
+    async with LlmServer(after=refused) as server, terminal_of(program(tmp_path, server)) as terminal:
+        for number in range(1, 5):
+            terminal.press(f"question {number}\r")
+            await terminal.until(lambda: terminal.text().count("was not answered") == number)  # noqa: B023
+        await terminal.until("until it works again")
+        text = " ".join(terminal.text().split())
+        assert text.count("failed 3 times in a row") == 1, text
+        assert "Check providers.custom.apiKey" in text
+        await terminal.leave()
 
 
 async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
@@ -342,17 +340,15 @@ async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 
 async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
-    async with LlmServer("The answer.") as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot) as terminal:
-            terminal.press("go\r")
-            await terminal.until("The answer.")
-            terminal.press("half a line")
-            await terminal.until("❯ half a line")
-            terminal.resize(60, 20)
-            terminal.press("!")
-            await terminal.until("❯ half a line!")
-            assert terminal.text().count("The answer.") == 1
+    async with LlmServer("The answer.") as server, terminal_of(program(tmp_path, server)) as terminal:
+        terminal.press("go\r")
+        await terminal.until("The answer.")
+        terminal.press("half a line")
+        await terminal.until("❯ half a line")
+        terminal.resize(60, 20)
+        terminal.press("!")
+        await terminal.until("❯ half a line!")
+        assert terminal.text().count("The answer.") == 1
 
 
 @pytest.mark.parametrize(("arguments", "env"), [(("--plain",), None), ((), {"TERM": "dumb"})])

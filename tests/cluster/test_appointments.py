@@ -32,9 +32,9 @@ async def test_U22_the_gateway_that_keeps_the_schedule_reads_heartbeat_of_its_ho
     (workspace / "HEARTBEAT.md").write_text("- [ ] every 2 hours: has the parcel come?\n", encoding="utf-8")
     gateway = await ships.run("all", "first")
     ada.say("/schedule")
-    await telegram.until(lambda: any("has the parcel come?" in line for line in telegram.visible(ADA)))
+    await telegram.shows(ADA, "has the parcel come?")
     ada.say("/schedule run all")
-    await telegram.until(lambda: any("The parcel has come." in line for line in telegram.visible(ADA)))
+    await telegram.shows(ADA, "The parcel has come.")
     assert await gateway.stop() == 0
 
 
@@ -44,15 +44,15 @@ async def test_U22_of_two_gateways_one_serves_each_due_time_and_the_other_takes_
     first = await ships.run("all")
     await telegram.until(lambda: bool(telegram.sent("getUpdates")))
     ada.say("/schedule in 1 second stretch")
-    await telegram.until(lambda: any("⏰ stretch" in line for line in telegram.visible(ADA)))
+    await telegram.shows(ADA, "⏰ stretch")
     second = await ships.run("all")
     ada.say("/schedule do in 1 second: look around")
     await ships.llm.asked(1)
     ships.llm.after = Reply("All quiet.")
     await first.kill()
-    await telegram.until(lambda: any("All quiet." in line for line in telegram.visible(ADA)))
+    await telegram.shows(ADA, "All quiet.")
     ada.say("/schedule")
-    await telegram.until(lambda: any("answered" in line for line in telegram.visible(ADA)))
+    await telegram.shows(ADA, "answered")
     seen = telegram.visible(ADA)
     assert [sum(text in line for line in seen if "“" not in line) for text in ("⏰ stretch", "All quiet.")] == [1, 1]
     assert await second.stop() == 0

@@ -32,10 +32,6 @@ async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
 ASKING: dict[str, object] = {"web": {"fetch": {"allowPrivate": "ask"}}}
 
 
-async def shown(telegram: TelegramServer, chat: int, text: str) -> None:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(chat)))
-
-
 def asked(telegram: TelegramServer) -> Message:
     """The newest question with buttons in the owner's private chat."""
     return next(message for message in reversed(telegram.chats[ADA]) if "Once" in message.buttons)
@@ -47,19 +43,19 @@ async def test_a_question_of_one_worker_is_answered_in_a_chat_that_another_serve
     await asyncio.gather(ships.run("poller"), ships.run("worker"), ships.run("worker"))
     ada.say("/start")
     ada_there.say("/group@nano_test_bot on")
-    await shown(telegram, GROUP, "I answer in this group now")
+    await telegram.shows(GROUP, "I answer in this group now")
     ships.llm.after = Reply(FETCH)
     ada_there.say("@nano_test_bot read http://10.255.255.255/", entities=MENTION)
-    await shown(telegram, ADA, "Confirm Web Fetch")
+    await telegram.shows(ADA, "Confirm Web Fetch")
     ships.llm.after = Reply(Wait(held), "Private.")
     before = len(ships.llm.requests)
     ada.say("what else?")  # the other worker takes it: the first has all the work that it may have
     await ships.llm.asked(before + 1)
     ships.llm.after = "Not read."
     ada.press("No")
-    await shown(telegram, GROUP, "Not read.")
+    await telegram.shows(GROUP, "Not read.")
     held.set()
-    await shown(telegram, ADA, "Private.")
+    await telegram.shows(ADA, "Private.")
     assert "does not want 10.255.255.255" in json.dumps(ships.llm.requests[-1].body)
     assert "The question to the owner is over." in "\n".join(telegram.visible(GROUP))
 
@@ -70,20 +66,20 @@ async def test_words_in_reply_to_a_question_reach_the_worker_that_asks_also_from
     await asyncio.gather(ships.run("poller"), ships.run("worker"), ships.run("worker"))
     ada.say("/start")
     ada_there.say("/group@nano_test_bot on")
-    await shown(telegram, GROUP, "I answer in this group now")
+    await telegram.shows(GROUP, "I answer in this group now")
     ships.llm.after = Reply(FETCH)
     ada_there.say("@nano_test_bot read http://10.255.255.255/", entities=MENTION)
-    await shown(telegram, ADA, "Confirm Web Fetch")
+    await telegram.shows(ADA, "Confirm Web Fetch")
     ships.llm.after = Reply(Wait(held), "Private.")
     before = len(ships.llm.requests)
     ada.say("what else?")  # the other worker has this chat
     await ships.llm.asked(before + 1)
     ships.llm.after = "Not read."
     ada.say("it is the router", reply_to_message=telegram.message_json(asked(telegram)))
-    await shown(telegram, ADA, "Answered: no.")
-    await shown(telegram, GROUP, "Not read.")
+    await telegram.shows(ADA, "Answered: no.")
+    await telegram.shows(GROUP, "Not read.")
     held.set()
-    await shown(telegram, ADA, "→ No: it is the router")
+    await telegram.shows(ADA, "→ No: it is the router")
     assert "it is the router" in json.dumps(ships.llm.requests[-1].body)
 
 
@@ -96,7 +92,7 @@ async def test_the_death_of_the_worker_that_asks_asks_again_and_who_may_answer_i
     first = await ships.run("worker")
     ships.llm.after = Reply(FETCH)
     ada.say("read http://10.255.255.255/")
-    await shown(telegram, ADA, "Confirm Web Fetch")
+    await telegram.shows(ADA, "Confirm Web Fetch")
     old = asked(telegram)
     bob = telegram.user("Bob", BOB)
     telegram.press(bob, old, "Once")  # a client may send what it likes
@@ -108,7 +104,7 @@ async def test_the_death_of_the_worker_that_asks_asks_again_and_who_may_answer_i
     await telegram.until(lambda: any("This question is over" in one for one in toasts(telegram)))
     ships.llm.after = "Not read."
     ada.press("No")
-    await shown(telegram, ADA, "Not read.")
+    await telegram.shows(ADA, "Not read.")
 
 
 def toasts(telegram: TelegramServer) -> list[str]:

@@ -15,10 +15,6 @@ from tests.fakes.telegram_server import TelegramServer
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def said(telegram: TelegramServer, text: str) -> None:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(OWNER)))
-
-
 async def test_U65_a_retry_whose_gateway_is_killed_asks_the_same_question_once_more_in_one_branch(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -30,12 +26,12 @@ async def test_U65_a_retry_whose_gateway_is_killed_asks_the_same_question_once_m
         first = await nursery.start(home, "gateway")
         for question, answer in (("good day", "Hello."), ("plan it", "A first try.")):
             ada.say(question)
-            await said(telegram, answer)
+            await telegram.shows(OWNER, answer)
         ada.say("/retry")
         await llm.asked(3)
         await first.kill()
         await nursery.start(home, "gateway")
-        await said(telegram, "A second try.")
+        await telegram.shows(OWNER, "A second try.")
         await settled(home)
     ledger = Ledger(SqliteDatabase(home.home / "nanobot.db"))
     sessions = await ledger.sessions.list(f"telegram:{OWNER}")
@@ -51,13 +47,13 @@ async def test_U70_a_picker_whose_gateway_is_killed_is_shown_anew_and_works(nurs
         home = configured(tmp_path, telegram, llm)
         first = await nursery.start(home, "gateway")
         ada.say("good day")
-        await said(telegram, "Hello.")
+        await telegram.shows(OWNER, "Hello.")
         ada.say("/rewind")
-        await said(telegram, "Go back to before which question?")
+        await telegram.shows(OWNER, "Go back to before which question?")
         await first.kill()
         await nursery.start(home, "gateway")
         await telegram.until(lambda: sum("Go back to" in line for line in telegram.visible(OWNER)) == 2)
         newest = [message for message in telegram.chats[OWNER] if message.buttons][-1]
         ada.press(newest.buttons[0])
-        await said(telegram, "You are back before that question")
+        await telegram.shows(OWNER, "You are back before that question")
         await settled(home)

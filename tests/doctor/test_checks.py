@@ -159,7 +159,7 @@ async def test_U1_a_running_gateway_is_told_with_the_age_of_its_poll_and_not_dis
             assert found["Telegram updates"][0] == "ok"
             assert telegram.conflicts == 0
             telegram.user("Ada", OWNER).say("/doctor")
-            await telegram.until(lambda: any("bot: Doctor: " in line for line in telegram.visible(OWNER)))
+            await telegram.shows(OWNER, "bot: Doctor: ")
             told = next(line for line in telegram.visible(OWNER) if "bot: Doctor: " in line)
             assert "Telegram updates" in told.partition("Well: ")[2]
             (tmp_path / "other").mkdir()

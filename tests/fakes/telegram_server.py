@@ -158,6 +158,10 @@ class User:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
         return self.server.receive(self, text, extra)
 
+    async def sees(self, text: str) -> str:
+        """Wait until a line of the chat holds this; the last one that does."""
+        return await self.server.shows(self.chat, text)
+
     def send(self, kind: str, data: bytes, caption: str = "", *, size: int = -1, **extra: object) -> Json:
         """Send a file: a photo, document, voice, audio, video, video_note or animation.
 
@@ -307,6 +311,11 @@ class TelegramServer(Served):
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(0.1, left))
+
+    async def shows(self, chat: int, text: str) -> str:
+        """Wait until a line of a chat holds this; the last one that does."""
+        await self.until(lambda: any(text in line for line in self.visible(chat)))
+        return next(line for line in reversed(self.visible(chat)) if text in line)
 
     def sent(self, method: str) -> list[Call]:
         return [call for call in self.calls if call.method == method.lower()]

@@ -81,7 +81,7 @@ async def test_the_gateway_answers_without_rights_on_a_read_only_root_and_its_he
         try:
             ada = telegram.user("Ada", OWNER)
             ada.say("hi")
-            await telegram.until(lambda: any("From the box." in line for line in telegram.visible(ada.chat)))
+            await ada.sees("From the box.")
             told = await asyncio.create_subprocess_exec(
                 *box, *program, "status", "--healthy", cwd=ROOT, stdout=asyncio.subprocess.PIPE
             )

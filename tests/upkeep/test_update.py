@@ -163,7 +163,7 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         now = await at.run("--version")
         ada = telegram.user("Ada", OWNER)
         ada.say("are you there")
-        await telegram.until(lambda: any("still here" in line for line in telegram.visible(ada.chat)))
+        await ada.sees("still here")
         at.breaks("nanobot/demo/web.py", "raise SystemExit('broken')")
         untested = await at.run("update", "--yes", env=service)
         at.breaks("nanobot/demo/web.py", "")

@@ -74,8 +74,6 @@ class TerminalChannel:
         self._lately = ShownLately()
         self._unread: dict[str, tuple[str, str]] = {}  # by id, as it was shown and as it was sent
         self._commands: set[str] = set()  # the ids of those that were typed and run or wait
-        self._over = asyncio.Event()
-        self._over.set()
         self._echo = echo
         self._transcript = Transcript()
         self.questions = QuestionPrompt(agent, surface, clock, self._draw, self.do)
@@ -92,7 +90,6 @@ class TerminalChannel:
         self._active = asyncio.Event()
         self._waiting = False
         self._since = 0.0
-        self._tick = 0
         self._last_interrupt = self._last_escape = -AGAIN
         self._flash = ("", 0.0)
         self.exit_code = 0
@@ -132,9 +129,7 @@ class TerminalChannel:
         self._note_read(event)
         if isinstance(event, TurnStarted):
             self._since = now
-            self._over.clear()
         if isinstance(event, TurnFinished):
-            self._over.set()
             self._waiting = False
             self._flash = ("", 0.0)
             if event.seconds >= self._long_turn:
@@ -223,7 +218,7 @@ class TerminalChannel:
         await self._send("/stop")
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
-                await self._over.wait()
+                await self._quiet.wait()
         text = "\n".join(waiting)
         self._said(text)
         self._waiting = True
@@ -342,13 +337,14 @@ class TerminalChannel:
         now = asyncio.get_running_loop().time()
         view = self._transcript.view
         text, until = self._flash
-        doing = activity(view, waiting=self._waiting, elapsed=now - self._since, tick=self._tick)
+        elapsed = now - self._since
+        doing = activity(view, waiting=self._waiting, elapsed=elapsed)
         usual = summary(view, self.state, self._place, self._branch)
         status = (StatusPart(doing), StatusPart(_("Ctrl-C stops"), 2), *usual) if doing else usual
         shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
         busy = self._busy or bool(self._text)  # a prompt comes after what is still to be printed, and not before it
-        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=busy, todo=todo)
+        live = Live(shown.tail, shown.live, shown.waiting, status, flash, busy=busy, todo=todo, elapsed=elapsed)
         return replace(live, asked=self.questions.lines(), unread=tuple(one[0] for one in self._unread.values()))
 
     async def _listen(self, events: AsyncIterator[OutboundMessage]) -> None:
@@ -417,7 +413,6 @@ class TerminalChannel:
         """Turn the spinner while something runs."""
         while True:
             await self._active.wait()
-            self._tick += 1
             self._text_due.set()
             await asyncio.sleep(0.2)
 

@@ -41,7 +41,7 @@ class Live(Struct, frozen=True):
     the unfinished text ends.
 
     `asked` is the question that waits for an answer. `unread` is what was typed and not read yet. `status` is the last
-    line, which `flash` covers.
+    line, which `flash` covers. `elapsed` are the seconds of the turn.
     """
 
     tail: str = ""
@@ -53,6 +53,7 @@ class Live(Struct, frozen=True):
     todo: tuple[str, ...] = ()
     asked: tuple[QuestionLine, ...] = ()
     unread: tuple[str, ...] = ()
+    elapsed: float = 0.0
 
 
 def question_lines(asked: Sequence[QuestionLine], columns: int, rows: int) -> list[QuestionLine]:
@@ -98,10 +99,10 @@ def tail_lines(tail: str, columns: int, rows: int) -> list[str]:
     return lines[-most:]
 
 
-def tool_lines(live: Live, columns: int, tick: int) -> list[str]:
+def tool_lines(live: Live, columns: int) -> list[str]:
     """The list of what is to be done, at most four running tools, each with a turning mark, and at most four lines that
     wait."""
-    mark = _SPINNER[tick % len(_SPINNER)]
+    mark = _spinner(live.elapsed)
     lines = [
         *(f"  {item}" for item in live.todo),
         *(f"  {mark} {tool}" for tool in live.tools[-4:]),
@@ -128,12 +129,17 @@ def clip(text: str, columns: int) -> str:
     return set_cell_size(text, max(columns - 1, 0)).rstrip() + "…"
 
 
-def activity(view: TurnView, *, waiting: bool, elapsed: float, tick: int) -> str:
+def activity(view: TurnView, *, waiting: bool, elapsed: float) -> str:
     """`⠙ thinking 3 s` while a turn runs, else nothing."""
     if not view.running and not waiting:
         return ""
     words = _(_WORDS[view.phase] or _WORDS["thinking"])
-    return f"{_SPINNER[tick % len(_SPINNER)]} {words} {duration(elapsed) if elapsed >= 1 else ''}".rstrip()
+    return f"{_spinner(elapsed)} {words} {duration(elapsed) if elapsed >= 1 else ''}".rstrip()
+
+
+def _spinner(elapsed: float) -> str:
+    """A mark that turns five times a second."""
+    return _SPINNER[int(5 * elapsed) % len(_SPINNER)]
 
 
 def tokens(count: int) -> str:

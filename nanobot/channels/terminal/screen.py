@@ -102,7 +102,6 @@ class Screen:
         self._editor = editor
         self._later: list[str] | None = None  # what is to be printed when the editor has left the terminal
         self._live = Live()
-        self._tick = 0
         self._pastes = Pastes()
         self._exit: int | None = None
         self._title = ""
@@ -192,7 +191,6 @@ class Screen:
 
     def refresh(self, live: Live) -> None:
         self._live = live
-        self._tick += 1
         title = _("nanobot: working") if live.busy else "nanobot"
         if self.app.is_running:
             if title != self._title and self._later is None:
@@ -244,7 +242,7 @@ class Screen:
         parts = HSplit(
             [
                 _lines("class:tail", lambda: tail_lines(self._live.tail, self._size.columns, self._size.rows)),
-                _lines("class:tool", lambda: tool_lines(self._live, self._size.columns, self._tick)),
+                _lines("class:tool", lambda: tool_lines(self._live, self._size.columns)),
                 _styled(self._question_lines),
                 _lines("class:tool", lambda: unread_lines(self._live.unread, self._size.columns)),
                 Window(height=1),

@@ -19,7 +19,6 @@ from nanobot.security.paths import Root
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, Stage, stage
-from tests.channels.telegram.test_questions import shown
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -135,14 +134,14 @@ async def test_U16_a_file_goes_to_the_person_and_a_message_to_a_group_after_a_qu
         ada, member = telegram.user("Ada", OWNER), telegram.member("Ada", -55, user_id=OWNER)
         async with running(home):
             member.say("/group@nano_test_bot on")
-            await shown(telegram, -55, "I answer in this group now")
+            await telegram.shows(-55, "I answer in this group now")
             ada.say("send me the plan, and greet the group")
-            await shown(telegram, OWNER, "<plan.md>")
-            assert "Hello all." in await shown(telegram, OWNER, "[Once]")
+            await telegram.shows(OWNER, "<plan.md>")
+            assert "Hello all." in await telegram.shows(OWNER, "[Once]")
             assert not any("Hello all." in line for line in telegram.visible(-55))
             ada.press("Once")
-            await shown(telegram, -55, "Hello all.")
-            answer = await shown(telegram, OWNER, "I've sent")
+            await telegram.shows(-55, "Hello all.")
+            answer = await telegram.shows(OWNER, "I've sent")
         assert "☑ sent plan.md" in answer
         assert "☑ sent a message to -55" in answer
         assert len(llm.requests) == 3
@@ -174,11 +173,11 @@ async def test_U16_what_the_terminal_says_to_another_chat_goes_out_through_the_g
         home = configured(tmp_path, telegram, llm)
         async with running(home):
             telegram.member("Ada", -55, user_id=OWNER).say("/group@nano_test_bot on")
-            await shown(telegram, -55, "I answer in this group now")
+            await telegram.shows(-55, "I answer in this group now")
             with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=120) as terminal:
                 await terminal.until("❯")
                 await approved(terminal, "greet the group", "First.")
-                await shown(telegram, -55, "Hello one.")
+                await telegram.shows(-55, "Hello one.")
                 await terminal.until("☑ sent a message to -55")
         with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=120) as terminal:
             await terminal.until("❯")
@@ -186,7 +185,7 @@ async def test_U16_what_the_terminal_says_to_another_chat_goes_out_through_the_g
             await terminal.until("☑ kept a message for -55; it goes out when a gateway runs next; none runs now")
         assert not any("Hello two." in line for line in telegram.visible(-55))
         async with running(home):
-            await shown(telegram, -55, "Hello two.")
+            await telegram.shows(-55, "Hello two.")
 
 
 async def approved(terminal: PseudoTerminal, words: str, answer: str) -> None:

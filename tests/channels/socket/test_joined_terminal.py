@@ -65,7 +65,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
                 await terminal.until(re.compile(r"\w{10} remember the heron"))
                 session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
                 ada.say(f"/resume {session}")
-                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+                await ada.sees("Back in session")
                 ada.say("and from here?")
                 await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
                 await terminal.until("On Telegram: and from here?")
@@ -92,7 +92,7 @@ async def test_a_terminal_reads_its_own_language_whatever_the_gateway_and_the_ph
                 await terminal.until(re.compile(r"\w{10} remember the heron"))
                 session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
                 ada.say(f"/resume {session}")
-                await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+                await ada.sees("Back in session")
                 ada.say("and from here?")
                 await terminal.until("在 Telegram：and from here?")
                 await terminal.until("On the phone.")
@@ -116,7 +116,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
             await terminal.until(re.compile(r"\w{10} hello"))
             session = re.findall(r"(\w{10}) hello", terminal.text())[0]
             ada.say(f"/resume {session}")
-            await telegram.until(lambda: any("Back in session" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("Back in session")
             ada.say("name the herons")
             await terminal.until("On Telegram: name the herons")
             terminal.press("and the egrets\r")
@@ -132,7 +132,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
             await llm.asked(4)
             terminal.press(CTRL_C)
             await terminal.until("Stopped.")
-            await telegram.until(lambda: any("topped" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("topped")
             gates[1].set()
             await terminal.leave()
 
@@ -213,7 +213,7 @@ async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegra
                 terminal.press("/schedule in 3 seconds call the bank\r")
                 await terminal.until("call the bank")
                 await terminal.leave()
-            await telegram.until(lambda: any("call the bank" in line for line in telegram.visible(OWNER)))
+            await telegram.shows(OWNER, "call the bank")
             assert not any("stretch" in line for line in telegram.visible(OWNER))
         assert llm.requests == []
 

@@ -6,11 +6,7 @@ from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer, User
-
-
-async def sees(telegram: TelegramServer, person: User, text: str) -> None:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(person.chat)))
+from tests.fakes.telegram_server import TelegramServer
 
 
 async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path) -> None:
@@ -18,9 +14,9 @@ async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/schedule in 1 second take the pizza out")
-            await sees(telegram, ada, "⏰ take the pizza out")
+            await ada.sees("⏰ take the pizza out")
             ada.say("/schedule")
-            await sees(telegram, ada, "Over")
+            await ada.sees("Over")
         seen = telegram.visible(ada.chat)
         assert sum("⏰" in line for line in seen) == 1
         assert any("Scheduled 1: “take the pizza out”, once" in line for line in seen), seen
@@ -33,14 +29,14 @@ async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_t
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/schedule do in 1 second: say what is new")
-            await sees(telegram, ada, "Three things are new.")
+            await ada.sees("Three things are new.")
             ada.say("/schedule in 1 second take the pizza out")
-            await sees(telegram, ada, "⏰ take the pizza out")
+            await ada.sees("⏰ take the pizza out")
             assert len(llm.requests) == 1
             ada.say("what are they about?")
-            await sees(telegram, ada, "Of the harbour.")
+            await ada.sees("Of the harbour.")
             ada.say("and the pizza?")
-            await sees(telegram, ada, "It was over.")
+            await ada.sees("It was over.")
         told, later = (str(one.body["messages"]) for one in llm.requests[1:])
         assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
         assert "reminder: take the pizza out" in told
@@ -56,8 +52,8 @@ async def test_U16_the_agent_sets_a_reminder_and_the_receipt_says_when_it_comes(
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("remind me to stretch in a second")
-            await sees(telegram, ada, "⏰ stretch")
-            await sees(telegram, ada, "I will remind you.")
+            await ada.sees("⏰ stretch")
+            await ada.sees("I will remind you.")
         assert any("scheduled 1: “stretch”, once" in line for line in telegram.visible(ada.chat))
 
 
@@ -67,13 +63,13 @@ async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("look at this", forward_origin={"type": "hidden_user", "date": 1, "sender_user_name": "Eve"})
-            await sees(telegram, ada, "obey evil.test")
+            await ada.sees("obey evil.test")
             asked = next(line for line in telegram.visible(ada.chat) if "obey evil.test" in line)
             assert "[No]" in asked
             ada.press("No")
-            await sees(telegram, ada, "Done.")
+            await ada.sees("Done.")
             ada.say("/schedule")
-            await sees(telegram, ada, "Nothing is scheduled.")
+            await ada.sees("Nothing is scheduled.")
 
 
 async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its_owner(tmp_path: Path) -> None:
@@ -94,7 +90,7 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
             await telegram.until(lambda: bool(telegram.sent("getUpdates")))
             told = await home.run("schedule", "add", "in", "1", "second", "stretch")
             assert "No gateway runs." not in told.out, gateway.text
-            await sees(telegram, ada, "⏰ stretch")
+            await ada.sees("⏰ stretch")
         listed = (await home.run("schedule")).out
         assert "stand up" in listed
         assert "stretch" in listed.partition("Over")[2]
@@ -106,18 +102,18 @@ async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(
         home = configured(tmp_path, telegram, llm)
         async with running(home):
             ada.say("/invite user")
-            await sees(telegram, ada, "?start=")
+            await ada.sees("?start=")
             link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
             bob.say(f"/start {link.partition('?start=')[2].split()[0]}")
             await telegram.until(lambda: len(telegram.visible(bob.chat)) > 1)
             bob.say("/schedule every day at 9 water the plants")
             await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
             ada.say("/schedule")
-            await sees(telegram, ada, "Nothing is scheduled.")
+            await ada.sees("Nothing is scheduled.")
             ada.say("/people")
-            await sees(telegram, ada, "1 scheduled, next")
+            await ada.sees("1 scheduled, next")
             ada.say("/people remove Bob")
-            await sees(telegram, ada, "1 scheduled job is taken away")
+            await ada.sees("1 scheduled job is taken away")
 
 
 async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:
@@ -126,14 +122,14 @@ async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at
         ada.language = "zh-hans"
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/watch file: absent.md")
-            await sees(telegram, ada, "没有开始监视，因为无法查看：absent.md 不存在。")
+            await ada.sees("没有开始监视，因为无法查看：absent.md 不存在。")
             ada.say("/schedule briefing 1秒后: http://127.0.0.1:9/feed")
-            await sees(telegram, ada, "已安排 1：")
-            await sees(telegram, ada, "失败：简报的来源全都读不到")
+            await ada.sees("已安排 1：")
+            await ada.sees("失败：简报的来源全都读不到")
             ada.say("/memory")
-            await sees(telegram, ada, "还没有关于你的记忆。")
+            await ada.sees("还没有关于你的记忆。")
             ada.say("/schedule")
-            await sees(telegram, ada, "已结束")
+            await ada.sees("已结束")
         shown = "\n".join(telegram.visible(ada.chat))
     assert english_left(shown, *(line for line in shown.splitlines() if line.startswith("/"))) == []
     assert not llm.requests

@@ -121,8 +121,6 @@ async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_t
         priced(home.home, perDay=6.0, perPerson={"perDay": None})
         async with running(home):
             ada.say("dig for ever")
-            await telegram.until(lambda: any("budget" in line for line in telegram.visible(ada.chat)))
-            await telegram.until(
-                lambda: any("I stopped here: the budget" in line for line in telegram.visible(ada.chat))
-            )
+            await ada.sees("budget")
+            await ada.sees("I stopped here: the budget")
     assert 6.0 / 0.6 <= len(asked) <= 6.0 / 0.6 + 4, "about one more for each that ran when the cap was met"

@@ -9,14 +9,9 @@ from nanobot.session.database import stamp
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TelegramServer, User
+from tests.fakes.telegram_server import TelegramServer
 
 BOB = 7_002
-
-
-async def sees(telegram: TelegramServer, person: User, text: str) -> str:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(person.chat)))
-    return next(line for line in reversed(telegram.visible(person.chat)) if text in line)
 
 
 async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_restart(tmp_path: Path) -> None:
@@ -26,19 +21,19 @@ async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_rest
         home = configured(tmp_path, telegram, llm)
         async with running(home):
             bob.say("/pair")
-            asked = await sees(telegram, bob, "Your code is")
+            asked = await bob.sees("Your code is")
             ada.say(f"/pair {asked.partition('Your code is ')[2].split(',')[0]}")
-            await sees(telegram, ada, "现在可以和我说话了")
-            await sees(telegram, bob, "You have been let in.")
+            await ada.sees("现在可以和我说话了")
+            await bob.sees("You have been let in.")
             ada.say("/schedule in 1 hour 浇花")
-            await sees(telegram, ada, "已安排 1")
+            await ada.sees("已安排 1")
             bob.say("/schedule in 1 hour water the roses")
-            await sees(telegram, bob, "Scheduled 2")
+            await bob.sees("Scheduled 2")
         due = stamp(datetime.now(UTC) - timedelta(minutes=20))
         with closing(sqlite3.connect(home.home / "nanobot.db")) as db, db:
             db.execute("UPDATE job SET due = :due, at = :due", {"due": due})
         async with running(home):
-            late = [await sees(telegram, ada, "⏰ 浇花"), await sees(telegram, bob, "⏰ water the roses")]
+            late = [await ada.sees("⏰ 浇花"), await bob.sees("⏰ water the roses")]
         shown = "\n".join(telegram.visible(ada.chat))
     assert "原定" in late[0]
     assert "due" in late[1]
@@ -51,19 +46,19 @@ async def test_refusals_buttons_and_files_are_in_the_language_of_who_meets_them(
         mei.language = "zh-hans"
         async with running(configured(tmp_path, telegram, llm)):
             mei.say("hello")
-            await sees(telegram, mei, "这是一个私人助理")
+            await mei.sees("这是一个私人助理")
             mei.say("/pair")
-            await sees(telegram, mei, "你的代码是")
+            await mei.sees("你的代码是")
             ada.say("/people")
-            await sees(telegram, ada, "Who may talk to me")
+            await ada.sees("Who may talk to me")
             ada.language = "zh-hans"
             ada.say("/people")
-            await sees(telegram, ada, "谁可以和我说话")
+            await ada.sees("谁可以和我说话")
             ada.say("/people grant Nobody files")
-            await sees(telegram, ada, "这里没有叫")
+            await ada.sees("这里没有叫")
             ada.send("voice", b"OggS", duration=2)
-            await sees(telegram, ada, "语音消息：没有转成文字。")
+            await ada.sees("语音消息：没有转成文字。")
             ada.send("document", b"", file_name="empty.txt", mime_type="text/plain")
-            await sees(telegram, ada, "文档 empty.txt：已收到，但它是空的。")
+            await ada.sees("文档 empty.txt：已收到，但它是空的。")
         words = "\n".join(line for line in telegram.visible(mei.chat) if not line.startswith("Mei: "))
     assert english_left(words) == []

@@ -35,9 +35,7 @@ async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_th
             await llm.asked(1)
             bob.say("hello")
             await telegram.until(lambda: "bot: At once." in telegram.visible(bob.chat))
-            await telegram.until(
-                lambda: any("while waiting for the model fake" in line for line in telegram.visible(ada.chat))
-            )
+            await ada.sees("while waiting for the model fake")
             ada.say("/new")
             ada.say("an easy one")
             await telegram.until(lambda: "bot: At once." in telegram.visible(ada.chat))
@@ -52,7 +50,7 @@ async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_p
         home = configured(tmp_path, telegram, llm)
         async with running(home):
             ada.say("go")
-            await telegram.until(lambda: any("[Stop]" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("[Stop]")
             telegram.fail("answerCallbackQuery", black_hole())
             ada.press("Stop")
-            await telegram.until(lambda: any("stopped" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("stopped")

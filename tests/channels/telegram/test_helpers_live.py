@@ -38,28 +38,24 @@ class Model:
         return Reply(Call("spawn", {"task": "Who makes bots?", "background": self.background}))
 
 
-def shown(telegram: TelegramServer, words: str) -> bool:
-    return any(words in line for line in telegram.visible(OWNER))
-
-
 async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_comes_once(tmp_path: Path) -> None:
     model = Model(background=True)
     async with TelegramServer() as telegram, LlmServer(after=model) as llm:
         ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
             ada.say("find out who makes bots")
-            await telegram.until(lambda: shown(telegram, "It is at work."))
+            await telegram.shows(OWNER, "It is at work.")
             await asyncio.wait_for(model.hangs.wait(), 60)
             ada.say("/tasks")
-            await telegram.until(lambda: shown(telegram, "h1 Who makes bots?: runs"))
+            await telegram.shows(OWNER, "h1 Who makes bots?: runs")
             await gateway.kill()
         model.may_end = True
         async with running(home):
-            await telegram.until(lambda: shown(telegram, "BotFather makes it."))
+            await telegram.shows(OWNER, "BotFather makes it.")
             ada.say("and now?")
-            await telegram.until(lambda: shown(telegram, "You know all."))
+            await telegram.shows(OWNER, "You know all.")
             ada.say("/tasks")
-            await telegram.until(lambda: shown(telegram, "h1 Who makes bots?: answered"))
+            await telegram.shows(OWNER, "h1 Who makes bots?: answered")
         seen = telegram.visible(ada.chat)
     assert sum("BotFather makes it." in line for line in seen) == 1, seen
     assert any("Helper h1: Who makes bots?" in line for line in seen), seen
@@ -75,11 +71,9 @@ async def test_U46_stop_ends_a_helper_in_the_background_and_nothing_comes_of_it(
             ada.say("find out who makes bots")
             await asyncio.wait_for(model.hangs.wait(), 60)
             ada.say("/task h1 stop")
-            await telegram.until(lambda: shown(telegram, "Helper h1: stopped."))
+            await telegram.shows(OWNER, "Helper h1: stopped.")
             ada.say("/tasks")
-            await telegram.until(
-                lambda: any("h1 Who makes bots?: stopped" in line for line in telegram.visible(ada.chat))
-            )
+            await ada.sees("h1 Who makes bots?: stopped")
         assert not any("Helper h1: Who" in line for line in telegram.visible(ada.chat))
 
 
@@ -92,12 +86,10 @@ async def test_U46_a_helper_in_the_foreground_goes_on_after_a_kill_with_the_turn
         async with running(home) as gateway:
             ada.say("find out who makes bots")
             await asyncio.wait_for(model.hangs.wait(), 60)
-            await telegram.until(
-                lambda: any('helper 1 "Who makes bots?"' in line for line in telegram.visible(ada.chat))
-            )
+            await ada.sees('helper 1 "Who makes bots?"')
             await gateway.kill()
         model.may_end = True
         async with running(home):
-            await telegram.until(lambda: shown(telegram, "Told: BotFather"))
+            await telegram.shows(OWNER, "Told: BotFather")
         asked = [one for one in llm.requests if "You are a helper" in json.dumps(one.body["messages"])]
     assert len(asked) == 3, "what was looked up is not looked up again"

@@ -24,15 +24,15 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("the first one")
-            await telegram.until(lambda: any("[Stop]" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("[Stop]")
             old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
             data = list(old.data)
             ada.press("Stop")
             await telegram.until(lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
             ada.say("the second one")
-            await telegram.until(lambda: any("[Stop]" in line for line in telegram.visible(ada.chat)))
+            await ada.sees("[Stop]")
             old.buttons, old.data = ["Stop of before"], data
             ada.press("Stop of before")
             await telegram.until(lambda: not old.buttons)
             pressed.set()
-            await telegram.until(lambda: any("bot: All done." in line for line in telegram.visible(ada.chat)))
+            await ada.sees("bot: All done.")

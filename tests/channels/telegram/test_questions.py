@@ -29,11 +29,6 @@ def asking(home: Program) -> Program:
     return home
 
 
-async def shown(telegram: TelegramServer, chat: int, text: str) -> str:
-    await telegram.until(lambda: any(text in line for line in telegram.visible(chat)))
-    return next(line for line in reversed(telegram.visible(chat)) if text in line)
-
-
 def toasts(telegram: TelegramServer) -> list[str]:
     return [str(call.params.get("text", "")) for call in telegram.sent("answerCallbackQuery")]
 
@@ -48,7 +43,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             async with running(home) as gateway:
                 ada.say("which door?")  # the model knows the address by itself, and still there is one question
                 try:
-                    question = await shown(telegram, OWNER, "Confirm Web Fetch")
+                    question = await telegram.shows(OWNER, "Confirm Web Fetch")
                 except TimeoutError:
                     raise AssertionError(f"{telegram.visible(OWNER)}\n{gateway.text}") from None
                 assert f"Address: {site.url}/" in question
@@ -57,8 +52,8 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
                 asked = next(message for message in telegram.chats[OWNER] if message.buttons)
                 data = list(asked.data)
                 ada.press("Once")
-                await shown(telegram, OWNER, "It is blue.")
-                assert (await shown(telegram, OWNER, "Confirm Web Fetch")).endswith("→ Once")
+                await telegram.shows(OWNER, "It is blue.")
+                assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith("→ Once")
             assert site.paths == ["/"]
             assert "the blue door" in json.dumps(llm.requests[1].body)
             assert toasts(telegram) == ["Answered: once."]
@@ -86,7 +81,7 @@ async def test_A21_words_in_reply_to_a_question_are_the_reason_of_a_no_and_those
                     await telegram.until(lambda: any(one.buttons for one in telegram.chats[OWNER]))
                     asked = next(one for one in telegram.chats[OWNER] if one.buttons)
                     ada.say(said, reply_to_message=telegram.message_json(asked))
-                    await shown(telegram, OWNER, answer)
+                    await telegram.shows(OWNER, answer)
             refused, allowed = (one for one in telegram.visible(OWNER) if "Confirm Web Fetch" in one)
             assert refused.endswith("→ No: Ask the *porter* instead")
             assert allowed.endswith("→ Once")
@@ -103,10 +98,10 @@ async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers
             eve = telegram.member("Eve", -55)
             async with running(asking(configured(tmp_path, telegram, llm))):
                 ada.say("/group@nano_test_bot on")
-                await shown(telegram, -55, "I answer in this group now")
+                await telegram.shows(-55, "I answer in this group now")
                 ada.say("@nano_test_bot read http://10.255.255.255/", entities=mention)
-                await shown(telegram, -55, WAITS)
-                assert (await shown(telegram, OWNER, "Confirm Web Fetch")).endswith(BUTTONS)
+                await telegram.shows(-55, WAITS)
+                assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith(BUTTONS)
                 question = next(message for message in telegram.chats[OWNER] if message.buttons)
                 note = next(message for message in telegram.chats[-55] if message.text == WAITS)
                 assert not any("Confirm" in line or "[Once]" in line for line in telegram.visible(-55))
@@ -115,9 +110,9 @@ async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers
                 await telegram.until(lambda: len(toasts(telegram)) == 1)
                 assert toasts(telegram) == ["This button is not for you."]
                 telegram.user("Ada", OWNER).press("No")
-                await shown(telegram, -55, "Not read.")
-                assert "→ No" in await shown(telegram, OWNER, "Confirm Web Fetch")
-                await shown(telegram, -55, WAITED)
+                await telegram.shows(-55, "Not read.")
+                assert "→ No" in await telegram.shows(OWNER, "Confirm Web Fetch")
+                await telegram.shows(-55, WAITED)
             assert "The owner does not want 10.255.255.255 to be read" in json.dumps(llm.requests[1].body)
 
 
@@ -148,17 +143,17 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
         eve = telegram.member("Eve", -55)
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/group@nano_test_bot on")
-            await shown(telegram, -55, "I answer in this group now")
+            await telegram.shows(-55, "I answer in this group now")
             ada.say("@nano_test_bot plan it", entities=mention)
-            assert (await shown(telegram, -55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
-            assert "☑ ask" in await shown(telegram, -55, "☐ plan")
+            assert (await telegram.shows(-55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
+            assert "☑ ask" in await telegram.shows(-55, "☐ plan")
             (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
             data = asked.data[:1]
             eve.press("Tuesday")
             await telegram.until(lambda: len(toasts(telegram)) == 1)
             ada.press("Friday")
-            await shown(telegram, -55, "Friday it is.")
-            assert "2. Friday" in await shown(telegram, -55, "→ Friday")
+            await telegram.shows(-55, "Friday it is.")
+            assert "2. Friday" in await telegram.shows(-55, "→ Friday")
             asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
             ada.press("Tuesday")
             await telegram.until(lambda: not asked.buttons)
@@ -206,7 +201,7 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
             gateway = await start(home)
             try:
                 ada.say(f"which door? {site.url}")
-                await shown(telegram, OWNER, "Confirm Web Fetch")
+                await telegram.shows(OWNER, "Confirm Web Fetch")
             finally:
                 await gateway.kill()
             (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
@@ -218,5 +213,5 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
                 assert "This question is over" in toasts(telegram)[0]
                 assert site.paths == []
                 ada.press("Once")
-                await shown(telegram, OWNER, "It is blue.")
+                await telegram.shows(OWNER, "It is blue.")
             assert site.paths == ["/"]
