@@ -119,6 +119,8 @@ async def test_a_person_of_the_configuration_can_be_granted_more_and_is_not_remo
     assert (await house.restarted().person(FRIEND)) == Person(FRIEND, granted=("mcp",))
     with pytest.raises(UsageError, match="allowFrom"):
         await rights.people(f"remove {FRIEND}")
+    await house.ledger.set_notes({f"telegram:9:user:{STRANGE}": '{"name": "Zoe", "role": "owner"}'})
+    assert await house.access.role(STRANGE) == "user", "only a claim makes an owner"
 
 
 @pytest.mark.parametrize(

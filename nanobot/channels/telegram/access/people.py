@@ -178,11 +178,10 @@ class Access:
         """Who was let in, as the ledger has it; who stands in the configuration is no less than a user."""
         if kept is None:
             return Person(person_id)
-        found = msgspec.convert({"id": person_id, **msgspec.json.decode(kept)}, Person)
-        if person_id in self._allowed:
-            found = replace(found, role="user")
-        may = found.granted if found.role == "user" else ()
-        return replace(found, granted=tuple(one for one in GRANTS if one in may))
+        found = msgspec.convert({**msgspec.json.decode(kept), "id": person_id}, Person)
+        if found.role == "guest" and person_id not in self._allowed:
+            return replace(found, granted=())
+        return replace(found, role="user", granted=tuple(one for one in GRANTS if one in found.granted))
 
     async def named(self, words: str) -> Person:
         """Whom the owner means by an id or a name. Raises `UsageError` where that is nobody or not one alone."""
