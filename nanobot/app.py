@@ -15,7 +15,7 @@ from loguru import logger
 from nanobot.agent.chats.chat import Settle
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.monitoring import WatchedBus, in_the_terminal
+from nanobot.agent.monitoring import in_the_terminal, watched_bus
 from nanobot.agent.tools.files.offered import FileTools
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
@@ -83,7 +83,7 @@ class Nanobot:
             logger.warning("{}", warning)
         if launch.recorder is not None:
             provider = launch.recorder.provider(provider)
-        bus = WatchedBus(builder.alarms)
+        bus = watched_bus(builder.alarms)
         builder.alarms.through(in_the_terminal(bus, TERMINAL))
         builder.open()
         await builder.external.connect()

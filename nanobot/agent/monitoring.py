@@ -69,25 +69,24 @@ def watched(provider: LLMProvider, alarms: Alarms) -> LLMProvider:
     return WatchedProvider(provider, alarms) if provider.info.capabilities.language_model else provider
 
 
-class WatchedBus(MessageBus):
-    """A bus that counts searches for which no service had an answer, and sees turns that go well."""
+def watched_bus(alarms: Alarms) -> MessageBus:
+    """A bus on which searches without an answer of any service are counted, and turns that go well are seen."""
 
-    def __init__(self, alarms: Alarms) -> None:
-        super().__init__()
-        self._alarms = alarms
-
-    async def publish_outbound(self, message: OutboundMessage) -> None:
+    def see(message: OutboundMessage) -> None:
         event = message.event
         if isinstance(event, ToolFinished) and event.call.name == "web_search":
             error = event.result.error
             if error is None:
-                self._alarms.well(SEARCH)
+                alarms.well(SEARCH)
             elif error not in _OF_THE_CALL:
                 cause = event.result.extras.get("cause") or event.result.message
-                self._alarms.failed(Trouble(SEARCH, _SEARCH, str(cause), _SEARCH_ADVICE))
+                alarms.failed(Trouble(SEARCH, _SEARCH, str(cause), _SEARCH_ADVICE))
         elif isinstance(event, TurnFinished) and event.outcome == "completed":
-            self._alarms.well(CRASH)
-        await super().publish_outbound(message)
+            alarms.well(CRASH)
+
+    bus = MessageBus()
+    bus.watch(see)
+    return bus
 
 
 def in_the_terminal(bus: MessageBus, address: Address) -> Tell:

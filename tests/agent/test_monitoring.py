@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
-from nanobot.agent.monitoring import WatchedBus, WatchedDatabase, in_the_terminal, watched
+from nanobot.agent.monitoring import WatchedDatabase, in_the_terminal, watched, watched_bus
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished
 from nanobot.errors import ProviderError, StoreError
@@ -104,11 +104,11 @@ async def test_U71_searches_without_any_answer_are_reported_with_the_reasons_of_
     here = Address("terminal", "me")
     failed = error_result("service", "Web search failed: brave: HTTP 500", cause="brave: HTTP 500")
 
-    async def search(bus: WatchedBus, result: ToolResult) -> None:
+    async def search(bus: MessageBus, result: ToolResult) -> None:
         await bus.publish_outbound(OutboundMessage(here, ToolFinished(ToolCall("1", "web_search", "{}"), result)))
 
     async with hearing() as heard:
-        bus = WatchedBus(heard.alarms)
+        bus = watched_bus(heard.alarms)
         events = bus.subscribe("terminal")
         for result in (failed, failed, ToolResult("1. a page"), failed, error_result("repeated", "again"), failed):
             await search(bus, result)

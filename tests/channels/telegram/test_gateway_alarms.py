@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from nanobot.agent.monitoring import WatchedBus
+from nanobot.agent.monitoring import watched_bus
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage, TurnFinished
 from nanobot.channels.telegram.bot import TelegramLine
@@ -122,7 +122,7 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
     async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
         inbox = inbox_over(ledger, line, intake, agent, OWNER, alarms=alarms)
-        bus = WatchedBus(alarms)
+        bus = watched_bus(alarms)
         for number in range(1, 6):
             (row,) = await ledger.accept(CHANNEL, (Arrival(str(number), "{}"),))
             for _ in range(MOST_ATTEMPTS - 1):
