@@ -356,7 +356,7 @@ class AgentLoop(ChatControl):
         finally:
             stop.cancel()
             if turn.held:
-                await safely(self.store.drop(turn.session))
+                await safely(self.store.database.drop(turn.session))
             chat.turn = None
             chat.stop.clear()
             chat.idle.set()

@@ -45,8 +45,8 @@ class Share(Struct, frozen=True):
 class SharedSlots:
     """So many places, `most`, that all processes with one ledger have together.
 
-    A place is a lease, which a process that dies loses after `LEASE_SECONDS`. Where the ledger cannot be asked, the
-    places of this process alone count. Used as a semaphore is.
+    A place is a lease, which a process that dies loses after `LEASE_SECONDS`. While the ledger cannot be asked, nobody
+    gets one. Used as a semaphore is.
     """
 
     def __init__(self, ledger: Ledger, name: str, most: int) -> None:
@@ -80,20 +80,18 @@ class SharedSlots:
         self._here.release()
 
     async def _take(self, holder: str) -> str | None:
-        """The name of a free place; empty where the ledger cannot be asked, None where none is free."""
+        """The name of a free place; None where none is."""
         for name in self._names:
-            if (mine := await self._renew(name, holder, LEASE_SECONDS)) is None:
-                return ""
-            if mine:
+            if await self._renew(name, holder, LEASE_SECONDS):
                 return name
         return None
 
-    async def _renew(self, name: str, holder: str, seconds: float) -> bool | None:
+    async def _renew(self, name: str, holder: str, seconds: float) -> bool:
         try:
-            return await self._ledger.hold(name, holder, seconds) if name else True
+            return await self._ledger.hold(name, holder, seconds)
         except StoreError as error:
             logger.warning("which helpers run elsewhere is not known: {}", error)
-            return None
+            return False
 
     async def _keep(self, name: str, holder: str) -> None:
         while True:

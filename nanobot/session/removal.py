@@ -68,7 +68,7 @@ async def remove_session(store: SessionStore, session_id: str, at: datetime) -> 
 
     Raises `StoreError` where there is none of this id, or where a turn runs in it, also in another process.
     """
-    holder = await store.hold(session_id)
+    holder = await store.database.hold(session_id)
     if holder:
         raise StoreError(
             _("A turn runs in this session ({holder}). End it with /stop, then delete the session.", holder=holder)
@@ -76,7 +76,7 @@ async def remove_session(store: SessionStore, session_id: str, at: datetime) -> 
     try:
         gone, trace = await store.database.run(lambda db: _remove(db, session_id, stamp(at)), durable=True)
     finally:
-        await store.drop(session_id)
+        await store.database.drop(session_id)
     await store.database.tidy()
     ids, messages = tuple(one.id for one in gone), sum(one.messages for one in gone)
     return RemovedSession(ids, messages, frozenset(trace.media), frozenset(trace.said), "\n".join(trace.records))

@@ -208,14 +208,6 @@ class SessionStore:
         """
         return await self.database.read(lambda db: self._begun(db, turn))
 
-    async def hold(self, session_id: str) -> str:
-        """Take a session for one turn; empty where it is taken now, else who has it. It ends with this process."""
-        return await self.database.hold(session_id)
-
-    async def drop(self, session_id: str) -> None:
-        """Give back a session that this process holds."""
-        await self.database.drop(session_id)
-
     async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         """What a model may see: the messages since the last compaction, its summary first.
 

@@ -67,13 +67,13 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
     one, other = await join(), await join()
     session, key = await one.sessions.start("telegram:7"), frozenset({"telegram:7"})
-    assert await one.sessions.hold(session.id) == ""
-    assert await other.sessions.hold(session.id) == f"worker {one.name}"
+    assert await one.sessions.database.hold(session.id) == ""
+    assert await other.sessions.database.hold(session.id) == f"worker {one.name}"
     row = await accepted(one, "1")
     assert await one.look(key, key, ()) == (key, (row,))
     assert await other.look(key, key, ()) == (frozenset(), ())
     await other.free(one.name)
-    assert await other.sessions.hold(session.id) == ""
+    assert await other.sessions.database.hold(session.id) == ""
     assert await other.look(key, key, ()) == (key, (row,))
     await other.finish((row.seq,))
     assert await other.look(key, (), ()) == (key, ()), "nothing is open in it, so it is given back"
@@ -92,7 +92,7 @@ async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: 
         await db.execute("INSERT INTO nanobot_1.lease VALUES ('session:x', %s, 'infinity')", (slow.name,))
         await db.commit()
         await freeing
-    assert await other.sessions.hold("x") == ""
+    assert await other.sessions.database.hold("x") == ""
 
 
 async def test_a_session_stays_with_its_worker_whomever_the_engine_gives_its_jobs(join: Join, address: str) -> None:
@@ -175,7 +175,7 @@ async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) 
         slow.begin(shown.seq),
         slow.sessions.intend(session.id, call, turn=row.turn),
         slow.sessions.append(session.id, late.messages, turn=row.turn),
-        slow.sessions.hold(session.id),
+        slow.sessions.database.hold(session.id),
     ):
         with pytest.raises(StoreError, match="has gone to others"):
             await attempt

@@ -390,11 +390,11 @@ async def test_a_session_is_held_by_one_turn_at_a_time(ledger: Ledger) -> None:
         await ledger.enroll()
     sessions = ledger.sessions
     here, elsewhere = await sessions.current("telegram:7"), await sessions.current("telegram:8")
-    assert await sessions.hold(here.id) == ""
-    assert await sessions.hold(here.id) != "", "who has it is said"
-    assert await sessions.hold(elsewhere.id) == ""
-    await sessions.drop(here.id)
-    assert await sessions.hold(here.id) == ""
+    assert await sessions.database.hold(here.id) == ""
+    assert await sessions.database.hold(here.id) != "", "who has it is said"
+    assert await sessions.database.hold(elsewhere.id) == ""
+    await sessions.database.drop(here.id)
+    assert await sessions.database.hold(here.id) == ""
 
 
 async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandClock) -> None:

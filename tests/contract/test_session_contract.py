@@ -211,10 +211,10 @@ async def test_U67_a_deleted_session_is_gone_with_its_helpers_and_what_it_cost_i
     await store.append(session.id, ask, turn="t1")
     await store.append(helper.id, (UserMessage((Text("a part of it"),)),), turn="h1")
     await store.append(other.id, (UserMessage((Text("another one"),)),))
-    await store.hold(session.id)
+    await store.database.hold(session.id)
     with pytest.raises(StoreError, match="A turn runs in this session"):
         await remove_session(store, session.id, clock())
-    await store.drop(session.id)
+    await store.database.drop(session.id)
     (listed,) = await entries_of(store, SessionHolder(""))
     assert (listed.info.id, listed.cost, listed.first) == (session.id, 0.5, "look")
     assert (await entry_of(store, SessionHolder(""), other.id[:9])).info.id == other.id

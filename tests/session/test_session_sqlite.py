@@ -165,13 +165,13 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
     assert other.stdout is not None
     assert await other.stdout.readline() == b"held\n"
     store = SessionStore(SqliteDatabase(path))
-    assert await store.hold("a") == f"process {other.pid}"
-    assert await store.hold("b") == ""
+    assert await store.database.hold("a") == f"process {other.pid}"
+    assert await store.database.hold("b") == ""
     other.kill()
     await other.wait()
-    assert await store.hold("a") == ""
-    await store.drop("a")
-    await store.drop("b")
+    assert await store.database.hold("a") == ""
+    await store.database.drop("a")
+    await store.database.drop("b")
     assert list(tmp_path.rglob("s.db-turns/*")) == [], "nothing is left of it"
 
 

@@ -166,14 +166,14 @@ class ChatControl:
         return await self._services.undo(message)
 
     async def branch(self, message: InboundMessage, parent: SessionInfo, title: str, before: int = 0) -> Branch:
-        holder = await self.store.hold(parent.id)  # a turn that runs in another process would go on beside it
+        holder = await self.store.database.hold(parent.id)  # a turn that runs in another process would go on beside it
         if holder:
             raise UsageError(explanations.in_use(holder))
         try:
             await self.check_idle(message.address.key)
             return await self.store.branch(parent, title, before=before, request=message.id, key=message.address.key)
         finally:
-            await self.store.drop(parent.id)
+            await self.store.database.drop(parent.id)
 
     async def _ended(self, chat: Chat) -> bool:
         """Whether nothing runs in a chat; a turn that is being kept gets a moment."""

@@ -112,7 +112,7 @@ async def hold(store: SessionStore, turn: Turn) -> bool:
 
 async def _take(store: SessionStore, turn: Turn) -> str:
     """Who has the session; empty where this turn has it now. A turn that is cancelled meanwhile gives it back."""
-    taking = asyncio.ensure_future(store.hold(turn.session))
+    taking = asyncio.ensure_future(store.database.hold(turn.session))
     try:
         await asyncio.shield(taking)
     finally:
