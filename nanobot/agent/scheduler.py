@@ -47,7 +47,7 @@ from nanobot.utils.translation import N_, _, speak
 CHANNEL = "schedule"
 #: Seconds after which the clock on the wall is compared with what is due, and it is looked for changes by others; after
 #: which what waits for another run is tried again; and after which the rows are read again at the latest.
-BEAT_SECONDS, LOOK_SECONDS, READ_SECONDS = 1.0, 30.0, 60.0
+BEAT_SECONDS, LOOK_SECONDS, READ_SECONDS = 2.0, 30.0, 60.0
 #: Seconds by which a clock that was put back is noticed.
 _PUT_BACK = 60.0
 #: Turns of the schedule at once.
