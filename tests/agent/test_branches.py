@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from nanobot.bus.events import InboundMessage, QuestionAsked, Sender, TurnFinished
-from nanobot.messages import AssistantMessage, Message, Text, UserMessage
+from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities
 from nanobot.providers.scripted import Call, ScriptedProvider, StepSource
 from nanobot.results import ToolResult
@@ -126,6 +126,9 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
     assert aside.text == "12 km."
     assert "keeps neither" in aside.notes[0]
     assert not write.calls, "it cannot write, though the model knows the name"
+    results = [one for one in provider.requests[3].messages if isinstance(one, ToolMessage)]
+    assert [one.error for one in results] == ["", "denied"]
+    assert "beside the conversation" in results[1].text
     assert [tool.name for tool in provider.requests[1].tools] == ["web_search"]
     assert "Ida" in provider.requests[1].messages[0].text
     assert not any("km" in one.text for one in provider.requests[-1].messages)

@@ -16,7 +16,7 @@ from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
-from nanobot.results import ToolResult
+from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import Closing
@@ -101,7 +101,8 @@ async def test_a_call_that_may_have_had_its_effect_is_not_made_again_and_both_ar
     assert_legal(provider.requests[0].messages)
     (note,) = finished.notes
     assert "Whether that took effect is not known" in note
-    assert [one.text for one in box.of(Notice) if isinstance(one, Notice)] == [note]
+    assert box.of(Notice) == [Notice(note, "warning")]
+    assert results["c1"].error == "cancelled"
 
 
 async def test_what_a_call_did_whose_tool_is_gone_is_not_known() -> None:
@@ -521,13 +522,25 @@ async def test_what_the_disk_refused_for_a_moment_is_kept_with_the_end_of_the_tu
     store, send = OnceFullDisk(at), SendTool()
     async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
+        await box.until(lambda: any(item.event is finished for item in box.events))
     assert (finished.outcome, finished.error) == ("failed", "The disk is full.")
     done = 'This was done before the turn broke off: send "a".'
     assert finished.notes == ((done,) if at == 3 else ()), "an effect is told, also where the turn has no answer"
+    assert [one for one in box.of(Notice) if done in str(one)] == [Notice(one, "warning") for one in finished.notes]
     told = await Kept(store).transcript()
     roles = ["user", "assistant", "tool", "assistant"] if at > 1 else ["user", "assistant"]
     assert [one.role for one in told] == roles
     assert [one.text for one in told if isinstance(one, ToolMessage) and not one.error] == ["sent a"] * len(send.calls)
+
+
+@pytest.mark.parametrize(
+    "tool", [LookTool("send"), FakeTool("send", lambda _: error_result("network", "It did not go out."))]
+)
+async def test_what_had_no_effect_when_the_disk_failed_is_not_told(tool: FakeTool) -> None:
+    store = OnceFullDisk(3)
+    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), tool, store=store) as box:
+        finished = await serve(Kept(store), box, arrived())
+    assert (len(tool.calls), finished.error, finished.notes) == (1, "The disk is full.", ())
 
 
 @pytest.mark.parametrize("cut", range(1, 9))

@@ -178,6 +178,8 @@ async def test_a_helper_has_its_caller_s_tools_or_fewer_and_none_that_speaks_wit
     assert offered == {"one": ["notes", "web_fetch", "web_search"], "two": ["web_fetch", "web_search"]}
     assert len(others[-1].calls) == 1, "the one that has it"
     assert others[1].calls == []
+    told = [one.text for request in provider.requests if asked(request) == "two" for one in results(request)]
+    assert "Error: This helper has no tool 'todo'. Available tools: web_fetch, web_search." in told
     refused = [one.error for request in provider.requests if of_helper(request) for one in results(request)]
     assert sorted(refused) == ["", "denied", "denied", "denied", "denied", "denied"]
     (three,) = [one for one in history if isinstance(one, ToolMessage) and one.error]
