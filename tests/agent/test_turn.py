@@ -553,7 +553,7 @@ async def test_N15_an_edit_of_the_soul_works_on_the_next_message(tmp_path: Path)
     assert "Always search" not in provider.requests[0].system
     assert "Always search for news first." in provider.requests[1].system
     assert "[Cut: SOUL.md" in provider.requests[1].system
-    assert "SOUL.md: 30.0 kB, cut" in status
+    assert "SOUL.md: 30 kB, cut" in status
     assert [len(file.text) for file in ContextBuilder(tmp_path).files()] == [20_000]
 
 

@@ -20,6 +20,7 @@ class JumpingClock:
 
     def __init__(self, start: float = 0.0, *, step: float = 0.0) -> None:
         self._now, self._step = start, step
+        self.ahead = timedelta()
         self._limits: dict[asyncio.Timeout, float] = {}
         self._running: asyncio.Task[None] | None = None
 
@@ -27,7 +28,8 @@ class JumpingClock:
         return self._now
 
     def wall(self) -> datetime:
-        return AT + timedelta(seconds=self._now)
+        """The time on the wall, which somebody may put back: `ahead` is by how much it goes before this clock."""
+        return AT + self.ahead + timedelta(seconds=self._now)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         """Wait for `event`, at most `seconds` of this clock."""

@@ -1,7 +1,10 @@
 """What must arrive arrives once, whatever Telegram and the network do with it."""
 
+import asyncio
 import itertools
 import json
+from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,11 +18,12 @@ from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
 from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
+from nanobot.errors import StoreError
 from nanobot.messages import Media
 from nanobot.results import Source
 from nanobot.session.ledger import Ledger
-from nanobot.session.rows import OutboxItem
-from nanobot.session.sqlite import SqliteDatabase
+from nanobot.session.rows import OutboxItem, OutboxRow
+from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
@@ -122,6 +126,66 @@ async def test_a_message_is_tried_ever_less_often_and_no_other_of_its_chat_befor
         gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(calls)]
         assert len(gaps) == len(pauses)
         assert all(pause <= gap <= pause + 2 for gap, pause in zip(gaps, pauses, strict=True)), gaps
+
+
+@pytest.mark.parametrize("fault", [refuse(401, "Unauthorized"), bad_gateway()], ids=["not sent", "may be there"])
+async def test_a_clock_that_is_put_back_holds_no_message_up(fault: Fault) -> None:
+    async with stage(PLAIN) as at:
+        at.server.failing("sendMessage", fault)
+        await (await at.begin()).finish(DONE)
+        await at.quiet(35)
+        at.server.failing("sendMessage", None)
+        at.clock.ahead -= timedelta(hours=3)
+        begun = at.clock.now()
+        await at.until("The answer.")
+        assert 25 < at.clock.now() - begun < 35, "neither before its time nor hours after it"
+
+
+async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_most_after_a_start() -> None:
+    async with stage(PLAIN, step=60) as at:
+        at.server.user("Bob", 8)
+        for chat, hours in (("7", 5), ("8", 0.5)):
+            item = OutgoingMessage("text", ScreenMessage("hello"), last=True).to_json()
+            (row,) = await at.ledger.put((OutboxItem(f"in-{chat}", 0, CHANNEL, chat, item),))
+            await at.ledger.postpone(row.seq, at.clock.wall() + timedelta(hours=hours), unsure=False)
+        starting = asyncio.create_task(TelegramOutbox(at.outbox.sending, clock=at.clock.wall).run())
+        await at.quiet(4_000)
+        assert [round(call.at / 600) for call in at.server.sent("sendMessage")] == [3, 6]
+        starting.cancel()
+
+
+async def test_a_stop_waits_for_what_is_due_and_no_longer_than_it_was_told() -> None:
+    async with stage(PLAIN) as at:
+        await at.outbox.say(at.address, "on its way", "line-1")
+        await at.outbox.drain(60)
+        assert at.seen == ["bot: on its way"]
+        at.server.failing("sendMessage", black_hole())
+        await at.outbox.say(at.address, "never", "line-2")
+        await at.outbox.drain(0.2)
+        assert len(at.seen) == 1
+
+
+class Refusing(Ledger):
+    """A ledger whose outbox cannot be read for a moment."""
+
+    refused = False
+
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
+        if not self.refused:
+            self.refused = True
+            raise StoreError("The disk is full.")
+        return await super().due(channel, without=without, limit=limit)
+
+
+async def test_a_message_that_breaks_the_program_is_given_up_and_takes_no_other_with_it() -> None:
+    item = OutgoingMessage("text", ScreenMessage("hello"), last=True).to_json()
+    async with stage(PLAIN, ledger=Refusing(MemoryDatabase())) as at:
+        await at.outbox.put((OutboxItem("in-1", 0, CHANNEL, "7", item, "no thread"),))
+        await at.settled()
+        await at.outbox.say(at.address, "And on it goes.", "line-1")
+        await at.settled()
+        assert at.seen[-1] == "bot: And on it goes."
+        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 2, "sent": 1}, "the word about it too"
 
 
 async def test_the_end_of_a_command_that_said_all_it_had_to_say_is_no_message() -> None:
