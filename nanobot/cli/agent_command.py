@@ -19,7 +19,7 @@ from nanobot.bus.events import Address
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.cli.terminal import agreed, note, somebody_is_here, warn
-from nanobot.config.loader import Loaded, load
+from nanobot.config.loader import Loaded, located
 from nanobot.config.paths import Paths, prepare_home, template_news
 from nanobot.errors import UsageError
 from nanobot.security.projects import NOT_TRUSTED, TRUSTED, Project, project_of
@@ -53,9 +53,7 @@ class Setup(Struct, frozen=True):
 
 def set_up(args: argparse.Namespace, env: Mapping[str, str]) -> Setup:
     """Read the configuration, make the folders, open the log. Raises `ConfigError`."""
-    first = Paths.resolve(env, args.config)
-    loaded = load(Path(first.config), env=env, must_exist=first.config_named)
-    paths = Paths.resolve(env, args.config, args.workspace or loaded.config.agents.defaults.workspace)
+    loaded, paths = located(env, args.config, args.workspace)
     own = Paths.resolve(env, args.config, loaded.config.agents.defaults.workspace).workspace
     project = project_of(Path.cwd(), paths.workspace, own, paths.home)
     prepare_home(paths)

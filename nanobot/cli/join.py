@@ -39,7 +39,7 @@ async def ask_gateway(args: argparse.Namespace, setup: Setup, question: UserProm
     try:
         writer = writer_for(args, setup.env)
         writer.started(link.welcome.state.session, link.welcome.model)
-        return await answered(link, question, writer)
+        return await answered(link.bus, link.process, question, writer)
     finally:
         carrying.cancel()
         await asyncio.wait({carrying})

@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ INTERRUPT = (signal.SIGINT,)
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a cancelled turn gets to close its conversation.
 GRACE = 5.0
+Process = Callable[[InboundMessage], Coroutine[None, None, TurnFinished]]
 _TICK = 0.15
 
 
@@ -55,21 +56,6 @@ class UserPrompt(Struct, frozen=True):
     session: SessionChoice = field(default_factory=SessionChoice)
     timeout: float | None = None
     media: tuple[Media, ...] = ()
-
-
-class ProcessingLoop(Protocol):
-    async def process(self, message: InboundMessage) -> TurnFinished:
-        """Run one turn to its end; every event of it goes over the bus meanwhile."""
-
-
-class AskedAgent(Protocol):
-    """The part of an agent that answers one question, in this process or in a gateway."""
-
-    @property
-    def bus(self) -> MessageBus: ...
-
-    @property
-    def loop(self) -> ProcessingLoop: ...
 
 
 class _Watch:
@@ -125,20 +111,21 @@ async def ask(
     await agent.sessions.resume(own.key, session.id)
     writer.started(session.id, agent.provider_info.model)
     try:
-        return await answered(agent, question, writer, ended, own)
+        return await answered(agent.bus, agent.loop.process, question, writer, ended, own)
     finally:
         if (now := await agent.sessions.current(own.key)).id != session.id:  # a command has led elsewhere
             await agent.sessions.resume(TERMINAL.key, now.id)
 
 
 async def answered(
-    agent: AskedAgent,
+    bus: MessageBus,
+    process: Process,
     question: UserPrompt,
     writer: Writer,
     ended: Callable[[TurnFinished], None] | None = None,
     address: Address = TERMINAL,
 ) -> int:
-    """The same in the session that the agent is in at this address."""
+    """The same in the session that the agent is in at this address; `process` runs the turn to its end."""
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
@@ -147,7 +134,7 @@ async def answered(
 
     message, watch = _message(question, address, revisable=writer.revisable and ended is None), _Watch(writer)
     with on_signal((*INTERRUPT, *HANG_UP), stop):
-        result, late = await _answer(agent, message, watch, stopped, question.timeout)
+        result, late = await _answer(bus, process(message), watch, stopped, question.timeout)
     code = stopped.result() if stopped.done() else TIMED_OUT if late else exit_code(result)
     result = _explained(result, code, question.timeout)
     if ended is not None:
@@ -170,21 +157,25 @@ def _message(question: UserPrompt, address: Address, *, revisable: bool) -> Inbo
 
 
 async def _answer(
-    agent: AskedAgent, message: InboundMessage, watch: _Watch, stopped: "asyncio.Future[int]", timeout: float | None
+    bus: MessageBus,
+    turn: Coroutine[None, None, TurnFinished],
+    watch: _Watch,
+    stopped: "asyncio.Future[int]",
+    timeout: float | None,
 ) -> tuple[TurnFinished, bool]:
     """How the turn ended, and whether the time for it, in seconds, was over or it was stopped before."""
-    events = agent.bus.subscribe(TERMINAL.channel)
+    events = bus.subscribe(TERMINAL.channel)
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(watch.tick())
         following = group.create_task(watch.follow(events))
-        answer = group.create_task(agent.loop.process(message))
+        answer = group.create_task(turn)
         first: set[asyncio.Future[TurnFinished] | asyncio.Future[int]] = {answer, stopped}
         await asyncio.wait(first, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         late = not answer.done()
         if late:
             answer.cancel()
             await asyncio.wait({answer}, timeout=GRACE)
-        await agent.bus.publish_outbound(OutboundMessage(TERMINAL, watch.mark))
+        await bus.publish_outbound(OutboundMessage(TERMINAL, watch.mark))
         await asyncio.wait({following}, timeout=GRACE)
         ticking.cancel()
         following.cancel()

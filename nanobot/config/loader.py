@@ -55,6 +55,16 @@ def load(path: Path | None = None, *, env: Mapping[str, str], must_exist: bool =
     return replace(loaded, problems=(*loaded.problems, *_open_to_others(loaded, text)))
 
 
+def located(
+    env: Mapping[str, str], config: str | None, workspace: str | None, *, must_exist: bool = True
+) -> tuple[Loaded, Paths]:
+    """The configuration, and the places that it and a command line ask for. Raises `ConfigError`, also where a file is
+    named that is not there, unless that is to be made."""
+    first = Paths.resolve(env, config)
+    loaded = load(first.config, env=env, must_exist=must_exist and first.config_named)
+    return loaded, Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
+
+
 def _open_to_others(loaded: Loaded, text: str) -> tuple[ConfigProblem, ...]:
     """A warning where other people of this machine can read a file that holds a key."""
     held = [secret for secret in known_secrets(loaded.config, {}) if secret in text]

@@ -68,15 +68,15 @@ class Paths(Struct, frozen=True):
         `~/.nanobot` at the start of `workspace` means the home that is in force. Nothing is created. Raises
         `ConfigError` where a name is no UTF-8: nothing of it could be written into a file, a database or a message.
         """
-        user = Path(env["HOME"]) if env.get("HOME") else Path.home()
+        user = person_home(env)
         chosen = env.get("NANOBOT_HOME", "").strip()
-        home = _expand(chosen, user) if chosen else user / ".nanobot"
+        home = expanded(chosen, user) if chosen else user / ".nanobot"
         named = str(config_path or "") or env.get("NANOBOT_CONFIG", "").strip()
         wanted = str(workspace or "")
         if wanted == _SHORT_HOME or wanted.startswith(f"{_SHORT_HOME}/"):
             wanted = str(home / wanted[len(_SHORT_HOME) :].lstrip("/"))
-        config = _expand(named, user) if named else home / "config.json"
-        place = _expand(wanted, user) if wanted else home / "workspace"
+        config = expanded(named, user) if named else home / "config.json"
+        place = expanded(wanted, user) if wanted else home / "workspace"
         _judge_names(home, config, place)
         return cls(
             home=home,
@@ -158,7 +158,13 @@ def _close(path: Path, but: Path) -> bool:
     return False
 
 
-def _expand(text: str, user: Path) -> Path:
+def person_home(env: Mapping[str, str]) -> Path:
+    """The person's own folder, which `~` stands for."""
+    return Path(env["HOME"]) if env.get("HOME") else Path.home()
+
+
+def expanded(text: str, user: Path) -> Path:
+    """A path as people write it, with their own folder for `~`; absolute."""
     if text == "~" or text.startswith("~/"):
         return user / text[2:]
     return Path(os.path.abspath(text))  # noqa: PTH100 - keeps symbolic links, which Path.resolve would follow

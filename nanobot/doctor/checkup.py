@@ -1,7 +1,6 @@
 """All checks of one installation, run beside each other."""
 
 import asyncio
-import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -16,8 +15,8 @@ from nanobot.builder.launch import Launch
 from nanobot.builder.values import health_file
 from nanobot.channels.telegram.read.voice import CommandTranscriber, transcriber_of
 from nanobot.channels.telegram.settings import settings_of
-from nanobot.config.loader import Loaded, load
-from nanobot.config.paths import Paths
+from nanobot.config.loader import Loaded, located
+from nanobot.config.paths import Paths, expanded, person_home
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema import Config
 from nanobot.doctor import gateway, home, machine, network
@@ -73,12 +72,11 @@ class Patient(Struct, frozen=True):
 
 async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = "") -> Patient:
     """What `nanobot doctor` looks at; `config` and `workspace` are paths that a person has named. Makes no folder."""
-    paths = Paths.resolve(env, config, workspace)
     try:
-        loaded = load(paths.config, env=env, must_exist=paths.config_named)
-        paths = Paths.resolve(env, config, workspace or loaded.config.agents.defaults.workspace)
+        loaded, paths = located(env, config, workspace)
         return Patient(await Builder.begin(loaded, paths, Launch(ephemeral=True), env))
     except ConfigError as error:
+        paths = Paths.resolve(env, config, workspace)
         builder = await Builder.begin(Loaded(Config(), paths.config), paths, Launch(ephemeral=True), env)
         return Patient(builder, tuple(map(str, error.problems)))
 
@@ -118,9 +116,8 @@ async def _configuration(patient: Patient) -> list[Finding]:
 
 def _kept(patient: Patient) -> list[Check]:
     paths, telegram = patient.paths, patient.loaded.config.channels.telegram.enabled
-    folders = [
-        _folder(one if isinstance(one, str) else one.path, patient.env) for one in patient.loaded.config.library.folders
-    ]
+    named = [one if isinstance(one, str) else one.path for one in patient.loaded.config.library.folders]
+    folders = [expanded(one, person_home(patient.env)).resolve() for one in named]
     running = gateway.gateway_at(patient.health_file)
     kept = running is not None and running.runs
     where = patient.health_file
@@ -153,11 +150,6 @@ async def _postgresql(patient: Patient) -> Finding:
         fix = _("Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back.")
         return bad(one_line(str(error)), fix)
     return ok(_("PostgreSQL {version} answers at {place}", version=version, place=database.place))
-
-
-def _folder(text: str, env: Mapping[str, str]) -> Path:
-    person = env.get("HOME") or str(Path.home())
-    return Path(os.path.realpath(text.replace("~", person, 1) if text == "~" or text.startswith("~/") else text))
 
 
 def _machine(patient: Patient) -> list[Check]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from nanobot.config.paths import expanded, person_home
 from nanobot.errors import UsageError
 from nanobot.migrate.claw import CLAW_FILES, claw_home, family_home
 from nanobot.migrate.hermes import hermes_home
@@ -35,7 +36,7 @@ _VARIABLES: Mapping[str, Program] = {"HERMES_HOME": "hermes", "OPENCLAW_STATE_DI
 def homes_there(env: Mapping[str, str], own: Path) -> list[tuple[Program, Path]]:
     """The homes of other programs of this person; `own` is this nanobot's, in which another of the family may have
     kept conversations and schedules before."""
-    user = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    user = person_home(env)
     named = [(program, Path(env[name])) for name, program in _VARIABLES.items() if env.get(name)]
     places = [*named, *((program, user / name) for program, name in _PLACES)]
     found: dict[Path, Program] = {}
@@ -48,7 +49,7 @@ def homes_there(env: Mapping[str, str], own: Path) -> list[tuple[Program, Path]]
 
 def named_home(word: str, env: Mapping[str, str], own: Path) -> tuple[Program, Path]:
     """The home that a person names by its program, or by its folder. Raises `UsageError`."""
-    folder = Path(word.replace("~", env.get("HOME", "~"), 1) if word.startswith("~") else word)
+    folder = expanded(word, person_home(env))
     if "/" in word or folder.is_dir():
         program = next((one for one in _SIGNS if _is_home(folder, one)), None)
         if program is None:

@@ -61,10 +61,6 @@ class GatewayLink:
         return None
 
     @property
-    def loop(self) -> Self:
-        return self
-
-    @property
     def commands(self) -> Sequence[wire.CommandLine]:
         return self.welcome.commands
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.json import encode
 
 from nanobot.cli.terminal import agreed, say, warn
-from nanobot.config.loader import load
+from nanobot.config.loader import located
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
@@ -83,14 +83,12 @@ def run_restore(args: argparse.Namespace) -> int:
 def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
     """Where things are, what is said of backups, and whether the conversations are elsewhere. A configuration that
     cannot be read is no reason to make no backup: then its defaults count."""
-    first = Paths.resolve(os.environ, args.config)
     try:
-        config = load(first.config, env=os.environ).config
+        loaded, paths = located(os.environ, args.config, args.workspace, must_exist=False)
     except ConfigError as error:
         warn(error)
         return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False
-    wanted = args.workspace or config.agents.defaults.workspace
-    return Paths.resolve(os.environ, args.config, wanted), config.backup, bool(config.gateway.ledger)
+    return paths, loaded.config.backup, bool(loaded.config.gateway.ledger)
 
 
 def _target(text: str, folder: Path) -> Path:

@@ -19,7 +19,7 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cli.terminal import say
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
-from nanobot.config.paths import PEOPLE
+from nanobot.config.paths import PEOPLE, expanded, person_home
 from nanobot.config.schema import LibraryFolderConfig
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import FREE_BYTES, INDEX_BYTES, LibraryFolders
@@ -60,7 +60,7 @@ def run_library(args: argparse.Namespace) -> int:
 
 
 def _add(setup: Setup, text: str) -> int:
-    folder = Path(os.path.realpath(_expanded(text, setup.env)))
+    folder = expanded(text, person_home(setup.env)).resolve()
     if not folder.is_dir():
         raise UsageError(_("There is no folder {folder}.", folder=text))
     before = _folders(setup)
@@ -94,7 +94,7 @@ def _add(setup: Setup, text: str) -> int:
 
 
 def _remove(setup: Setup, text: str) -> int:
-    folder = Path(os.path.realpath(_expanded(text, setup.env)))
+    folder = expanded(text, person_home(setup.env)).resolve()
     named = next((named for named, one in _folders(setup).items() if one.path == folder or named == text), None)
     if named is None:
         raise UsageError(
@@ -236,7 +236,7 @@ def _counted(number: int) -> str:
 
 def _folders_of(setup: Setup, index: LibraryIndex) -> LibraryFolders:
     """The folders of the configuration, without what is nanobot's own or came from outside."""
-    paths, person = setup.paths, _person(setup.env)
+    paths, person = setup.paths, person_home(setup.env)
     files = FileTools(setup.loaded.config.tools, paths, person)
     files.begin()
     forbidden = (paths.home, paths.config, paths.database)
@@ -279,19 +279,11 @@ def _folders(setup: Setup) -> dict[str, DocumentFolder]:
     listed = setup.loaded.config.library.folders
     named = [LibraryFolderConfig(one) if isinstance(one, str) else one for one in listed]
     return {
-        one.path: DocumentFolder(Path(os.path.realpath(_expanded(one.path, setup.env))), one.outside) for one in named
+        one.path: DocumentFolder(expanded(one.path, person_home(setup.env)).resolve(), one.outside) for one in named
     }
-
-
-def _person(env: Mapping[str, str]) -> Path:
-    return Path(env["HOME"]) if env.get("HOME") else Path.home()
-
-
-def _expanded(text: str, env: Mapping[str, str]) -> Path:
-    return _person(env) / text[2:] if text == "~" or text.startswith("~/") else Path(text)
 
 
 def _short(folder: Path, env: Mapping[str, str]) -> str:
     """A path with `~` for the person's own folder."""
-    person = Path(os.path.realpath(_person(env)))
+    person = person_home(env).resolve()
     return f"~/{folder.relative_to(person)}" if person in folder.parents else str(folder)

@@ -18,7 +18,7 @@ from nanobot.cli.commands.home import own_ledger
 from nanobot.cli.options import FAILED
 from nanobot.cli.terminal import agreed, say, somebody_is_here
 from nanobot.config.edit import ConfigFile
-from nanobot.config.loader import Loaded, load
+from nanobot.config.loader import Loaded, load, located
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import UsageError
@@ -49,9 +49,9 @@ def run_mcp(args: argparse.Namespace) -> int:
         case "remove":
             return _remove(paths, args.name)
         case "login":
-            return asyncio.run(_log_in(paths, args))
+            return asyncio.run(_log_in(args))
         case "test":
-            return _test(paths, args)
+            return _test(args)
         case _:
             return _list(paths)
 
@@ -72,7 +72,7 @@ def _add(paths: Paths, args: argparse.Namespace) -> int:
     say(_("A running nanobot has it after its next start."))
     if here:
         try:
-            _test(paths, args)
+            _test(args)
         except UsageError as error:
             say(str(error))
     return 0
@@ -129,7 +129,8 @@ def _remove(paths: Paths, name: str) -> int:
 
 
 def _list(paths: Paths) -> int:
-    loaded = _loaded(paths)
+    loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
+    add_secrets(loaded.secrets)
     servers = loaded.config.tools.mcp_servers
     for name, one in sorted(servers.items()):
         where = f"tools.mcpServers.{name}"
@@ -153,9 +154,9 @@ def _what(one: McpServerConfig) -> str:
     return shorten(without_secrets(squeeze(" ".join((*command, *one.args)))), 100)
 
 
-def _test(paths: Paths, args: argparse.Namespace) -> int:
+def _test(args: argparse.Namespace) -> int:
     """Try the named server, or all, and ask about what they say of their tools."""
-    loaded, paths = _found(paths, args)
+    loaded, paths = _found(args)
     servers = loaded.config.tools.mcp_servers
     chosen = {name: one for name, one in servers.items() if name == args.name or (not args.name and one.enabled)}
     if not chosen:
@@ -167,14 +168,14 @@ def _test(paths: Paths, args: argparse.Namespace) -> int:
     return FAILED if failed else 0
 
 
-def _found(paths: Paths, args: argparse.Namespace) -> tuple[Loaded, Paths]:
+def _found(args: argparse.Namespace) -> tuple[Loaded, Paths]:
     """The configuration, with the places that it asks for. Raises `UsageError` where it has no server of that name."""
-    loaded = _loaded(paths)
+    loaded, paths = located(os.environ, args.config, args.workspace)
+    add_secrets(loaded.secrets)
     servers = loaded.config.tools.mcp_servers
     if args.name and args.name not in servers:
         why = loaded.disabled.get(f"tools.mcpServers.{args.name}")
         raise UsageError(_missing(args.name, why or "", nearest(args.name, servers) or ""))
-    paths = Paths.resolve(os.environ, args.config, args.workspace or loaded.config.agents.defaults.workspace)
     paths.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     configure_logging(paths.logs / "nanobot.log", loaded.secrets)
     return loaded, paths
@@ -188,11 +189,11 @@ def _missing(name: str, why: str, near: str) -> str:
     return _("The MCP server {name!r} is not there: see `nanobot mcp list`", name=name)
 
 
-async def _log_in(paths: Paths, args: argparse.Namespace) -> int:
+async def _log_in(args: argparse.Namespace) -> int:
     """Log in to a server: the browser comes back by itself, or its address is pasted here."""
     from nanobot.agent.external_tools import mcp_servers
 
-    loaded, paths = _found(paths, args)
+    loaded, paths = _found(args)
     servers = mcp_servers(loaded, paths, os.environ, {args.name: loaded.config.tools.mcp_servers[args.name]}, kept=True)
     lines: asyncio.Queue[str] = asyncio.Queue()
     try:
@@ -284,9 +285,3 @@ def _count(tools: Sequence[str]) -> str:
 def _named(tools: Sequence[str]) -> str:
     names = listed((*tools[:_SHOWN], "…") if len(tools) > _SHOWN else tools)
     return _("{count}: {names}", count=_count(tools), names=names)
-
-
-def _loaded(paths: Paths) -> Loaded:
-    loaded = load(paths.config, env=os.environ, must_exist=paths.config_named)
-    add_secrets(loaded.secrets)
-    return loaded

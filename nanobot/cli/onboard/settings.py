@@ -2,14 +2,13 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.edit import ConfigFile
-from nanobot.config.loader import Loaded, load, load_text
-from nanobot.config.paths import Paths, judge_home
+from nanobot.config.loader import Loaded, load_text, located
+from nanobot.config.paths import judge_home
 from nanobot.doctor.findings import Finding
 from nanobot.doctor.probes import for_a_try, try_model, try_search, try_token, try_updates
 from nanobot.errors import SkipTool
@@ -33,9 +32,8 @@ class Settings:
 
     def __init__(self, args: argparse.Namespace, env: Mapping[str, str]) -> None:
         self.env = env
-        first = Paths.resolve(env, args.config)
-        self.loaded = load(Path(first.config), env=env)  # a file that is named and not there yet is made
-        self.paths = Paths.resolve(env, args.config, args.workspace or self.loaded.config.agents.defaults.workspace)
+        # A file that is named and not there yet is made.
+        self.loaded, self.paths = located(env, args.config, args.workspace, must_exist=False)
         judge_home(self.paths)
         self.changed = False
 

@@ -15,7 +15,7 @@ from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.bus.events import InboundMessage
-from nanobot.config.paths import Paths
+from nanobot.config.paths import Paths, person_home
 from nanobot.config.schema_tools import FileRootConfig, ToolsConfig
 from nanobot.errors import NanobotError
 from nanobot.security.projects import Project, counts
@@ -195,14 +195,14 @@ class FileTools:
 def files_of(config: ToolsConfig, paths: Paths, project: Project | None, env: Mapping[str, str]) -> FileTools:
     """The tools for files; what lies in a project that nobody trusts is of others."""
     outside = project.folder if project is not None and not counts(project.folder, project) else None
-    person = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    person = person_home(env)
     beside = (folder for place, folder in skill_folders(paths, project, env) if place in ("folder", "home"))
     return FileTools(config, paths, person, outside, tuple(beside))
 
 
 def skill_folders(paths: Paths, project: Project | None, env: Mapping[str, str]) -> "tuple[tuple[Place, Path], ...]":
     """Where skills may lie, the first first; those of a project only when it is trusted."""
-    person = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    person = person_home(env)
     own: list[tuple[Place, Path]] = [("workspace", paths.workspace / "skills")]
     if not counts(paths.workspace, project):
         own = []
