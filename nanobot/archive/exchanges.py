@@ -4,7 +4,7 @@ What an export shows is this; records that steer the model alone, such as the no
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -76,11 +76,6 @@ def seen_by(records: Iterable[Record], role: Role) -> tuple[Record, ...]:
         if not hidden:
             found.append(record)
     return tuple(found)
-
-
-def marks_of(exchange: TalkExchange) -> Mapping[int, SourceLine]:
-    """The sources of an answer by the number of their marks."""
-    return {one.number: one for one in exchange.sources}
 
 
 def speaker_of(exchange: TalkExchange) -> str:

@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from nanobot.archive.exchanges import SourceLine, TalkExchange, exchanges_of, marks_of, speaker_of
+from nanobot.archive.exchanges import SourceLine, TalkExchange, exchanges_of, speaker_of
 from nanobot.archive.text import about
 from nanobot.session.listing import SessionEntry
 from nanobot.session.store import Record
@@ -83,7 +83,9 @@ def _section(number: int, one: TalkExchange, zone: tzinfo | None) -> str:
         parts.append(f'<div class="question">{speaker}{html.escape(one.question)}{files}</div>')
     parts += _list("steps", "", one.steps)
     if one.answer:
-        parts.append(f'<div class="answer">{_rendered(one.answer, number, marks_of(one))}</div>')
+        parts.append(
+            f'<div class="answer">{_rendered(one.answer, number, {mark.number: mark for mark in one.sources})}</div>'
+        )
     if one.sources:
         lines = "\n".join(_source(number, mark) for mark in one.sources)
         parts.append(f'<div class="sources">{html.escape(_("Sources"))}<ol>{lines}</ol></div>')

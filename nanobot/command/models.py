@@ -16,33 +16,25 @@ _WHICH = N_("Which model is this chat to use?")
 async def choose_model(ctx: CommandContext) -> None:
     """Use the model that is named behind the command; of a part of a name offer those that hold it. Without a name show
     the one in use and offer the others."""
+    refused: UsageError | None = None
     if ctx.args:
         try:
             await _switch(ctx, ctx.args)
-        except UsageError as error:
-            await _switch_to_part(ctx, error)
-        return
-    offers = await ctx.control.models(ctx.key)
-    number = await _chosen(ctx, offers[:_OFFERED]) if offers else None
-    if number is None:
-        await ctx.reply(sentences(_current(ctx), _(_OTHER)) + _listed(offers))
-    elif not number:
-        await ctx.reply(sentences(_current(ctx), _("It stays.")))
-    else:
-        await _switch(ctx, offers[number - 1].name)
-
-
-async def _switch_to_part(ctx: CommandContext, error: UsageError) -> None:
-    """Offer the models whose names hold what was written; `error` says why it is the name of none."""
+        except UsageError as error:  # it is the name of none, and perhaps a part of some
+            refused = error
+        else:
+            return
     part = ctx.args.casefold()
     offers = [one for one in await ctx.control.models(ctx.key) if part in one.name.casefold()]
     number = await _chosen(ctx, offers[:_OFFERED]) if offers else None
-    if number is None:
-        raise error
     if number:
         await _switch(ctx, offers[number - 1].name)
-    else:
+    elif number == 0:
         await ctx.reply(sentences(_current(ctx), _("It stays.")))
+    elif refused is not None:
+        raise refused
+    else:
+        await ctx.reply(sentences(_current(ctx), _(_OTHER)) + _listed(offers))
 
 
 async def _chosen(ctx: CommandContext, offers: Sequence[ModelOffer]) -> int | None:

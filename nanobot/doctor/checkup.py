@@ -21,14 +21,13 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema import Config
 from nanobot.doctor import gateway, home, machine, network
 from nanobot.doctor.findings import Check, Finding, bad, findings_of, off, ok, one_line, said_once, warn
-from nanobot.doctor.probes import for_a_try, try_context, try_model, try_search, try_token, try_updates
+from nanobot.doctor.probes import for_a_try, try_bot, try_context, try_model, try_search
 from nanobot.errors import ConfigError, StoreError
 from nanobot.money.budget import Budget, prices_of
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.registry import choose
 from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.ledger import Ledger
-from nanobot.session.lock import token_lock
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
@@ -249,13 +248,7 @@ def _telegram(patient: Patient) -> list[Check]:
     if not config.enabled:
         return []
 
-    async def bot() -> list[Finding]:
-        settings = settings_of(config, patient.env)
-        token = await try_token(settings)
-        if token.state != "ok":
-            return [token]
-        return [token, await try_updates(settings, ours=token_lock(settings.token).held)]
-
+    bot = partial(try_bot, settings_of(config, patient.env))
     return [("Telegram token", bot), ("Voice", partial(_voice, patient))]
 
 

@@ -24,6 +24,7 @@ from nanobot.providers.http import Deadlines
 from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
 from nanobot.providers.retry import RetryPolicy
+from nanobot.session.lock import token_lock
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n, sentences, told
 from nanobot.web.search.base import SearchQuery
@@ -223,6 +224,14 @@ async def try_search(link: ChainLink, usage: UsageLedger) -> Finding:
     return Finding(
         name, "warn", _("it answered in {took} and found nothing, which it should", took=took), _(_SEARCH_FIX)
     )
+
+
+async def try_bot(settings: TelegramSettings) -> list[Finding]:
+    """Whose token it is, and whether the bot's messages come here."""
+    token = await try_token(settings)
+    if token.state != "ok":
+        return [token]
+    return [token, await try_updates(settings, ours=token_lock(settings.token).held)]
 
 
 async def try_token(settings: TelegramSettings) -> Finding:

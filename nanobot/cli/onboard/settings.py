@@ -10,14 +10,13 @@ from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load_text, located
 from nanobot.config.paths import judge_home
 from nanobot.doctor.findings import Finding
-from nanobot.doctor.probes import for_a_try, try_model, try_search, try_token, try_updates
+from nanobot.doctor.probes import for_a_try, try_bot, try_model, try_search
 from nanobot.errors import SkipTool
 from nanobot.money.budget import prices_of
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.http import is_private
 from nanobot.providers.registry import ChoiceRequest, choose, offered
 from nanobot.providers.vendors import vendor_of
-from nanobot.session.lock import token_lock
 from nanobot.web.search.catalog import Catalog
 from nanobot.web.usage import UsageLedger
 
@@ -71,11 +70,7 @@ class Settings:
 
     async def try_bot(self, changes: Sequence[Change]) -> list[Finding]:
         """Ask Telegram about the bot that would answer after these changes. Raises `UsageError` for no token at all."""
-        telegram = settings_of(self.with_changes(changes).config.channels.telegram, self.env)
-        found = [await try_token(telegram)]
-        if found[0].state == "ok":
-            found.append(await try_updates(telegram, ours=token_lock(telegram.token).held))
-        return found
+        return await try_bot(settings_of(self.with_changes(changes).config.channels.telegram, self.env))
 
     async def try_search(self) -> Finding | None:
         """Ask the search engine that comes first; None where searching is switched off."""
