@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import get_args
 
+from nanobot.agent.tools.offers import fetch_description
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.app import Launch, Nanobot
@@ -17,6 +18,7 @@ from nanobot.messages import ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolErrorKind
 from nanobot.security.trust import unwrap
+from nanobot.utils.prompt_templates import PromptTemplates
 from tests.agent.harness import agent, message, run_tool
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
@@ -266,6 +268,6 @@ async def test_N02_tools_that_are_switched_off_are_not_offered(tmp_path: Path) -
 
 
 def test_N12_the_description_of_web_fetch_names_its_cap_and_its_limits() -> None:
-    text = WebFetchTool(WebFetchConfig()).description
+    text = fetch_description(WebFetchConfig(), PromptTemplates())
     for wanted in ("readable content", "50000", "offset", "login", "JavaScript"):
         assert wanted in text
