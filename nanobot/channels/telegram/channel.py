@@ -238,7 +238,7 @@ class TelegramChannel:
 
     def _living(self, workers: int) -> None:
         self._sending.queues.pace.share(workers)
-        self._health.working(workers)
+        self._health.works("working", workers)
 
     async def _identify(self) -> None:
         await self._line.identify()

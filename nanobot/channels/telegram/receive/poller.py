@@ -81,18 +81,18 @@ class Health(Struct):
     began: float = field(default_factory=time.time)
     said: set[str] = field(default_factory=set)
 
-    def poll_ok(self) -> None:
-        """A poll was completed, with or without updates."""
-        self.polls += 1
-        self._well_again()
-        self.last_poll = self.clock()
-        self.state, self.reason = "polling", ""
-
-    def working(self, workers: int) -> None:
-        """This process answers what others take in; so many do."""
-        self._well_again()
-        self.last_poll = self.clock()
-        self.state, self.reason, self.workers = "working", "", workers
+    def works(self, state: State, workers: int = 0) -> None:
+        """Updates arrive: by a poll that was completed, with or without any, or because Telegram brings them; or this
+        process is one of so many `workers` that answer what others take in."""
+        if self.failures and self.state in {"retrying", "conflict"}:
+            logger.info("Telegram answers again after {} failures", self.failures)
+            self.say(_("{address}: messages arrive again.", address=self.address))
+        self.failures = 0
+        self.said.clear()
+        if state != "webhook":
+            self.polls += 1
+            self.last_poll = self.clock()
+        self.state, self.reason, self.workers = state, "", workers
 
     def failed(self, state: State, reason: str, wait: float = 0.0) -> None:
         """A poll was not completed; `reason` is without secrets, the next try is in `wait` seconds."""
@@ -108,18 +108,6 @@ class Health(Struct):
             new = True
         if new or self.failures % _LOGGED_AGAIN == 0:
             logger.warning("{} ({} failures in a row)", said, self.failures)
-
-    def delivered_to(self) -> None:
-        """Telegram brings the updates from now on."""
-        self._well_again()
-        self.state, self.reason = "webhook", ""
-
-    def _well_again(self) -> None:
-        if self.failures and self.state in {"retrying", "conflict"}:
-            logger.info("Telegram answers again after {} failures", self.failures)
-            self.say(_("{address}: messages arrive again.", address=self.address))
-        self.failures = 0
-        self.said.clear()
 
     @property
     def age(self) -> float | None:
@@ -278,7 +266,7 @@ class Poller:
             await self._failed(Later(N_("its updates have no numbers")))
             return
         self._conflicts = 0
-        self._health.poll_ok()
+        self._health.works("polling")
 
     async def _conflict(self, error: Conflict) -> None:
         self._conflicts += 1

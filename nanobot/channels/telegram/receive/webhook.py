@@ -61,7 +61,7 @@ class Webhook:
         async with server:
             self.port = int(server.sockets[0].getsockname()[1])
             await reached(self._register, self._health, _NOT_SET)
-            self._health.delivered_to()
+            self._health.works("webhook")
             await server.serve_forever()
 
     async def _register(self) -> None:
