@@ -43,7 +43,7 @@ _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
 _ARTICLE_BODY = re.compile(r"(?:^|\s)(?:article-?body|mw-parser-output|markdown-body)(?:\s|$)", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?…。:][ »”\"]*\Z")
+_SENTENCE_END = re.compile(r"[.!?…:。！？：।۔؟։][ »”\"」』）)]*\Z")
 _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
@@ -69,6 +69,7 @@ _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many o
 _OTHER_TEXTS, _TEXT = 3, 15
 _LEAST_TOKENS = 10  # fewer words than this, while much more is visible, mean that the choice failed
 _PANEL_TOKENS = 12
+_LONG = 30  # words are a sentence whatever they end with: not every language has a mark for that
 
 
 class Selection(Struct):
@@ -410,7 +411,7 @@ def _lead(page: _Page, scope: Part) -> list[Block]:
         block
         for block in page.blocks[page.headline + 1 : scope.first]
         if _prose(block) >= LEAD
-        and (block.kind == "heading" or _SENTENCE_END.search(block.text))
+        and (block.kind == "heading" or block.tokens >= _LONG or _SENTENCE_END.search(block.text))
         and not (block.part.hidden or page.framed[block.part] or is_caption(block) or _AROUND.search(block.part.names))
     ]
 

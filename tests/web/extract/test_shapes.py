@@ -156,8 +156,16 @@ def test_a_list_of_links_beside_the_paragraphs_stays_and_what_is_named_hidden_go
     assert found.endswith("- [Source 1](https://ex.org/1)")
 
 
-def test_only_a_sentence_or_a_heading_before_the_text_begins_it() -> None:
-    lead = "The new gates of the old harbour hold, and ten towns know."
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "The new gates of the old harbour hold, and ten towns know.",
+        "पुराने बंदरगाह के नए फाटक अब हर तूफ़ान को रोक रहे हैं और दस शहर यह जानते हैं।",
+        "ประตูใหม่ของท่าเรือเก่ากั้นพายุได้ทุกลูก" * 3,
+    ],
+    ids=["English", "Hindi", "Thai"],
+)
+def test_only_a_sentence_or_a_heading_before_the_text_begins_it(lead: str) -> None:
     before = f"<p>By Ann Writer on Monday, 18 November 1953 at 11 in the morning</p><p>{lead}</p>"
     text = f"<article><div>{before}</div><div class='article-body'>{f'<p>{PROSE * 2}</p>' * 6}</div></article>"
     found = extract(f"<html><head><title>The gates</title></head><body><h1>The gates</h1>{text}</body></html>", BASE)
