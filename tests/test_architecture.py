@@ -30,6 +30,7 @@ SMALL = 120
 FLOORS = {
     "utils.translation": -1,  # every room has sentences; it needs the standard library alone
     "errors": 0,
+    "jsonval": 0,
     "messages": 0,
     "results": 1,
     "utils": 1,  # pure functions that config and security need too, so they stand below both

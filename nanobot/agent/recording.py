@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from nanobot import __version__
+from nanobot import __version__, jsonval
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
@@ -30,7 +30,6 @@ from nanobot.bus.events import MessageBus, Outcome, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
-from nanobot.providers import jsonval
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect

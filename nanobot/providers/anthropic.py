@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from nanobot import jsonval
+from nanobot.jsonval import JsonObject
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
@@ -22,11 +24,9 @@ from nanobot.messages import (
     UserMessage,
     UserPart,
 )
-from nanobot.providers import jsonval
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
 from nanobot.providers.failures import Origin, finished, from_event
 from nanobot.providers.http import Endpoint
-from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.vendors import family_of
 from nanobot.providers.wire import AnswerReader, WireProvider, call_id, readable
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from nanobot import jsonval
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
-from nanobot.providers import jsonval
 from nanobot.utils.text import retry_after, shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import httpx
 from msgspec import Struct, field
 
+from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
-from nanobot.providers import jsonval
 from nanobot.providers.failures import Origin, failure, from_event, from_status
 from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.secrecy import Reticent

@@ -13,10 +13,10 @@ import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.providers import jsonval
+from nanobot import jsonval
+from nanobot.jsonval import JsonObject
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import Deadlines, Endpoint, make_client
-from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.vendors import VENDORS
 
 PROBE_SECONDS = 0.25

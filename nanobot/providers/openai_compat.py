@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from nanobot import jsonval
+from nanobot.jsonval import JsonObject
 from nanobot.messages import (
     AssistantMessage,
     AssistantPart,
@@ -21,11 +23,9 @@ from nanobot.messages import (
     UserMessage,
     UserPart,
 )
-from nanobot.providers import jsonval
 from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
 from nanobot.providers.failures import Origin, finish_of, finished, from_event
 from nanobot.providers.http import Endpoint
-from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.splitters import TextSplitter
 from nanobot.providers.vendors import Quirks, always_reasons, reasons
 from nanobot.providers.wire import (

@@ -10,12 +10,12 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from nanobot import jsonval
+from nanobot.jsonval import JsonObject
 from nanobot.messages import AssistantMessage, Completed, Text, Usage
-from nanobot.providers import jsonval
 from nanobot.providers.base import PageReading, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finished
 from nanobot.providers.http import Link
-from nanobot.providers.jsonval import JsonObject
 from nanobot.utils.marks import Support, with_marks
 from nanobot.utils.translation import _
 

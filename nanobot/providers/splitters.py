@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from nanobot.providers import jsonval
+from nanobot import jsonval
 
 _OPEN, _CLOSE = "<think>", "</think>"
 #: What opens a call anywhere, and what may be one where the text begins with it.

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from nanobot import jsonval
 from nanobot.errors import ProviderError
+from nanobot.jsonval import JsonObject
 from nanobot.messages import (
     AssistantMessage,
     Completed,
@@ -26,11 +28,9 @@ from nanobot.messages import (
     ToolCallDelta,
     UserPart,
 )
-from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finish_of, from_event
 from nanobot.providers.http import Endpoint, Link, is_search, list_models
-from nanobot.providers.jsonval import JsonObject
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import _

@@ -4,7 +4,6 @@ Their redirects are not followed. A room says by `fail` which of its errors a re
 """
 
 import asyncio
-import json
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -14,6 +13,7 @@ from msgspec import Struct, field
 
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
+from nanobot.jsonval import parse
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.utils.translation import _
@@ -69,11 +69,7 @@ class ServiceAnswer(Struct, frozen=True):
 
     def json(self) -> object:
         """The JSON of the body, None where it is none."""
-        try:
-            found: object = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return None
-        return found
+        return parse(self.body)
 
 
 class ServiceClient:

@@ -12,12 +12,12 @@ from nanobot.agent.tools.web.search import WebSearchTool
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import SearchProviderConfig, WebSearchConfig
 from nanobot.errors import ConfigError, SearchError
+from nanobot.jsonval import at
 from nanobot.results import ToolResult
 from nanobot.web.search.base import SearchBackend, SearchQuery
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.engines import ENGINES as KINDS_OF_ENGINES
-from nanobot.web.search.payload import at
 from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis

@@ -3,9 +3,9 @@
 import pytest
 
 from nanobot.config.schema import ProviderConfig
+from nanobot.jsonval import at, rows, text
 from nanobot.messages import Text, UserMessage
 from nanobot.providers.base import Capabilities, Request, ToolSpec
-from nanobot.providers.jsonval import at, rows, text
 from nanobot.providers.registry import ChoiceRequest, choose
 from nanobot.providers.scripted import Call, ScriptedProvider
 from tests.agent.harness import FakeTool, agent

@@ -13,9 +13,9 @@ from operator import itemgetter
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
+from nanobot import jsonval
 from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Completed, Delta, Text, TextDelta, ToolCall, ToolCallDelta, Usage
-from nanobot.providers import jsonval
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.lookup.question import (
     LookupQuestion,

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+from nanobot import jsonval
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
-from nanobot.providers import jsonval
 from nanobot.security.trust import unwrap
 from nanobot.utils.text import squeeze
 

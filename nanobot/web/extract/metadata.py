@@ -1,6 +1,5 @@
 """What a page says of itself beside its text: title, site, author, date, language; and the data that lies in it."""
 
-import json
 import re
 from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
@@ -9,6 +8,7 @@ import lxml.html
 from lxml.html import HtmlElement
 from msgspec import Struct
 
+from nanobot.jsonval import parse
 from nanobot.utils.text import squeeze
 from nanobot.web.extract.strip import strip_tags
 
@@ -78,11 +78,7 @@ def _json_ld(root: HtmlElement) -> Iterator[dict[str, object]]:
     for script in list(root.iter("script"))[:200]:
         if "ld+json" not in (script.get("type") or ""):
             continue
-        try:
-            value: object = json.loads(script.text or "")
-        except (ValueError, RecursionError):
-            continue
-        pending = [value]
+        pending = [parse(script.text or "")]
         for _ in range(50):
             if not pending:
                 break
@@ -120,10 +116,7 @@ def page_data(root: HtmlElement) -> str:
     for script in root.iter("script"):
         kind = (script.get("type") or "").lower()
         if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
-            try:
-                found.extend(_prose(json.loads(script.text or "")))
-            except (ValueError, RecursionError):
-                continue
+            found.extend(_prose(parse(script.text or "")))
     for element in root.iter("noscript"):
         text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode")))
         if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):

@@ -6,6 +6,7 @@ Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbforma
 import json
 import re
 
+from nanobot.jsonval import at, rows
 from nanobot.utils.text import counted, nearest, shorten, squeeze
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
@@ -81,8 +82,7 @@ def json_document(text: str) -> Extracted | None:
 
 
 def _feed(value: dict[str, object]) -> Extracted:
-    items = value.get("items")
-    entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    entries = rows(value.get("items"))
     left = len(entries) - MAX_ENTRIES
     # English: a model reads it
     notes = (f"{left} further entries are left out.",) if left > 0 else ()
@@ -102,29 +102,22 @@ def _entry(entry: dict[str, object]) -> str:
 
 def _notebook(value: dict[str, object]) -> Extracted:
     """The cells of a notebook in order: texts as they are, code and what it printed in fences."""
-    about = value.get("metadata")
-    kernel = about.get("kernelspec") if isinstance(about, dict) else None
-    language = _text(kernel.get("language")) if isinstance(kernel, dict) else ""
+    language = _text(at(value, "metadata", "kernelspec", "language"))
     parts: list[str] = []
-    cells = value.get("cells")
-    for cell in cells if isinstance(cells, list) else ():
-        if not isinstance(cell, dict):
-            continue
+    for cell in rows(value.get("cells")):
         source = _lines(cell.get("source")).strip()
         if cell.get("cell_type") == "code" and source:
             parts.append(f"```{language}\n{source}\n```")
         elif source:
             parts.append(source)
-        outputs = cell.get("outputs")
-        shown = [_output(one) for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else []
+        shown = map(_output, rows(cell.get("outputs")))
         parts.extend(f"Output:\n\n```\n{text}\n```" for text in shown if text)
     heading = next((part for part in parts if part.startswith("# ")), "")
     return Extracted(heading.partition("\n")[0].removeprefix("# ").strip(), "\n\n".join(parts), "notebook")
 
 
 def _output(output: dict[str, object]) -> str:
-    data = output.get("data")
-    text = _lines(output.get("text")) or _lines(data.get("text/plain") if isinstance(data, dict) else None)
+    text = _lines(output.get("text")) or _lines(at(output, "data", "text/plain"))
     text = text or ": ".join(filter(None, (_text(output.get("ename")), _text(output.get("evalue")))))
     left = len(text) - _OUTPUT_CHARS
     return f"{text[:_OUTPUT_CHARS]}\n… {left} more characters" if left > 0 else text.rstrip()

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from nanobot.errors import FetchError, FetchErrorKind
+from nanobot.jsonval import at, obj, text
 from nanobot.utils.text import retry_after
 from nanobot.utils.translation import _
 from nanobot.web.extract.page import Extracted
@@ -124,7 +125,7 @@ class RemoteReader:
     def data(self, answer: ServiceAnswer) -> dict[str, object]:
         """The `data` of a JSON answer."""
         value = answer.json()
-        inner = value.get("data") if isinstance(value, dict) else None
+        inner = at(value, "data")
         if not isinstance(inner, dict):
             raise self.error("service", _("the answer is no JSON") if value is None else _("the answer has no data"))
         return inner
@@ -171,13 +172,13 @@ class JinaReader(RemoteReader):
 
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:
         data = self.data(answer)
-        failed = re.search(r"returned error (\d{3})", _text(data.get("warning")), re.IGNORECASE)
+        failed = re.search(r"returned error (\d{3})", text(data.get("warning")), re.IGNORECASE)
         if failed:
             raise self.target_status(url, int(failed[1]))
-        content = _text(data.get("content"))
+        content = text(data.get("content"))
         if not content.strip():
             raise self.error("service", _("it found no text"))
-        return Extracted(_text(data.get("title")), content, "jina", published=_text(data.get("publishedTime")))
+        return Extracted(text(data.get("title")), content, "jina", published=text(data.get("publishedTime")))
 
 
 class FirecrawlReader(RemoteReader):
@@ -198,18 +199,13 @@ class FirecrawlReader(RemoteReader):
 
     def extracted(self, url: str, answer: ServiceAnswer) -> Extracted:
         data = self.data(answer)
-        about = data.get("metadata")
-        facts: dict[str, object] = about if isinstance(about, dict) else {}
+        facts = obj(data.get("metadata"))
         status = facts.get("statusCode")
         if isinstance(status, int) and status >= 400:
             raise self.target_status(url, status)
-        text = _text(data.get("markdown"))
-        if not text.strip():
+        found = text(data.get("markdown"))
+        if not found.strip():
             raise self.error("service", _("it found no text"))
-        site, author = _text(facts.get("ogSiteName")), _text(facts.get("author"))
-        title, language = _text(facts.get("title")), _text(facts.get("language"))
-        return Extracted(title, text, "firecrawl", site, author, language=language)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+        site, author = text(facts.get("ogSiteName")), text(facts.get("author"))
+        title, language = text(facts.get("title")), text(facts.get("language"))
+        return Extracted(title, found, "firecrawl", site, author, language=language)

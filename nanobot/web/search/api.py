@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from nanobot.config.proxy import through
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.jsonval import at, text
 from nanobot.utils.text import retry_after
 from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import trusted_client
 from nanobot.web.search.base import Filter, Quota, SearchBackend, SearchQuery, SearchReply, lacking
-from nanobot.web.search.payload import CONTENT, at, bad_payload, event_data, number, read_hits, short_reason, text
+from nanobot.web.search.payload import CONTENT, bad_payload, event_data, number, read_hits, short_reason
 from nanobot.web.service import Ask, ClientFactory, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
 
 MAX_BYTES = 8 * 1024 * 1024

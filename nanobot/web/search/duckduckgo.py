@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
+from nanobot.jsonval import at, obj, text
 from nanobot.utils.processes import bare_environment, own_module, run_program
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import _
@@ -28,7 +29,7 @@ from nanobot.web.search.base import (
     lacking,
 )
 from nanobot.web.search.codes import duckduckgo_codes, duckduckgo_region
-from nanobot.web.search.payload import at, bad_payload, read_hits, record, text
+from nanobot.web.search.payload import bad_payload, read_hits
 from nanobot.web.service import ServiceAccess
 
 _NAME = "DuckDuckGo"
@@ -124,7 +125,7 @@ class DuckDuckGoBackend(SearchBackend):
             failure, words = text(at(answer, "error")), text(at(answer, "message"))
             if failure and not (failure == "DDGSException" and "no results" in words.lower()):
                 raise _judged(failure, words)
-            found = [] if failure else record(answer).get("hits")
+            found = [] if failure else obj(answer).get("hits")
             if not isinstance(found, list):
                 raise bad_payload(_NAME, answer)
             if found:

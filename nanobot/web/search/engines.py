@@ -8,12 +8,13 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.jsonval import at, obj
 from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.api import ApiBackend, compact, google_time, kind_of
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking
 from nanobot.web.search.codes import BRAVE_COUNTRIES, TAVILY_COUNTRIES, brave_language
 from nanobot.web.search.mcp import Parallel, ToolBackend
-from nanobot.web.search.payload import at, bad_payload, number, plain, record
+from nanobot.web.search.payload import bad_payload, number, plain
 from nanobot.web.service import Ask, call_id_header
 
 _BRAVE_TIMES = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
@@ -143,7 +144,7 @@ class Tavily(ApiBackend):
 
     def quotas(self, data: object) -> tuple[Quota, ...]:
         """The plan's credits of this month, then the key's own where it has a limit."""
-        account, key = record(at(data, "account")), record(at(data, "key"))
+        account, key = obj(at(data, "account")), obj(at(data, "key"))
         if not account and not key:
             raise bad_payload(self.label, data)
         plan = _credits(account.get("plan_usage"), account.get("plan_limit"), account)
@@ -293,7 +294,7 @@ class Kagi(ApiBackend):
     def items(self, data: Mapping[str, object]) -> object:
         found = data.get("data")
         if isinstance(found, list):
-            return [item for item in found if record(item).get("t", 0) == 0]
+            return [item for item in found if obj(item).get("t", 0) == 0]
         return found.get("search", []) if isinstance(found, dict) else found
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
@@ -412,7 +413,7 @@ class Firecrawl(ApiBackend):
         if items is None and isinstance(data.get("data"), dict):
             return []
         if isinstance(items, list):  # page text of a target that answered with an error is not its content
-            return [{**record(item), "markdown": None} if _failed(item) else item for item in items]
+            return [{**obj(item), "markdown": None} if _failed(item) else item for item in items]
         return items
 
     def quotas(self, data: object) -> tuple[Quota, ...]:

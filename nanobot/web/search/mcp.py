@@ -4,7 +4,6 @@ A server is asked with the little of MCP that one call needs: JSON-RPC in one PO
 stream. What a search tool prints for models is read as hits.
 """
 
-import json
 import re
 import uuid
 from collections.abc import Mapping
@@ -13,10 +12,11 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
+from nanobot.jsonval import at, obj, parse, text
 from nanobot.utils.translation import _
 from nanobot.web.search.api import ApiBackend
 from nanobot.web.search.base import McpCall, SearchBackend, SearchQuery, SearchReply, lacking
-from nanobot.web.search.payload import address, at, bad_payload, number, plain, read_hits, record, text
+from nanobot.web.search.payload import address, bad_payload, number, plain, read_hits
 from nanobot.web.service import Ask
 
 _QUERIES = ("query", "q", "objective", "search_query", "text")
@@ -61,7 +61,7 @@ class ToolBackend(ApiBackend):
         headers = {"Accept": "application/json, text/event-stream", **login}
         url = self.access.base_url or self.keyless_url or self.host
         data, _headers = await self.json(Ask(url, body, headers=headers), timeout=timeout)
-        messages = map(record, data if isinstance(data, list) else [data])  # notifications stand between
+        messages = map(obj, data if isinstance(data, list) else [data])  # notifications stand between
         message = next((one for one in messages if "method" not in one and one.keys() & {"result", "error"}), None)
         if message is None:
             raise bad_payload(_("The MCP server"), data)
@@ -71,12 +71,12 @@ class ToolBackend(ApiBackend):
             raise SearchError(
                 _kind(words, number(at(error, "code"))), _("The MCP server refused: {why}", why=words[:200])
             )
-        return record(message.get("result"))
+        return obj(message.get("result"))
 
     def _parameters_in(self, tools: object) -> frozenset[str]:
         for tool in tools if isinstance(tools, list) else []:
-            if record(tool).get("name") == self.tool:
-                return frozenset(record(at(tool, "inputSchema", "properties")))
+            if obj(tool).get("name") == self.tool:
+                return frozenset(obj(at(tool, "inputSchema", "properties")))
         raise SearchError(
             "unavailable", _("{service} offers no {tool} without a key any more", service=self.label, tool=self.tool)
         )
@@ -151,10 +151,7 @@ def reply_in(words: str, query: SearchQuery, name: str) -> SearchReply:
 
 def _list_in(words: str) -> list[object] | None:
     """The list that is the JSON or its `results`; None where it is no such JSON."""
-    try:
-        data: object = json.loads(words) if words.startswith(("{", "[")) else None
-    except (ValueError, RecursionError):
-        return None
+    data = parse(words) if words.startswith(("{", "[")) else None
     found = data if isinstance(data, list) else at(data, "results")
     return found if isinstance(found, list) else None
 

@@ -1,7 +1,6 @@
 """Reading what engines answer: tolerant of unknown fields, strict on addresses."""
 
 import html
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from nanobot.errors import SearchError
+from nanobot.jsonval import at, parse, text
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _
 from nanobot.web.search.base import SearchHit
@@ -19,26 +19,9 @@ _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
-def record(value: object) -> dict[str, object]:
-    """`value` where it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def at(value: object, *path: str) -> object:
-    """The value under `path`, None where the way ends early; `0` is the first of a list."""
-    for key in path:
-        value = (value[0] if value else None) if key == "0" and isinstance(value, list) else record(value).get(key)
-    return value
-
-
 def texts(value: object) -> list[str]:
     """The text that `value` is, or those in its list."""
     return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
-
-
-def text(value: object) -> str:
-    """`value` where it is text, else empty."""
-    return value if isinstance(value, str) else ""
 
 
 def number(value: object) -> float | None:
@@ -158,11 +141,8 @@ def event_data(body: str) -> list[object]:
     found: list[object] = []
     for block in body.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line.removeprefix("data:").removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
-        try:
-            found.append(json.loads("\n".join(lines)))
-        except (ValueError, RecursionError):
-            continue
-    return found
+        found.append(parse("\n".join(lines)))
+    return [one for one in found if one is not None]
 
 
 #: What stands in the errors of libraries → what that means.

@@ -50,9 +50,9 @@ def rows(value: object) -> list[JsonObject]:
 
 
 def at(value: object, *path: str) -> object:
-    """What stands behind keys within keys; None where one of them is missing."""
+    """What stands behind keys within keys, `0` being the first of a list; None where one of them is missing."""
     for key in path:
-        value = obj(value).get(key)
+        value = next(iter(value), None) if key == "0" and isinstance(value, list) else obj(value).get(key)
     return value
 
 
