@@ -26,31 +26,26 @@ _TITLE, _SENTENCE = 80, 200
 
 
 class _Words(Struct, frozen=True):
-    """How an effect is spoken of: asked about, wished for, when it was done, on the line of what it is about, and what
-    a lasting yes allows."""
+    """How an effect is spoken of: asked about and wished for, when it was done, on the line of what it is about, and
+    what a lasting yes allows."""
 
-    title: str
     act: str
     done: str
     about: str
     lasting: str
 
 
-_READ = (N_("Read {target}?"), N_("read {target}"), N_("read {target}"))
-_WRITE = (N_("Write {target}?"), N_("write {target}"), N_("wrote {target}"))
-_RUN = (N_("Run {target}?"), N_("run {target}"), N_("ran {target}"))
-_SEND = (N_("Send to {target}?"), N_("send to {target}"), N_("sent to {target}"))
-_CALL = (N_("Call {target}?"), N_("call {target}"), N_("called {target}"))
-_CHANGE = (N_("Change {target}?"), N_("change {target}"), N_("changed {target}"))
-_NOTE = (N_("Note in {target}?"), N_("note in {target}"), N_("noted in {target}"))
-_DELETE = (N_("Delete {target}?"), N_("delete {target}"), N_("deleted {target}"))
-_SEARCH = (N_("Search {target}?"), N_("search {target}"), N_("searched {target}"))
-_SCHEDULE = (
-    N_("Change the schedule: {target}?"),
-    N_("change the schedule: {target}"),
-    N_("changed the schedule: {target}"),
-)
-_OTHER = _Words(N_("Do {target}?"), N_("do {target}"), N_("did {target}"), "", "")
+_READ = (N_("read {target}"), N_("read {target}"))
+_WRITE = (N_("write {target}"), N_("wrote {target}"))
+_RUN = (N_("run {target}"), N_("ran {target}"))
+_SEND = (N_("send to {target}"), N_("sent to {target}"))
+_CALL = (N_("call {target}"), N_("called {target}"))
+_CHANGE = (N_("change {target}"), N_("changed {target}"))
+_NOTE = (N_("note in {target}"), N_("noted in {target}"))
+_DELETE = (N_("delete {target}"), N_("deleted {target}"))
+_SEARCH = (N_("search {target}"), N_("searched {target}"))
+_SCHEDULE = (N_("change the schedule: {target}"), N_("changed the schedule: {target}"))
+_OTHER = _Words(N_("do {target}"), N_("did {target}"), "", "")
 _ADDRESS, _PATH, _RUNS, _CHAT, _TOOL = (
     N_("Address: {target}"),
     N_("Path: {target}"),
@@ -141,13 +136,14 @@ def question_of(call: JudgedCall, verdict: Verdict, said: Sequence[Message]) -> 
         )
     lines.append(_(always, what=allowed))
     shown = "\n".join(filter(None, (_shown(one) for one in asked)))
+    act = _(words.act, target=target)
     diff = first.kind in ("write", "control", "memory") and bool(first.shown)
     return Question(
-        _(words.title, target=target),
+        _("{act}?", act=f"{act[0].upper()}{act[1:]}"),
         "\n".join(lines),
         shown,
         lasting,
-        act=_(words.act, target=target),
+        act=act,
         done=_(words.done, target=target),
         diff=diff,
     )

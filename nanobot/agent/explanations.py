@@ -3,9 +3,9 @@
 `explain` speaks to whoever asked, `remedy` to the owner of the installation.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from nanobot.agent.receipts import ClaimKind
+from nanobot.agent.receipts import NOTES, ClaimKind
 from nanobot.agent.turn import Spent, TurnLimits
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers.base import ProviderInfo
@@ -34,16 +34,6 @@ NOTHING_TO_SUM_UP = N_(
 ASIDE = N_("This is a question beside the conversation: only public pages are looked at, and nothing is changed.")
 #: Why a step is asked for again that claims what was not done.
 DOUBTED = N_("The answer said that something was done which no tool had done")
-#: What a model has to do for what it claims, by the kind of the claim.
-# English: a model reads it
-_DEEDS: Mapping[ClaimKind, str] = {
-    "write": "no file was written",
-    "delete": "nothing was deleted",
-    "run": "no command was run",
-    "send": "nothing was sent",
-    "schedule": "nothing was scheduled",
-    "remember": "nothing was put into memory",
-}
 #: What a person reads of a lookup that the brake has stopped.
 REPEATED = N_("not looked up again: this turn has done so before")
 #: What the model reads in place of a result that nobody saw.
@@ -201,9 +191,9 @@ def plain_summary(reason: str, done: tuple[str, ...]) -> str:
 # English: a model reads it
 def ask_for_the_deed(claims: Collection[ClaimKind]) -> str:
     """What the model hears whose answer claims what no call has done."""
-    missing = ", ".join(_DEEDS[kind] for kind in claims)
+    notes = " ".join(NOTES[kind] for kind in claims)
     return (
-        f"The user is told to disregard this answer: you say that something was done, but in this turn {missing}. "
+        f"You say that something was done which no tool has done. The user would read below this answer: {notes} "
         "Do it now with your tools, or answer again and say plainly that it was not done and why."
     )
 

@@ -285,7 +285,9 @@ def _line(path: Path, number: int, text: str) -> Line:
 
 
 class Replay:
-    """An agent that can repeat one recorded turn. `differences` tells afterwards what was not as recorded.
+    """An agent that can repeat one recorded turn, and its own model: it gives the recorded answers in their order,
+    one per request, and those that a call asked for to that call alone. `differences` tells afterwards what was not as
+    recorded.
 
     `answers` by who asked and `calls` by tool and arguments are those not given yet; `missing` says what was asked for
     and is not in the recording.
@@ -304,13 +306,27 @@ class Replay:
                 self.calls[_key(line.name, line.arguments)].append(line)
         self.bus = MessageBus()
         self.sessions: SessionStore = SessionStore(MemoryDatabase())
-        self.provider_info = head.provider
+        self.info = self.provider_info = head.provider
         router = builtin_router()
         self.commands = router.commands()
         tools = {tool.name: partial(ReplayTool, tool, self) for tool in head.tools}
-        provider = ReplayProvider(head.provider, self)
-        services = AgentServices(self.bus, self.sessions, provider, ContextBuilder(), router, tools)
+        services = AgentServices(self.bus, self.sessions, self, ContextBuilder(), router, tools)
         self.loop = AgentLoop(services, limits=head.limits)
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
+        waiting = self.answers[within.get()]
+        if not waiting:
+            self.missing.append(_("The turn asked the model once more than was recorded."))
+            raise ProviderError("bad_request", _("the recording holds no further answer"))
+        answer = waiting.popleft()
+        if text := answer.message.text if answer.message else answer.error().partial:
+            yield TextDelta(text)
+        if answer.message is None:
+            raise answer.error()
+        yield Completed(answer.message)
+
+    async def aclose(self) -> None:
+        return None
 
     def differences(self, result: TurnFinished) -> list[str]:
         """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
@@ -333,29 +349,6 @@ class Replay:
         if _cited(self.end.sources) != _cited(result.sources):
             found.append(_("The sources differ from the recorded ones."))
         return found
-
-
-class ReplayProvider:
-    """Gives the recorded answers in their order, one per request; those that a call asked for go to that call alone."""
-
-    def __init__(self, info: ProviderInfo, replay: Replay) -> None:
-        self.info = info
-        self._replay = replay
-
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
-        waiting = self._replay.answers[within.get()]
-        if not waiting:
-            self._replay.missing.append(_("The turn asked the model once more than was recorded."))
-            raise ProviderError("bad_request", _("the recording holds no further answer"))
-        answer = waiting.popleft()
-        if text := answer.message.text if answer.message else answer.error().partial:
-            yield TextDelta(text)
-        if answer.message is None:
-            raise answer.error()
-        yield Completed(answer.message)
-
-    async def aclose(self) -> None:
-        return None
 
 
 class ReplayTool(SpecifiedTool):

@@ -392,21 +392,20 @@ class AgentRunner:
     async def _message(self, turn: Turn, call: ToolCall, result: ToolResult) -> ToolMessage:
         """The result as the model reads it: within the size limit, and marked where it came from outside."""
         tool = self.tools.get(call.name)
+        name = tool.name if tool else call.name
         limit = turn.limits.max_tool_result_chars
-        kept = await self._kept(turn, call, result) if len(result.text) > limit else ""
+        kept = await self._kept(turn, name, result) if len(result.text) > limit else ""
         text = cut_result_text(result.text, limit, kept) or "(no output)"
         if result.untrusted:
-            text = wrap(strip_unsafe(text), tool.name if tool else call.name)
+            text = wrap(strip_unsafe(text), name)
         content: tuple[UserPart, ...] = (Text(text), *result.media)
         error, receipt = result.error or "", result.receipt
         return ToolMessage(
             call.id, call.name, content, error, result.untrusted, result.sources, receipt=receipt, did=result.did
         )
 
-    async def _kept(self, turn: Turn, call: ToolCall, result: ToolResult) -> str:
+    async def _kept(self, turn: Turn, name: str, result: ToolResult) -> str:
         """Where the whole of a result is that is too long; empty where it is nowhere, or a page of something."""
-        tool = self.tools.get(call.name)
-        name = tool.name if tool else call.name
         pages = any(spec.name == _PAGING for spec in self.offered(turn))
         if self.keep_result is None or name == _PAGING or not pages:
             return ""

@@ -54,7 +54,7 @@ async def test_U16_a_claim_without_a_deed_gets_one_second_try_in_which_it_is_don
         assert box.of(StepRetried)
     assert (finished.text, finished.receipts, finished.unbacked) == (LIE, ("wrote notes/plan.md (+12 \u22123)",), ())
     assert len(tool.calls) == 1
-    assert "no file was written" in provider.requests[1].messages[-1].text
+    assert NOTES["write"] in provider.requests[1].messages[-1].text
     assert kept[-1].receipts == finished.receipts
 
 
