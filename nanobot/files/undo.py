@@ -164,7 +164,8 @@ class Undo:
         marked = self._origins.marks()
         with self._database.transaction() as database:
             for step in done:
-                if step.mode is not None and marked.get(step.path, ()) != step.labels:
+                new_folder = step.mode is None and step.is_folder  # which may hold other files by now
+                if not new_folder and marked.get(step.path, ()) != step.labels:
                     mark(database, Path(step.path), step.labels)
         os.sync()  # of thousands of files not each by itself
 

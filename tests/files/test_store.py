@@ -100,6 +100,10 @@ def test_a_file_is_the_persons_own_again_when_what_came_from_outside_is_undone_o
     store.delete(place, session="s")
     write(store, "a.md", "mine")
     assert store.origins.of(place) == ()
+    write(store, "new.md", "theirs", taint=("page example.org",))
+    assert "gone again" in store.undo("s")
+    (store.roots.workspace / "new.md").write_text("mine")
+    assert store.origins.of(store.roots.place("new.md")) == ()
 
 
 def test_what_cannot_be_brought_back_does_not_keep_the_change_before_from_it(store: FileStore) -> None:
