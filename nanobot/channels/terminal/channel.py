@@ -125,7 +125,6 @@ class TerminalChannel:
     async def send(self, message: OutboundMessage) -> None:
         """Take one event in; the text it finishes is printed with the next update of the screen."""
         event, now = message.event, asyncio.get_running_loop().time()
-        self._lately.note(event)
         self._note_read(event)
         if isinstance(event, TurnStarted):
             self._since = now
@@ -139,6 +138,7 @@ class TerminalChannel:
         if isinstance(event, CommandReply | TurnFinished):
             self._stale.set()
         self._print(self._transcript.apply(event))
+        self._lately.note(event, self._transcript.view)
         if isinstance(event, ToolFinished) and self._commands:
             self.unfold()
         if isinstance(event, TurnFinished):

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from nanobot.bus.events import Event, ToolFinished, ToolStarted, TurnFinished
+from nanobot.bus.events import Event, ToolFinished, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
+from nanobot.channels.view import TurnView
 from nanobot.errors import UsageError
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, printable
@@ -43,21 +44,16 @@ class ShownLately:
     def __init__(self) -> None:
         self._answers: deque[str] = deque(maxlen=_ANSWERS)
         self._results: deque[tuple[str, str]] = deque(maxlen=_RESULTS)
-        self._hints: dict[str, str] = {}
         self._place = 0  # how many results were unfolded since the last one came
 
-    def note(self, event: Event) -> None:
-        """Take an event in."""
-        if isinstance(event, ToolStarted):
-            self._hints[event.call.id] = event.hint
-        elif isinstance(event, ToolFinished):
-            hint = self._hints.pop(event.call.id, event.call.name)
+    def note(self, event: Event, view: TurnView) -> None:
+        """Take an event in, and what the turn looks like after it."""
+        if isinstance(event, ToolFinished):
+            hint = next((one.text for one in reversed(view.hints) if one.call_id == event.call.id), event.call.name)
             self._results.append((one_line(hint), event.result.text))
             self._place = 0
-        elif isinstance(event, TurnFinished):
-            self._hints.clear()
-            if event.text.strip():
-                self._answers.append(event.text)
+        elif isinstance(event, TurnFinished) and event.text.strip():
+            self._answers.append(event.text)
 
     def unfold(self) -> tuple[str, str]:
         """A result that was one line, as its hint and its text: the last one, then each before it.

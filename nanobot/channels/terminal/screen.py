@@ -330,9 +330,7 @@ class PlainLines:
         self._gathering: asyncio.TimerHandle | None = None
         self._message: list[str] = []
         self._prompted = False
-        self._flash = ""
-        self._todo: tuple[str, ...] = ()
-        self._asked: tuple[QuestionLine, ...] = ()
+        self._live = Live()
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, channel: TerminalChannel) -> int:
@@ -389,16 +387,14 @@ class PlainLines:
         self.refresh(live)
 
     def refresh(self, live: Live) -> None:
-        if live.flash and live.flash != self._flash:
+        before, self._live = self._live, live
+        if live.flash and live.flash != before.flash:
             self._write(f"\n{live.flash}\n")
             self._prompted = False
-        self._flash = live.flash
-        if live.todo and live.todo != self._todo:
-            self._write("".join(f"  {line}\n" for line in live.todo if line not in self._todo))
-        self._todo = live.todo
-        if live.asked != self._asked:
-            same = bool(live.asked) and live.asked[:-1] == self._asked[:-1]  # what may be answered has changed
-            self._asked = live.asked
+        if live.todo and live.todo != before.todo:
+            self._write("".join(f"  {line}\n" for line in live.todo if line not in before.todo))
+        if live.asked != before.asked:
+            same = bool(live.asked) and live.asked[:-1] == before.asked[:-1]  # what may be answered has changed
             self._write("".join(f"{line.text}\n" for line in live.asked[-1 if same else 0 :] if line.text != "…"))
         if not live.busy and not self._prompted and not self._code.done():
             self._prompted = True
