@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from nanobot.messages import Cause, Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
 from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
-from nanobot.utils.host import lasting_key
+from nanobot.utils.text import lasting_key
 
 Outcome = Literal["completed", "cancelled", "out_of_steps", "failed"]
 

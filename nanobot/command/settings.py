@@ -5,8 +5,7 @@ from typing import Literal
 
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
-from nanobot.utils.host import lasting_key
-from nanobot.utils.text import nearest
+from nanobot.utils.text import lasting_key, nearest
 from nanobot.utils.translation import N_, _, listed, sentences
 
 SettingName = Literal["privacy", "hints", "streaming"]

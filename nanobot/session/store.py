@@ -14,7 +14,7 @@ from nanobot.messages import AssistantMessage, Message, ToolCall, ToolMessage, U
 from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
 from nanobot.session.window import first_kept
-from nanobot.utils.host import lasting_key
+from nanobot.utils.text import lasting_key
 from nanobot.utils.translation import _, listed, sentences
 
 #: Before everything that was ever kept.

@@ -11,14 +11,6 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _LOCALTIME = Path("/etc/localtime")
 _PROCESSES = Path("/proc")
 _FAULTS = (ZoneInfoNotFoundError, ValueError, OSError)
-#: The address key of whoever sits at this machine, with which those of single terminals begin.
-_TERMINAL = "terminal:local"
-
-
-def lasting_key(key: str) -> str:
-    """The address key under which stands what outlasts a conversation, such as sessions, changes of files and jobs: a
-    terminal is another one at each start, and all of them are of one person at one place."""
-    return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 
 
 def shipped(name: str) -> Path:

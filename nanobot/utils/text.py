@@ -29,6 +29,8 @@ _STAND_INS = {
     **dict.fromkeys("“”„", '"'),
     "✓": "+", "✗": "x", "❯": ">", "→": ">", "…": "..",
 }  # fmt: skip
+#: The address key of whoever sits at this machine, with which those of single terminals begin.
+_TERMINAL = "terminal:local"
 
 
 def stand_in(error: UnicodeError) -> tuple[str, int]:
@@ -118,6 +120,12 @@ def sendable(secret: str) -> bool:
 def squeeze(text: str) -> str:
     """`text` on one line with single blanks."""
     return " ".join(text.split())
+
+
+def lasting_key(key: str) -> str:
+    """The address key under which stands what outlasts a conversation, such as sessions, changes of files and jobs: a
+    terminal is another one at each start, and all of them are of one person at one place."""
+    return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 
 
 def one_line(text: str) -> str:
