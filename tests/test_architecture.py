@@ -82,6 +82,8 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.translation", "gettext"),
     ("nanobot.utils.translation", "pathlib"),
     ("nanobot.utils.translation", "loguru"),  # where a catalogue is broken
+    ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
+    ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
     ("nanobot.web.extract.sandbox", "nanobot.web.extract.mail"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru",
+    "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
     "asyncio", "ddgs", "sqlite3", "pypdfium2", "mcp", "ssl", "nanobot.agent.citations.answer", "click", "procrastinate",
     "psycopg", "nanobot.web.search.duckduckgo", "nanobot.web.search.engines",
     "nanobot.web.search.mcp", "nanobot.web.url_ends", "nanobot.agent.tools.docs", "nanobot.agent.tools.web.fetch",

@@ -20,7 +20,7 @@ from tests.cli.newcomer import Services, installed, newcomer, three_minutes
 from tests.reach import nodes, tree_of
 
 ROOT = Path(__file__).parent.parent
-MOST_DEPENDENCIES = 14
+MOST_DEPENDENCIES = 15
 #: Of the standard library, from a Python on that is newer than the oldest one supported.
 NEWER_STANDARD = {"compression"}
 SHIPPED = ("nanobot", "templates", "docs")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from jinja2 import TemplateNotFound
 
 from nanobot.utils.host import shipped
 from nanobot.utils.prompt_templates import PromptTemplates
@@ -35,10 +36,7 @@ def test_a_copy_in_the_workspace_overrides_the_shipped_one_and_may_include_it(tm
     assert OUTSIDE in text
 
 
-@pytest.mark.parametrize(
-    "broken",
-    ["{% if %}", "{{ nowhere }}", "{{ 1 + 'a' }}", '{% include "no.md" %}', '{% include "agent/identity.md" %}'],
-)
+@pytest.mark.parametrize("broken", ["{% if %}", "{{ nowhere }}", "{{ 1 + 'a' }}", '{% include "no.md" %}'])
 def test_a_broken_copy_is_not_used(tmp_path: Path, broken: str) -> None:
     override(tmp_path, "agent/identity.md", broken)
     assert RULE in PromptTemplates(tmp_path).render("agent/identity.md", workspace="")
@@ -50,5 +48,5 @@ def test_a_copy_cannot_reach_into_the_program(tmp_path: Path) -> None:
 
 
 def test_an_unknown_template_is_an_error() -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(TemplateNotFound):
         PromptTemplates().render("agent/nothing.md")
