@@ -6,7 +6,6 @@ import stat
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -48,15 +47,11 @@ class ListDirTool(_FindTool[ListDirArguments], name="list_dir"):
             found = sorted(entries, key=lambda one: os.fsencode(one.name))
             names = [(one.name, line) for one in found[:_ENTRIES] if (line := _entry(store, place, one))]
         marked = store.origins.below(place.path)
-        shown = [store.roots.shown(place.path / name) for name, _ in names]
-        foreign = [one for one, (name, _) in zip(shown, names, strict=True) if _is(one, place.path / name, marked)]
+        shown = {str(place.path / name): store.roots.shown(place.path / name) for name, _ in names}
+        foreign = [name for path, name in shown.items() if is_foreign(name, path, marked)]
         more = [f"[{len(found) - _ENTRIES} more entries; glob finds files by name.]"] if len(found) > _ENTRIES else []
         head = f"{place.shown}: {len(found)} entr{'y' if len(found) == 1 else 'ies'}"
         return result_of("\n".join([head, *(line for _, line in names), *more]), head, foreign)
-
-
-def _is(shown: str, path: Path, marked: frozenset[str]) -> bool:
-    return is_foreign(shown, str(path), marked)
 
 
 def _entry(store: FileStore, place: ResolvedPath, entry: "os.DirEntry[str]") -> str:
