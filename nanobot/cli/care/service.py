@@ -85,7 +85,7 @@ def _unit(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
 
 
 def _agent(setup: Setup, service: Service, variables: Mapping[str, str]) -> int:
-    target = _agent_file(setup.env)
+    target = _agent_file()
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(target, service.agent(variables))
     domain = f"gui/{os.getuid()}"
@@ -122,7 +122,7 @@ def stop_service(env: Mapping[str, str]) -> bool:
     if _unit_file(env).exists() and _there("systemctl", "--user", "is-active", UNIT):
         _run("systemctl", "--user", "stop", UNIT)
         return True
-    return _agent_file(env).exists() and _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
+    return _agent_file().exists() and _there("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}")
 
 
 def start_service(env: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ def start_service(env: Mapping[str, str]) -> None:
     if _unit_file(env).exists():
         _run("systemctl", "--user", "restart", UNIT)
     else:
-        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(_agent_file(env)))
+        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(_agent_file()))
 
 
 def answers(health: Path, since: float) -> str:
@@ -155,7 +155,7 @@ def _breaks_off() -> bool:
 
 
 def _uninstall(env: Mapping[str, str]) -> int:
-    unit, agent = _unit_file(env), _agent_file(env)
+    unit, agent = _unit_file(env), _agent_file()
     if not (unit.exists() or agent.exists()):
         say(_("No service is set up here."))
         return 0
@@ -175,8 +175,7 @@ def _unit_file(env: Mapping[str, str]) -> Path:
     return (Path(config) if config.startswith("/") else Path.home() / ".config") / "systemd" / "user" / UNIT
 
 
-def _agent_file(env: Mapping[str, str]) -> Path:
-    del env
+def _agent_file() -> Path:
     return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
 
