@@ -34,6 +34,8 @@ _AROUND = re.compile(
     r"|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
+#: Names that say what a text is about, as those of WordPress do.
+_TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
 #: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
@@ -301,7 +303,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in _AROUND_TAGS or _AROUND.search(part.names))
+        if (part.tag in _AROUND_TAGS or _AROUND.search(_TOPIC.sub("", part.names)))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}

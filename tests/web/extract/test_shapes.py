@@ -201,6 +201,13 @@ def test_cards_of_many_names_stay_where_they_hold_much_of_the_text() -> None:
     assert text.count("Its story.") == 20
 
 
+def test_a_post_that_is_tagged_with_a_telling_word_stays() -> None:
+    tags = ("tag-newsletter", "category-ads has-sidebar", "tag-sharing no-comments")
+    posts = "".join(f"<article class='post {tag}'><h2>{tag}</h2><p>Of {tag}. {PROSE * 3}</p></article>" for tag in tags)
+    text = extract(f"<html><body><main><p>{PROSE * 2}</p>{posts}</main></body></html>", BASE).text
+    assert all(f"Of {tag}." in text for tag in tags)
+
+
 def test_a_text_with_more_text_of_others_below_it_is_the_page() -> None:
     """One poem, and below it the poems of others."""
     others = "".join(f"<div class='related-poem'><p>Poem {number}. {PROSE * 3}</p></div>" for number in range(20))
