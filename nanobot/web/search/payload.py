@@ -1,6 +1,5 @@
 """Reading what engines answer: tolerant of unknown fields, strict on addresses."""
 
-import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,11 +10,10 @@ from nanobot.errors import SearchError
 from nanobot.jsonval import at, parse, text
 from nanobot.utils.text import squeeze, strip_unsafe
 from nanobot.utils.translation import N_, _
+from nanobot.web.extract.strip import strip_tags
 from nanobot.web.search.base import SearchHit
 from nanobot.web.urls import host_of
 
-_SCRIPT = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
@@ -37,8 +35,7 @@ def number(value: object) -> float | None:
 
 def plain(value: object) -> str:
     """Text of an engine, or several of them, on one line: no tags, no entities, no control characters."""
-    without = (_TAG.sub("", _SCRIPT.sub(" ", one)) for one in texts(value))
-    return " … ".join(squeeze(strip_unsafe(html.unescape(one))) for one in without)
+    return " … ".join(squeeze(strip_unsafe(strip_tags(one))) for one in texts(value))
 
 
 def lines_of(value: object) -> str:
