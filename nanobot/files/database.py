@@ -142,10 +142,8 @@ class FilesDatabase:
                 path.chmod(0o600)
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(_LAYOUT)
-                with database:
-                    database.execute("BEGIN IMMEDIATE")
-                    for statement in _OF_ONE.split(";") if database.execute(_COLUMNS).fetchone() else ():
-                        database.execute(statement)
+                if database.execute(_COLUMNS).fetchone():
+                    _renew(database)
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(_("{path} cannot be opened: {why}.", path=path, why=error)) from error
             self._database = database
@@ -165,6 +163,14 @@ def note(database: sqlite3.Connection, session: str, about: str, steps: Iterable
     rows = [(number, *astuple(one)[:-1], as_json(one.labels)) for one in steps]
     database.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", rows)
     return number
+
+
+def _renew(database: sqlite3.Connection) -> None:
+    """Another process may do it first."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        for statement in _OF_ONE.split(";") if database.execute(_COLUMNS).fetchone() else ():
+            database.execute(statement)
 
 
 def as_json(labels: tuple[str, ...]) -> str:
