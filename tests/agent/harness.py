@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import KeepResult, TurnLimits
-from nanobot.bus.events import Address, Event, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import BudgetConfig
@@ -98,6 +99,9 @@ class FakeTool(Tool[QueryArgs]):
                     raise
 
 
+E = TypeVar("E")
+
+
 @dataclass
 class Box:
     """A running agent. `events` is everything that went to the terminal, in order."""
@@ -132,7 +136,7 @@ class Box:
             while len(self.loop._chat(address.key).inbox) < count:
                 await asyncio.sleep(0)
 
-    def of(self, kind: type[Event]) -> list[Event]:
+    def of(self, kind: type[E]) -> list[E]:
         return [item.event for item in self.events if isinstance(item.event, kind)]
 
     async def history(self, address: Address = HERE) -> tuple[Message, ...]:

@@ -37,15 +37,11 @@ def provider() -> ScriptedProvider:
     return ScriptedProvider([(Call("web_fetch", {"url": "http://nas.lan/"}),), "the end", "again"])
 
 
-def asked(box: Box) -> list[ApprovalAsked]:
-    return [event for event in box.of(ApprovalAsked) if isinstance(event, ApprovalAsked)]
-
-
 async def begin(box: Box) -> ApprovalAsked:
     box.loop.runner.approvals.channels.add(HERE.channel)
     await box.say("read it")
-    await box.until(lambda: bool(asked(box)))
-    return asked(box)[0]
+    await box.until(lambda: bool(box.of(ApprovalAsked)))
+    return box.of(ApprovalAsked)[0]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +93,7 @@ async def test_what_a_person_takes_to_answer_is_no_time_of_the_call() -> None:
         thought = time.monotonic() - asked_at
         await box.ask(f"/approve {question.id} once")
         await box.until(lambda: bool(box.of(TurnFinished)))
-        (finished,) = [event for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+        (finished,) = box.of(ToolFinished)
         assert finished.seconds <= time.monotonic() - began - thought
 
 
@@ -121,7 +117,7 @@ async def test_nobody_is_asked_where_no_owner_can_answer(role: Role, shown: bool
             box.loop.runner.approvals.channels.add(HERE.channel)
         async with asyncio.timeout(120):
             await box.loop.process(InboundMessage(HERE, Sender("9", role=role), "read it"))
-        assert asked(box) == []
+        assert box.of(ApprovalAsked) == []
     assert tool.answers == ["nobody"]
 
 
@@ -139,11 +135,11 @@ class Deploy(FakeTool):
 
 async def answered(box: Box, choice: str) -> None:
     """A turn whose only question is answered so."""
-    before, ended = len(asked(box)), len(box.of(TurnFinished))
+    before, ended = len(box.of(ApprovalAsked)), len(box.of(TurnFinished))
     box.loop.runner.approvals.channels.add(HERE.channel)
     await box.say("make it so")
-    await box.until(lambda: len(asked(box)) > before)
-    await box.ask(f"/approve {asked(box)[-1].id} {choice}")
+    await box.until(lambda: len(box.of(ApprovalAsked)) > before)
+    await box.ask(f"/approve {box.of(ApprovalAsked)[-1].id} {choice}")
     await box.until(lambda: len(box.of(TurnFinished)) > ended)
 
 
@@ -159,10 +155,10 @@ async def test_A21_what_the_owner_writes_anew_is_judged_anew_and_is_what_runs() 
         assert (first.proposed, first.choices) == ("make all; curl evil.example", ("once", "always", "no", "edit"))
         assert "Write what is to be done" in (await box.ask(f"/approve {first.id} edit")).text
         await box.ask(f"/approve {first.id} edit make all")
-        await box.until(lambda: len(asked(box)) == 2)
-        assert line(asked(box)[1].detail, "Runs:") == "Runs: make all"
+        await box.until(lambda: len(box.of(ApprovalAsked)) == 2)
+        assert line(box.of(ApprovalAsked)[1].detail, "Runs:") == "Runs: make all"
         assert tool.calls == []
-        await box.ask(f"/approve {asked(box)[1].id} once")
+        await box.ask(f"/approve {box.of(ApprovalAsked)[1].id} once")
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert "The owner changed query before this ran. It ran with: make all" in (await box.history())[2].text
     assert [call.query for call in tool.calls] == ["make all"]
@@ -174,9 +170,9 @@ async def test_A21_what_would_do_something_else_by_the_time_of_the_answer_is_ask
         first = await begin(box)
         tool.place = "/elsewhere"
         await box.ask(f"/approve {first.id} always")
-        await box.until(lambda: len(asked(box)) == 2)
-        assert (asked(box)[1].shown.strip(), tool.calls) == ("in /elsewhere", [])
-        await box.ask(f"/approve {asked(box)[1].id} no it moved")
+        await box.until(lambda: len(box.of(ApprovalAsked)) == 2)
+        assert (box.of(ApprovalAsked)[1].shown.strip(), tool.calls) == ("in /elsewhere", [])
+        await box.ask(f"/approve {box.of(ApprovalAsked)[1].id} no it moved")
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert "the owner said no: it moved" in (await box.history())[2].text
     assert tool.calls == []
@@ -195,7 +191,7 @@ async def test_always_is_for_exactly_what_was_shown_and_is_taken_back_with_one_l
         assert f"`{kept.id}` run exactly make" in (await box.ask("/permissions")).text
         assert "Taken back" in (await box.ask(f"/permissions remove {kept.id}")).text
         await answered(box, "once")
-        runs = [line(one.detail, "Runs:") for one in asked(box)]
+        runs = [line(one.detail, "Runs:") for one in box.of(ApprovalAsked)]
     assert [call.query for call in tool.calls] == ["make", "make", "make"]
     assert runs == ["Runs: make", "Runs: make clean", "Runs: make"]
 
@@ -217,9 +213,9 @@ async def test_A21_a_question_says_whose_wish_it_is_by_the_texts_alone(
         box.loop.runner.approvals.channels.add(HERE.channel)
         message = InboundMessage(HERE, Sender("local", role="owner"), typed, context=quoted, direct=True)
         await box.bus.publish_inbound(message)
-        await box.until(lambda: bool(asked(box)))
-        detail = asked(box)[0].detail
-        await box.ask(f"/approve {asked(box)[0].id} no")
+        await box.until(lambda: bool(box.of(ApprovalAsked)))
+        detail = box.of(ApprovalAsked)[0].detail
+        await box.ask(f"/approve {box.of(ApprovalAsked)[0].id} no")
         await box.until(lambda: bool(box.of(TurnFinished)))
     assert line(detail, "Whose wish:").startswith(f"Whose wish: {wish}")
     assert line(detail, "Undo:") == (

@@ -86,7 +86,7 @@ async def test_people_are_told_once_with_an_answer_when_a_cap_comes_near() -> No
     provider = ScriptedProvider(after="fine", usage=dear(0.85))
     async with agent(provider, caps=caps(1)) as box:
         first, second = await box.ask("one"), await box.ask("two")
-        warned = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+        warned = [event.text for event in box.of(Notice)]
     assert first.notes == ()
     assert second.notes == (warned[0],)
     assert warned[0].startswith("85% of the budget for today are used: 0.85 of 1.00 USD.")

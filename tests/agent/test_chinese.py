@@ -15,7 +15,7 @@ from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider
 from nanobot.utils.translation import settle, told
-from tests.agent.harness import HERE, Box, FakeTool, agent
+from tests.agent.harness import HERE, FakeTool, agent
 from tests.agent.test_approvals import Deploy
 from tests.fakes.chinese import english_left
 
@@ -27,10 +27,6 @@ def chinese() -> Iterator[None]:
     settle({"LANG": "zh_CN.UTF-8"})
     yield
     settle({}, "auto")
-
-
-def ends(box: Box) -> list[TurnFinished]:
-    return [event for event in box.of(TurnFinished) if isinstance(event, TurnFinished)]
 
 
 @pytest.mark.parametrize("kind", get_args(ProviderErrorKind))
@@ -49,7 +45,7 @@ async def test_the_replies_about_a_chat_and_its_turn_are_in_chinese() -> None:
         await box.say("and dogs")
         await box.until(lambda: len(box.of(Notice)) > 1)
         said += [(await box.ask(text)).text for text in ("/status", "/stop")]
-        told = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+        told = [event.text for event in box.of(Notice)]
     assert len(told) > 1
     assert not english_left("\n".join([*said, *told]), "a script plays the model")
     assert any("token" in text for text in said)
@@ -61,9 +57,8 @@ async def test_a_question_to_the_owner_is_in_chinese() -> None:
         await box.say("Please run make all")
         await box.until(lambda: bool(box.of(ApprovalAsked)))
         asked = box.of(ApprovalAsked)[0]
-        assert isinstance(asked, ApprovalAsked)
         answered = await box.ask(f"/approve {asked.id} always")
-        await box.until(lambda: bool(ends(box)))
+        await box.until(lambda: bool(box.of(TurnFinished)))
         kept = (await box.ask("/permissions")).text
     assert "谁的要求：你写道：“Please run make all”。" in asked.detail
     assert (asked.title, asked.act, asked.done) == ("运行 make all？", "运行 make all", "已运行 make all")
@@ -98,7 +93,7 @@ async def test_what_a_call_has_brought_is_shown_in_chinese_and_told_the_model_in
     provider = ScriptedProvider([(Call("todo", {"items": items}), asks, Call("nope", {})), "done"])
     async with agent(provider, TodoTool(), AskTool()) as box:
         await box.ask("go")
-        told = [event.result.message for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+        told = [event.result.message for event in box.of(ToolFinished)]
     assert {"已完成 1 / 2", "这里没有人可以询问"} <= {*told}
     assert "The list is shown: 1 of 2 done." in str(provider.requests[1].messages)
 

@@ -50,7 +50,7 @@ async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answer
         assert (await ask(box, "hi", 1)).text == "configured"
         assert (await ask(box, "hi", 2)).text == "configured"
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
-        told = [item.text for item in box.of(Notice) if isinstance(item, Notice)]
+        told = [item.text for item in box.of(Notice)]
     (text,) = told
     assert "cannot be used: No provider is known for the model 'gone'. The configured one answers." in text
 

@@ -312,7 +312,7 @@ async def test_G14_what_was_streamed_is_final_and_the_record_keeps_the_words_and
     provider = ScriptedProvider([READ, answer])
     async with agent(provider, Reads("web_fetch")) as box:
         finished = await box.ask("how tall?")
-        streamed = "".join(item.text for item in box.of(TextDelta) if isinstance(item, TextDelta))
+        streamed = "".join(item.text for item in box.of(TextDelta))
         kept = [item for item in await box.history() if isinstance(item, AssistantMessage)]
         found = await box.loop.citations("terminal:me")
     assert finished.text == streamed == wanted

@@ -16,7 +16,7 @@ from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Pause, Say, ScriptedProvider, Wait
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
-from tests.agent.harness import HERE, Box, FakeTool, agent, message
+from tests.agent.harness import HERE, FakeTool, agent, message
 from tests.agent.legal import assert_legal
 
 YOU = Address("terminal", "you")
@@ -26,10 +26,6 @@ SEARCH = Call("web_search", {"query": "cats"})
 def typed(provider: ScriptedProvider, number: int) -> str:
     """Everything a person said, as request `number` (from 0) carries it."""
     return "\n".join(item.text for item in provider.requests[number].messages if isinstance(item, UserMessage))
-
-
-def finished(box: Box) -> list[TurnFinished]:
-    return [event for event in box.of(TurnFinished) if isinstance(event, TurnFinished)]
 
 
 async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_next_step() -> None:
@@ -43,10 +39,10 @@ async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_
             await box.say(text)
         await box.waiting(3)
         gate.set()
-        await box.until(lambda: bool(finished(box)))
+        await box.until(lambda: bool(box.of(TurnFinished)))
         assert len(box.of(Notice)) == 1, "once a turn"
         stored = [item.kind for item in await box.history() if isinstance(item, UserMessage)]
-    assert [item.text for item in finished(box)] == ["all of it"]
+    assert [item.text for item in box.of(TurnFinished)] == ["all of it"]
     assert typed(provider, 0) == "cats?"
     assert typed(provider, 1) == "cats?\nand dogs\n\nand birds\n\nin French"
     assert stored == ["user", "steer", "steer", "steer"]
@@ -63,8 +59,8 @@ async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
         await box.say("three")
         await box.waiting(2)
         gate.set()
-        await box.until(lambda: len(finished(box)) == 2)
-    assert [item.text for item in finished(box)] == ["first", "second"]
+        await box.until(lambda: len(box.of(TurnFinished)) == 2)
+    assert [item.text for item in box.of(TurnFinished)] == ["first", "second"]
     assert len(provider.requests) == 2
     assert typed(provider, 1) == "one\ntwo\n\nthree"
 
@@ -94,9 +90,7 @@ async def test_a_message_that_is_served_alone_reads_no_other_on_its_way() -> Non
         gate.set()
         assert [(await one).text for one in (first, second)] == ["first", "second"]
     assert [typed(provider, number) for number in range(3)] == ["one", "one", "one\ntwo"]
-    assert [event.text for event in box.of(Notice) if isinstance(event, Notice)] == [
-        "Got it. I will answer after this one."
-    ]
+    assert [event.text for event in box.of(Notice)] == ["Got it. I will answer after this one."]
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
@@ -109,8 +103,8 @@ async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool
         await tool.started.wait()
         await box.say("/stop")
         await box.until(lambda: bool(box.of(CommandReply)))
-        await box.until(lambda: bool(finished(box)))
-        assert finished(box)[0].outcome == "cancelled"
+        await box.until(lambda: bool(box.of(TurnFinished)))
+        assert box.of(TurnFinished)[0].outcome == "cancelled"
         assert (await box.ask("still there?")).text == "here I am"
         late = len(box.events)
         gate.set()
@@ -131,8 +125,8 @@ async def test_U04_stop_keeps_the_partial_text_and_marks_it() -> None:
         await box.say("go")
         await box.until(lambda: any("The answer is" in str(item) for item in box.events))
         await box.say("/stop")
-        await box.until(lambda: bool(finished(box)))
-        assert finished(box)[0].text == "The answer is"
+        await box.until(lambda: bool(box.of(TurnFinished)))
+        assert box.of(TurnFinished)[0].text == "The answer is"
         await box.ask("and?")
     kept = provider.requests[1].messages[1]
     assert isinstance(kept, AssistantMessage)
@@ -166,8 +160,8 @@ async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_histo
         asking.cancel()
         await asyncio.wait({asking}, timeout=120)
         assert asking.cancelled()
-        assert finished(box)[-1:] == [] or finished(box)[-1].outcome == "cancelled"
-        await box.until(lambda: bool(finished(box)))
+        assert box.of(TurnFinished)[-1:] == [] or box.of(TurnFinished)[-1].outcome == "cancelled"
+        await box.until(lambda: bool(box.of(TurnFinished)))
         assert (await box.ask("again")).text == "well"
     assert_legal(provider.requests[1].messages)
 
@@ -195,7 +189,7 @@ async def test_U05_U5_a_person_who_hears_nothing_for_long_is_told_what_is_waited
         tool.open()
         await box.until(lambda: any("waiting for the model" in str(item) for item in box.of(Notice)))
         gate.set()
-        await box.until(lambda: bool(finished(box)))
+        await box.until(lambda: bool(box.of(TurnFinished)))
 
 
 async def test_other_sessions_go_on_beside_a_running_turn() -> None:
@@ -207,7 +201,7 @@ async def test_other_sessions_go_on_beside_a_running_turn() -> None:
         assert (await box.ask("two", YOU)).text == "quick"
         assert [item.event.text for item in box.events if isinstance(item.event, TurnFinished)] == ["quick"]
         gate.set()
-        await box.until(lambda: len(finished(box)) == 2)
+        await box.until(lambda: len(box.of(TurnFinished)) == 2)
     assert len(provider.requests[1].messages) == 1
 
 
@@ -220,7 +214,7 @@ async def test_control_commands_do_not_wait_behind_a_running_turn() -> None:
         for command in ("/help", "/tools", "/sessions", "/model", "/nope"):
             assert (await box.ask(command)).outcome == "completed"
         assert re.search(r'step 1 since [\d.]+ s, waiting for search "cats"', (await box.ask("/status")).text)
-        assert not finished(box)
+        assert not box.of(TurnFinished)
 
 
 async def test_a_broken_provider_ends_its_turn_with_a_sentence_and_nothing_else() -> None:
@@ -311,9 +305,7 @@ async def test_what_is_said_after_new_belongs_to_the_new_session_and_is_not_stop
         old = (await box.store.current(HERE.key)).id
         await box.say("/new")
         await box.say("two")
-        await box.until(
-            lambda: any(one.text == "fine" for one in box.of(TurnFinished) if isinstance(one, TurnFinished))
-        )
+        await box.until(lambda: any(one.text == "fine" for one in box.of(TurnFinished)))
         session = await box.store.current(HERE.key)
         kinds = [type(one.event) for one in box.events if isinstance(one.event, CommandReply | TurnFinished)]
         said = [one.text for one in await box.store.history(session.id) if isinstance(one, UserMessage)]
@@ -342,7 +334,7 @@ async def test_what_is_said_after_compact_is_asked_after_the_summary() -> None:
         await box.say("/compact the cat")
         await box.say("two")
         await box.until(lambda: len(box.of(TurnFinished)) == 5)
-        ends = [one.answered for one in box.of(TurnFinished)[3:] if isinstance(one, TurnFinished)]
+        ends = [one.answered for one in box.of(TurnFinished)[3:]]
         said = [one.text for one in await box.history() if isinstance(one, UserMessage)]
     assert len(ends) == 2
     assert said[-1] == "two"
@@ -367,7 +359,7 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
         await box.until(lambda: len(box.of(CommandReply)) == 1)
         answer.set()
         await box.until(lambda: len(box.of(CommandReply)) == 2)
-        first, second = (item for item in box.of(CommandReply) if isinstance(item, CommandReply))
+        first, second = (item for item in box.of(CommandReply))
         tools = (await box.ask("/tools")).text
     assert first.key == second.key
     for line in (

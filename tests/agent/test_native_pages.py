@@ -104,7 +104,7 @@ async def asked(
     fetch = WebFetchTool(config, proxy=NOBODY, whitelist=("127.0.0.1/32",), privacy=privacy)
     async with agent(provider, fetch) as box:
         finished = await box.ask(f"read {ONE} {TWO} {also}")
-        (result,) = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+        (result,) = [item.result for item in box.of(ToolFinished)]
     await fetch.aclose()
     return result, finished.text
 

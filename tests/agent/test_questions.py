@@ -26,22 +26,16 @@ ANN = Sender("1", "Ann", "owner")
 ASK = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
 
 
-def asked(box: Box) -> list[QuestionAsked]:
-    return [event for event in box.of(QuestionAsked) if isinstance(event, QuestionAsked)]
-
-
 async def begin(box: Box) -> QuestionAsked:
     box.loop.runner.approvals.channels.add(HERE.channel)
     await box.say("plan it")
-    await box.until(lambda: bool(asked(box)))
-    return asked(box)[-1]
+    await box.until(lambda: bool(box.of(QuestionAsked)))
+    return box.of(QuestionAsked)[-1]
 
 
 async def ended(box: Box) -> TurnFinished:
     await box.until(lambda: bool(box.of(TurnFinished)))
-    finished = box.of(TurnFinished)[-1]
-    assert isinstance(finished, TurnFinished)
-    return finished
+    return box.of(TurnFinished)[-1]
 
 
 async def test_a_choice_of_the_person_reaches_the_model_as_their_own_word() -> None:
@@ -115,10 +109,10 @@ async def test_two_questions_of_one_step_are_asked_one_after_the_other() -> None
     other = Call("ask", {"question": "Which hour?", "choices": ["nine", "ten"]})
     async with agent(ScriptedProvider([(ASK, other), "Fine."]), AskTool()) as box:
         first = await begin(box)
-        assert len(asked(box)) == 1
+        assert len(box.of(QuestionAsked)) == 1
         box.loop.questions.answer(HERE.key, first.id, 1, ANN)
-        await box.until(lambda: len(asked(box)) == 2)
-        box.loop.questions.answer(HERE.key, asked(box)[1].id, 2, ANN)
+        await box.until(lambda: len(box.of(QuestionAsked)) == 2)
+        box.loop.questions.answer(HERE.key, box.of(QuestionAsked)[1].id, 2, ANN)
         assert (await ended(box)).text == "Fine."
 
 
@@ -149,7 +143,7 @@ async def test_the_list_is_shown_when_it_changes_and_again_in_the_next_turn_whil
     async with agent(ScriptedProvider(steps), TodoTool()) as box:
         for number in range(4):
             await box.ask(f"go on {number}")
-    shown = [event.items for event in box.of(TodoChanged) if isinstance(event, TodoChanged)]
+    shown = [event.items for event in box.of(TodoChanged)]
     assert [[item.state for item in items] for items in shown] == [
         ["done", "doing", "open", "open"],  # shown
         ["done", "doing", "open", "open"],  # at the begin of the second turn

@@ -173,7 +173,7 @@ async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -
         running = asyncio.create_task(box.loop.process(InboundMessage(HERE, first, "look", direct=True)))
         await search.started.wait()
         await box.bus.publish_inbound(InboundMessage(HERE, Sender("2", role="user"), "and read it", direct=True))
-        await box.until(lambda: any("next step" in one.text for one in box.of(Notice) if isinstance(one, Notice)))
+        await box.until(lambda: any("next step" in one.text for one in box.of(Notice)))
         gate.set()
         await asyncio.wait_for(running, 120)
         assert outcomes(box) == ["ran", "denied"]
@@ -243,8 +243,8 @@ async def test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_k
         at = Address("terminal", "1") if direct else GROUP
         done = await box.loop.process(InboundMessage(at, Sender("1", role="owner"), "go", direct=direct))
         await box.until(lambda: bool(box.of(TurnFinished)))
-        started = [one.hint for one in box.of(ToolStarted) if isinstance(one, ToolStarted)]
-        told = [one.result.message for one in box.of(ToolFinished) if isinstance(one, ToolFinished)]
+        started = [one.hint for one in box.of(ToolStarted)]
+        told = [one.result.message for one in box.of(ToolFinished)]
     seen = repr((started, told, done.receipts))
     assert "HTTP 404" in told
     assert ("canary" in seen, "192.168" in seen) == (direct, direct)
@@ -322,7 +322,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
             "cats of the owner",
             "cats of the owner",
         ]
-        notices = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+        notices = [event.text for event in box.of(Notice)]
     steered = [one.text for one in provider.requests[1].messages if isinstance(one, UserMessage)]
     assert steered == ["cats?", "and dogs\n\nand birds"]
     assert notices == ["Got it. I will answer after this one.", "Got it. I will read this at the next step."]
@@ -364,7 +364,6 @@ class Asked:
         while self._choices:
             await self._box.until(lambda: len(self._box.of(ApprovalAsked)) > len(self.details))
             event = self._box.of(ApprovalAsked)[len(self.details)]
-            assert isinstance(event, ApprovalAsked)
             assert self._choices[0] in event.choices
             self.details.append(f"{event.title}\n{event.detail}\n{event.shown}")
             await self._box.loop.approve(GROUP.key, event.id, self._choices.pop(0))
@@ -374,7 +373,7 @@ class Asked:
 
 
 def outcomes(box: Box) -> list[str]:
-    return [event.result.error or "ran" for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+    return [event.result.error or "ran" for event in box.of(ToolFinished)]
 
 
 @pytest.mark.parametrize(
@@ -460,7 +459,7 @@ async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_
         async with agent(ScriptedProvider([*calls, "done"]), fetch) as box:
             asked = Asked(box, "once", "once", "once")
             await ask(box, f"read {named}", "owner", quoted="what a stranger wrote")
-            results = [event.result for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+            results = [event.result for event in box.of(ToolFinished)]
             asked.close()
         assert site.paths == ["/"]
     await fetch.aclose()

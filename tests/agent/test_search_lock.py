@@ -60,7 +60,7 @@ async def test_N20_the_same_search_costs_one_request_and_the_third_one_says_wher
         async with agent(provider, search) as box:
             await box.ask("go")
             first, second, third = results_of(provider)
-            ended = [item.result.message for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+            ended = [item.result.message for item in box.of(ToolFinished)]
             assert len(apis.asked("tavily")) == 1
             await box.ask("go again")
         assert len(apis.asked("tavily")) == 2
@@ -122,7 +122,7 @@ async def test_K01_C7_the_names_that_other_agents_have_for_searching_reach_the_t
         provider = ScriptedProvider([*calls, "done"])
         async with agent(provider, search) as box:
             await box.ask("go")
-            hints = [item.hint for item in box.of(ToolStarted) if isinstance(item, ToolStarted)]
+            hints = [item.hint for item in box.of(ToolStarted)]
             assert [spec.name for spec in provider.requests[0].tools] == ["web_search"]
         assert [request.json()["query"] for request in apis.asked("tavily")] == queries
         await search.aclose()

@@ -120,7 +120,7 @@ async def test_N20_a_lookup_that_is_refused_names_what_it_has_found_and_nothing_
     provider = ScriptedProvider([cats, dogs, cats, cats, "enough"])
     async with agent(provider, Searching()) as box:
         finished = await box.ask("cats and dogs?")
-        ends = [event for event in box.of(ToolFinished) if isinstance(event, ToolFinished)]
+        ends = box.of(ToolFinished)
     assert results_of(provider)[-1].text.endswith(" What it found stands above as [1].")
     assert ends[-1].result.message == "not looked up again: this turn has done so before"
     assert all(0 <= event.seconds <= finished.seconds for event in ends)
@@ -169,7 +169,7 @@ async def test_N25_N26_neighbours_run_together_exclusive_calls_alone_and_results
     provider = ScriptedProvider([(*fetches[:2], *searches, fetches[2]), "done"])
     async with agent(provider, search, fetch) as box:
         await box.ask("go")
-        ended = [item.call.arguments for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+        ended = [item.call.arguments for item in box.of(ToolFinished)]
     assert fetch.most == 2
     assert search.most == 1
     assert "/1" in ended[0], "the second call ended first"
@@ -394,7 +394,7 @@ async def test_an_answer_that_was_cut_says_so(finish: Finish, told: str) -> None
     provider = ScriptedProvider([(Say("The tide is"), End(finish))])
     async with agent(provider) as box:
         assert (await box.ask("go")).text == "The tide is"
-        notices = [event.text for event in box.of(Notice) if isinstance(event, Notice)]
+        notices = [event.text for event in box.of(Notice)]
     assert [told in text for text in notices] == ([True] if told else [])
 
 
@@ -496,7 +496,7 @@ async def test_U13_a_giant_result_and_giant_schemas_fit_a_small_window() -> None
     provider = ScriptedProvider([Call("read", {"query": "x"}), "answer"], capabilities=Capabilities(window=8_000))
     async with agent(provider, tool, giant) as box:
         assert (await box.ask("go")).text == "answer"
-        assert any(isinstance(item, Notice) and "giant" in item.text for item in box.of(Notice))
+        assert any("giant" in item.text for item in box.of(Notice))
     assert [spec.name for spec in provider.requests[-1].tools] == ["read"]
     assert sum(len(str(item)) for item in provider.requests[-1].messages) < 8_000 * 3
 

@@ -57,8 +57,8 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
         )
         async with agent(provider, search, fetch) as box:
             finished = await box.ask(QUESTION)
-            hints = [item.hint for item in box.of(ToolStarted) if isinstance(item, ToolStarted)]
-            errors = [item.result.error for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+            hints = [item.hint for item in box.of(ToolStarted)]
+            errors = [item.result.error for item in box.of(ToolFinished)]
         assert site.paths == ["/3.14/whatsnew"]
         await fetch.aclose()
         await search.aclose()
@@ -86,8 +86,8 @@ async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> N
         provider = ScriptedProvider([Call("web_search", {"query": "sizes"}), *calls, "Done."])
         async with agent(provider, search, fetch) as box:
             await box.ask("sizes?")
-            hints = [item.hint for item in box.of(ToolStarted) if isinstance(item, ToolStarted)]
-            ends = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+            hints = [item.hint for item in box.of(ToolStarted)]
+            ends = [item.result for item in box.of(ToolFinished)]
         assert site.paths == ["/one", "/one", "/two"]
         await fetch.aclose()
         await search.aclose()
@@ -171,7 +171,7 @@ async def test_K25_A21_every_kind_of_error_is_met_by_a_call(limit: float) -> Non
         provider = ScriptedProvider([*calls, "Done."])
         async with agent(provider, fetch, search) as box:
             await box.ask(f"read {' '.join(urls)} {gone_url}")
-            ends = [item.result for item in box.of(ToolFinished) if isinstance(item, ToolFinished)]
+            ends = [item.result for item in box.of(ToolFinished)]
         await fetch.aclose()
         await search.aclose()
     told = [*wanted, "network", "invalid_input", "denied", "http_status", "repeated", "service", "auth", "not_found"]
