@@ -1,13 +1,13 @@
 """What the gateway costs while it waits, while one message passes, and how it answers many chats at once.
 
-    python benchmarks/gateway.py [--idle 20] [--chats 200]
+    python benchmarks/gateway.py [--idle 20] [--chats 200] [--python PATH]
 
 Runs `nanobot gateway` as a process of its own against a Bot API server and a model server on loopback. Idle memory and
-CPU are what the kernel says of that process. The overhead of a message is the CPU from its update to its first model
-request, taken over many chats whose model does not answer yet. The crowd is one message from every chat at once with a
-model that takes 200 ms; its p95 may be twice the latency of one message alone plus 4 ms of CPU for each message before
-it. The lag is how late a timer of the gateway's own loop fires meanwhile (99th percentile, every 5 ms). The last line
-is the summary; exit code 1 where a bar is missed.
+CPU are what the kernel says of that process; `--python` names the Python of another environment for it, such as one
+with nothing but `pip install .`, since packages beside those may be loaded as well. The overhead of a message is the
+CPU from its update to its first model request, taken over many chats whose model does not answer yet. The crowd is one
+message from every chat at once with a model that takes 200 ms. The lag is how late a timer of the gateway's own loop
+fires meanwhile (99th percentile, every 5 ms). The last line is the summary; exit code 1 where a bar is missed.
 """
 
 import argparse
@@ -31,9 +31,10 @@ sys.path.insert(0, str(ROOT))
 from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402 - found by the line above when run as a file
 from tests.fakes.telegram_server import TOKEN, TelegramServer  # noqa: E402
 
-MEMORY_BAR = 75.0  # MB
+MEMORY_BAR = 60.0  # MB
 IDLE_BAR = 0.01  # share of one core
-MESSAGE_BAR, AHEAD_BAR = 15.0, 4.0  # ms of CPU: of one message, and of each one before it in a crowd
+MESSAGE_BAR = 4.0  # ms of CPU
+CROWD_BAR = 1.5  # seconds
 LAG_BAR = 50.0  # ms
 MODEL_SECONDS = 0.2
 #: The gateway with a watch over its event loop, which writes how late its timer fired.
@@ -111,6 +112,7 @@ async def running(
     store: Path | None = None,
     settings: dict[str, object] | None = None,
     program: str = WATCHED,
+    python: str = sys.executable,
 ) -> AsyncIterator[Gateway]:
     """A gateway in a home of its own, with a copy of `store` where one is named, and further `settings`.
 
@@ -143,9 +145,7 @@ async def running(
             if lag_file is not None:
                 env["LAG_FILE"], command = str(lag_file), ["-c", program]
             begun = time.perf_counter()
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *command, env=env, stdout=asyncio.subprocess.DEVNULL
-            )
+            process = await asyncio.create_subprocess_exec(python, *command, env=env, stdout=asyncio.subprocess.DEVNULL)
             try:
                 await telegram.until(lambda: bool(telegram.sent("getUpdates")), timeout=30)
                 yield Gateway(process, telegram, model, time.perf_counter() - begun)
@@ -155,9 +155,9 @@ async def running(
                 await asyncio.wait_for(process.wait(), 20)
 
 
-async def idle(seconds: float, store: Path | None = None) -> tuple[float, float]:
+async def idle(seconds: float, store: Path | None = None, python: str = sys.executable) -> tuple[float, float]:
     """Memory in MB and share of a core while nothing happens."""
-    async with running(1, store=store) as gateway:
+    async with running(1, store=store, python=python) as gateway:
         await asyncio.sleep(2)
         before, start = gateway.cpu, time.monotonic()
         await asyncio.sleep(seconds)
@@ -218,7 +218,7 @@ async def crowd(chats: int, lag_file: Path) -> tuple[float, float, int]:
 
 
 async def measure(arguments: argparse.Namespace) -> int:
-    memory, share = await idle(arguments.idle)
+    memory, share = await idle(arguments.idle, python=arguments.python)
     print(f"idle: {memory:.1f} MB, {share:.2%} of one core")
     cost = await overhead(arguments.messages)
     print(f"message: {cost:.1f} ms of CPU from the update to its model request")
@@ -226,13 +226,12 @@ async def measure(arguments: argparse.Namespace) -> int:
         lag_file = Path(folder) / "lag"
         alone, p95, answered = await crowd(arguments.chats, lag_file)
         lag = float(lag_file.read_text(encoding="utf-8")) * 1000
-    bar = 2 * alone + (math.ceil(0.95 * arguments.chats) - 1) * AHEAD_BAR / 1000
     print(f"crowd: {answered} of {arguments.chats} answered, p95 {p95:.2f} s, alone {alone:.2f} s, lag {lag:.0f} ms")
     good = memory <= MEMORY_BAR and share <= IDLE_BAR and cost <= MESSAGE_BAR and lag <= LAG_BAR
-    good = good and answered == arguments.chats and p95 <= bar
+    good = good and answered == arguments.chats and p95 <= CROWD_BAR
     print(
         f"gateway {'ok' if good else 'MISSED'}: idle {memory:.1f} MB and {share:.2%}, {cost:.1f} ms per message, "
-        f"p95 {p95:.2f} s of {arguments.chats} chats (bar {bar:.2f} s), lag {lag:.0f} ms"
+        f"p95 {p95:.2f} s of {arguments.chats} chats (bar {CROWD_BAR} s), lag {lag:.0f} ms"
     )
     return 0 if good else 1
 
@@ -242,6 +241,7 @@ def main() -> int:
     parser.add_argument("--idle", type=float, default=20, help="seconds of waiting that are measured")
     parser.add_argument("--messages", type=int, default=24, help="messages over which the overhead is taken")
     parser.add_argument("--chats", type=int, default=200, help="chats that ask at once")
+    parser.add_argument("--python", default=sys.executable, help="the Python that runs the idle gateway")
     return asyncio.run(measure(parser.parse_args()))
 
 

@@ -216,12 +216,14 @@ class BoundedStream(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def _transport(backend: Backend, proxy: str | None = None, *, keep: int) -> httpx.AsyncHTTPTransport:
-    """httpx's transport, on sockets from `backend`, also those to the proxy. `keep` idle connections are used again."""
+def _transport(backend: Backend, proxy: str | None = None, *, keep: int, tls: bool = True) -> httpx.AsyncHTTPTransport:
+    """httpx's transport, on sockets from `backend`, also those to the proxy. `keep` idle connections are used again.
+
+    Without `tls` it is for addresses that begin with `http:`, and loads no certificates for them.
+    """
     limits = httpx.Limits(max_keepalive_connections=keep)
-    tls = certificates()
-    way = httpx.Proxy(proxy, ssl_context=tls if proxy.startswith("https:") else None) if proxy else None
-    made = httpx.AsyncHTTPTransport(verify=tls, limits=limits, proxy=way)
+    way = httpx.Proxy(proxy, ssl_context=certificates() if proxy.startswith("https:") else None) if proxy else None
+    made = httpx.AsyncHTTPTransport(verify=certificates() if tls else False, limits=limits, proxy=way)
     made._pool._network_backend = backend  # noqa: SLF001 - httpx has no argument for it
     return made
 
@@ -237,8 +239,7 @@ class RoutedTransport(httpx.AsyncBaseTransport):
     def __init__(self, guard: Guard, proxies: Proxies) -> None:
         self._guard = guard
         self._proxies = proxies
-        self._direct = _transport(Backend(guard), keep=0)
-        self._through: dict[str, httpx.AsyncHTTPTransport] = {}
+        self._ways: dict[tuple[str | None, bool], httpx.AsyncHTTPTransport] = {}  # by proxy, and whether with TLS
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await (await self._way(str(request.url))).handle_async_request(request)
@@ -254,11 +255,15 @@ class RoutedTransport(httpx.AsyncBaseTransport):
                 "network", _("{problem}, or set tools.web.proxy.", problem=error), phase="connect"
             ) from None
         if proxy is None or not await self._guard.is_public(url, proxied=True):
-            return self._direct
-        return self._through.setdefault(proxy, _transport(Backend(), proxy, keep=0))
+            proxy = None
+        way = proxy, url.lower().startswith("https:")
+        if way not in self._ways:
+            backend = Backend(self._guard) if proxy is None else Backend()
+            self._ways[way] = _transport(backend, proxy, keep=0, tls=way[1])
+        return self._ways[way]
 
     async def aclose(self) -> None:
-        for transport in (self._direct, *self._through.values()):
+        for transport in self._ways.values():
             await transport.aclose()
 
 

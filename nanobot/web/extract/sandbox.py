@@ -14,10 +14,18 @@ import json
 import os
 import resource
 import sys
+from types import ModuleType
 from typing import BinaryIO
 
 import msgspec
 from msgspec.structs import replace
+
+if __name__ == "__main__":
+    gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
+    # What readability imports for downloads, and for bytes whose charset nobody knows: a quarter of a start, for what
+    # it is never asked here. It gets text.
+    for _unused in ("chardet", "urllib.request"):
+        sys.modules[_unused] = ModuleType(_unused)
 
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
@@ -34,7 +42,6 @@ def main() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
     lock_up(*sys.argv[1:])
-    gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
     while line := source.readline():
         head, size = msgspec.json.decode(line, type=tuple[Job, int])
         _limit_cpu(PDF_CPU_SECONDS if head.kind == "pdf" else CPU_SECONDS)
