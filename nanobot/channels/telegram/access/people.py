@@ -90,14 +90,10 @@ class Access:
         """Let these people in from now on, besides those whom the owner lets in."""
         with speaking(ENGLISH):
             self._allowed, problems = judged_ids(allow_from)
-        self._everybody = EVERYBODY in allow_from
+        #: Whether strangers are guests.
+        self.everybody = EVERYBODY in allow_from
         for problem in problems:
             logger.warning("{}", problem)
-
-    @property
-    def everybody(self) -> bool:
-        """Whether strangers are guests."""
-        return self._everybody
 
     async def username(self) -> str:
         """The bot's name as a gateway has learned it; empty before the first."""
@@ -172,7 +168,7 @@ class Access:
         kept = noted.get(user)
         if kept is not None or person_id in self._allowed:
             return self._known(person_id, kept)
-        return Person(person_id, role="guest") if self._everybody else None
+        return Person(person_id, role="guest") if self.everybody else None
 
     def _known(self, person_id: str, kept: str | None) -> Person:
         """Who was let in, as the ledger has it; who stands in the configuration is no less than a user."""

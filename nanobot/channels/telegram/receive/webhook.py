@@ -48,7 +48,6 @@ class Webhook:
         self._secret = settings.secret or secrets.token_urlsafe(32)
         self._path = urlsplit(settings.url).path or "/"
         add_secrets((self._secret,))
-        self.port = settings.port
 
     async def run(self) -> None:
         """Listen until cancelled. Raises `ChannelError` where the port is taken or Telegram refuses the token."""
@@ -59,7 +58,6 @@ class Webhook:
         except OSError as error:
             raise _not_listening(self._settings, error) from error
         async with server:
-            self.port = int(server.sockets[0].getsockname()[1])
             await reached(self._register, self._health, _NOT_SET)
             self._health.works("webhook")
             await server.serve_forever()
