@@ -106,36 +106,25 @@ async def test_one_question_leaves_at_once_when_the_search_hangs(
     await silent.all_closed()
 
 
-async def test_no_module_of_the_folder_that_nanobot_runs_in_is_loaded(
+async def test_neither_a_module_of_the_folder_that_nanobot_runs_in_nor_a_key_of_the_agent_is_in_the_process(
     silent: HttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('not the json of Python')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BRAVE_API_KEY", "key-1234567890")
     backend = DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url)))
     asking = asyncio.create_task(backend.search(SearchQuery("q"), timeout=60))
     arrival = asyncio.create_task(reached(silent))
     await asyncio.wait((asking, arrival), return_when=asyncio.FIRST_COMPLETED)
     arrived = bool(silent.requests)
-    for task in (asking, arrival):
-        task.cancel()
-    await asyncio.wait((asking, arrival), timeout=120)
-    assert arrived
-
-
-async def test_the_keys_of_the_agent_are_not_in_the_process(
-    silent: HttpServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRAVE_API_KEY", "key-1234567890")
-    asking = asyncio.create_task(
-        DuckDuckGoBackend(access=ServiceAccess(proxies=Proxies(silent.url))).search(SearchQuery("q"), timeout=60)
-    )
-    await reached(silent)
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     threads = [path / "children" for path in Path(f"/proc/{os.getpid()}/task").iterdir()] if children.exists() else []
     pids = {pid for path in threads for pid in path.read_text(encoding="utf-8").split()}
     environments = [Path(f"/proc/{pid}/environ").read_bytes() for pid in pids]
-    asking.cancel()
-    await asyncio.wait({asking}, timeout=120)
+    for task in (asking, arrival):
+        task.cancel()
+    await asyncio.wait((asking, arrival), timeout=120)
+    assert arrived
     assert environments or not children.exists()
     assert not any(b"key-1234567890" in environment for environment in environments)
     assert all(b"PYTHONWARNINGS=error" in environment for environment in environments)
