@@ -62,6 +62,11 @@ class ValueType(Struct, frozen=True):
         """The section that stands under names which people choose, such as `providers.<name>`."""
         return self.inner.section if self.base is dict and self.inner is not None else None
 
+    @property
+    def part(self) -> "ValueType | None":
+        """What an item or a named value may be: what is secret in a whole is secret in each of its parts."""
+        return replace(self.inner, kind=self.kind) if self.inner is not None and self.kind.private else self.inner
+
 
 class Key(Struct, frozen=True):
     """One key of a section: the attribute that holds it, what it takes, and what it is when it is not given."""
@@ -122,18 +127,16 @@ def find_key(model: type[Section], key: str) -> str:
 
 
 def type_at(path: KeyPath) -> ValueType | None:
-    """What may stand at a canonical key path; inside a value that has parts (headers, lists) it is that value's."""
+    """What may stand at a key path, also inside a group of names, such as a header; None where there is no such key."""
     slot = ValueType(Config)
     for name in path:
         if slot.section is not None:
-            key = keys_of(slot.section).get(name)
+            key = keys_of(slot.section).get(find_key(slot.section, name))
             if key is None:
                 return None
             slot = key.slot
-        elif slot.named is not None:
-            slot = ValueType(slot.named)
-        else:
-            break
+        elif slot.base is dict and slot.part is not None:
+            slot = slot.part
     return slot
 
 

@@ -5,7 +5,6 @@ import re
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, ValidationError, convert
-from msgspec.structs import replace
 
 from nanobot.config.given import Findings, Given, number_or_switch
 from nanobot.config.keys import ValueType, find_key, keys_of
@@ -67,11 +66,9 @@ class Validator(Struct):
     def _named(self, given: dict[str, Given], slot: ValueType) -> dict[str, object]:
         values: dict[str, object] = {}
         for name, inner in given.items():
-            if slot.names is not None and slot.inner is not None:
+            if slot.names is not None and slot.part is not None:
                 known = self._scalar(Given(inner.line, inner.spelled, name), slot.names)
-                # What is secret in a whole is secret in each of its parts.
-                part = replace(slot.inner, kind=slot.kind) if slot.kind.private else slot.inner
-                values[str(known)] = UNSET if known is UNSET else self.value(inner, part)
+                values[str(known)] = UNSET if known is UNSET else self.value(inner, slot.part)
         return values
 
     def _scalar(self, given: Given, slot: ValueType) -> object:

@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from nanobot.config.given import ALIASES, HABITS, number_or_switch
 from nanobot.config.keys import NAMES, KeyPath, ValueType, camel, find_key, keys_of, type_at, walk_keys
 from nanobot.config.schema import Config
@@ -81,7 +79,7 @@ def dotted(path: Sequence[str]) -> str:
 
 def is_secret(path: KeyPath) -> bool:
     """Whether what stands there must not be typed where others read it."""
-    private = _slot_at(path).kind.private
+    private = (type_at(path) or ValueType(str)).kind.private
     return private == "secret" or (private == "hidden" and bool(NAMES.search(path[-1])))
 
 
@@ -95,24 +93,13 @@ def value_of(words: Sequence[str], path: KeyPath) -> object:
 
     What does not fit is left as it is: reading the file refuses it with a sentence.
     """
-    slot, text = _slot_at(path), " ".join(words)
+    # An unknown key is a warning, as in the file.
+    slot, text = type_at(path) or ValueType(str), " ".join(words)
     if text == "null":
         return None
     if slot.base is tuple and not text.lstrip().startswith("["):
         return list(words)
     return _single(text, slot)
-
-
-def _slot_at(path: KeyPath) -> ValueType:
-    """What one value takes, also one inside a group of names, such as a header."""
-    slot = ValueType(Config)
-    for name in path:
-        if slot.section is not None:
-            key = keys_of(slot.section).get(find_key(slot.section, name))
-            slot = key.slot if key is not None else ValueType(str)  # an unknown key is a warning, as in the file
-        elif slot.base is dict and slot.inner is not None:
-            slot = replace(slot.inner, kind=slot.kind) if slot.kind.private else slot.inner
-    return slot
 
 
 def _single(text: str, slot: ValueType) -> object:
