@@ -19,7 +19,7 @@ from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessa
 from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
 from nanobot.errors import StoreError
-from nanobot.messages import Media
+from nanobot.messages import Media, TextDelta
 from nanobot.results import Source
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem, OutboxRow
@@ -44,6 +44,17 @@ async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
         assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
         assert at.server.sent("sendMessage")[0].params["link_preview_options"] == {"is_disabled": True}
         assert not at.outbox.sending.slots.shown("in-1"), "what is over is forgotten"
+
+
+async def test_what_is_shown_of_a_turn_changes_no_more_once_its_final_text_exists() -> None:
+    async with stage() as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("So far. " * 20))
+        await at.until("So far.")
+        at.outbox.compose(turn.message, DONE)
+        await turn.play(TextDelta("And more. " * 20))
+        await at.quiet(30)
+        assert not any("And more." in line for line in at.seen)
 
 
 async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat() -> None:
@@ -432,11 +443,14 @@ async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_wait
         assert [(one.urgent, one.last) for one in told] == [(False, False), (False, True), (True, True), (False, True)]
         assert [one.part for one in (said, *more, line, empty)] == [0, 1, 0, 0]
         assert told[-1].screen.text == "…"
+        await at.quiet(0.5)  # between two looks at the outbox
+        begun = at.clock.now()
         await at.outbox.put((said, *more))
         await at.settled()
         assert at.seen[0].startswith("bot: Tides are high.")
         assert len(at.seen) == 2
-        await at.quiet(0.5)  # between two looks at the outbox
+        assert at.server.sent("sendMessage")[0].at - begun < 0.4, "no look is waited for"
+        await at.quiet(0.5)
         begun = at.clock.now()
         await at.outbox.say(at.address, " ", "line-2")
         await at.settled()
