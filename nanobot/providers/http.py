@@ -13,7 +13,7 @@ from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.utils.connections import Connections, certificates, no_cookies
+from nanobot.utils.connections import Connections, certificates, no_certificates, no_cookies
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
@@ -74,7 +74,7 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
         transport=Connections(
             # Where there is no TLS, none is loaded.
-            verify=False if near and endpoint.base_url.startswith("http://") else certificates(),
+            no_certificates() if near and endpoint.base_url.startswith("http://") else certificates(),
             proxy=endpoint.proxy,
             idle=4.0 if near else 30.0,
         ),

@@ -19,7 +19,7 @@ class Connections(httpx.AsyncBaseTransport):
     `proxy` is the URL of a proxy on the way, without which there is none.
     """
 
-    def __init__(self, verify: ssl.SSLContext | bool, *, proxy: str | None = None, idle: float = 5.0) -> None:
+    def __init__(self, verify: ssl.SSLContext, *, proxy: str | None = None, idle: float = 5.0) -> None:
         limits = httpx.Limits(max_connections=1, keepalive_expiry=idle)
         self._make = partial(httpx.AsyncHTTPTransport, verify=verify, trust_env=False, limits=limits, proxy=proxy)
         self._seconds = idle
@@ -79,6 +79,12 @@ class _NoCookies(CookieJar):
 def no_cookies() -> CookieJar:
     """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
     return _NoCookies()
+
+
+@cache
+def no_certificates() -> ssl.SSLContext:
+    """For connections without TLS. A context takes a millisecond to make, and would be made for each of them."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @cache

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import INVENTED, NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
-from nanobot.utils.connections import certificates, no_cookies
+from nanobot.utils.connections import certificates, no_certificates, no_cookies
 from nanobot.utils.translation import N_, _, sentences
 
 PAGE_USER_AGENT = (  # English: it is sent
@@ -223,7 +223,7 @@ def _transport(backend: Backend, proxy: str | None = None, *, keep: int, tls: bo
     """
     limits = httpx.Limits(max_keepalive_connections=keep)
     way = httpx.Proxy(proxy, ssl_context=certificates() if proxy.startswith("https:") else None) if proxy else None
-    made = httpx.AsyncHTTPTransport(verify=certificates() if tls else False, limits=limits, proxy=way)
+    made = httpx.AsyncHTTPTransport(verify=certificates() if tls else no_certificates(), limits=limits, proxy=way)
     made._pool._network_backend = backend  # noqa: SLF001 - httpx has no argument for it
     return made
 
