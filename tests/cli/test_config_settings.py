@@ -27,6 +27,21 @@ def call(*words: str) -> int:
     return run_config(parse(("config", *words)))
 
 
+@pytest.mark.parametrize("action", ["get", "set", "unset"])
+def test_a_key_without_a_name_is_refused_and_the_file_stays(file: Path, action: str) -> None:
+    file.write_text('{"budget": {"perDay": 3}}', encoding="utf-8")
+    with pytest.raises(UsageError, match="no key without a name"):
+        call(action, "", *(["{}"] if action == "set" else []))
+    assert file.read_text(encoding="utf-8") == '{"budget": {"perDay": 3}}'
+
+
+def test_show_refuses_the_name_of_what_is_not_set_up(file: Path) -> None:
+    file.write_text('{"tools": {"mcpServers": {"files": {"command": "x"}}}}', encoding="utf-8")
+    assert call("show", "tools.mcpServers.files") == 0
+    with pytest.raises(UsageError, match=r"no key tools\.mcpServers\.filse"):
+        call("show", "tools.mcpServers.filse")
+
+
 @pytest.mark.parametrize(
     ("words", "shown", "written"),
     [

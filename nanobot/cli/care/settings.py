@@ -45,11 +45,10 @@ def run_settings(paths: Paths, args: argparse.Namespace) -> int:
     """Run one of show, get, set, unset and edit; the exit code. Raises `ConfigError` or `UsageError`."""
     if args.config_action == "edit":
         return _edit(paths)
-    path = key_path(args.key) if args.key else ()
+    if args.config_action == "show":
+        return _show(paths, args.key)
+    path = key_path(args.key)
     match args.config_action:
-        case "show":
-            say(_shown(_loaded(paths), path, indent=2) or "null")
-            return 0
         case "get":
             return _get(paths, path)
         case "unset":
@@ -60,6 +59,15 @@ def run_settings(paths: Paths, args: argparse.Namespace) -> int:
 
 def _loaded(paths: Paths) -> Loaded:
     return load(paths.config, env=os.environ, must_exist=paths.config_named)
+
+
+def _show(paths: Paths, key: str) -> int:
+    """Print all of the configuration, or what stands under a key."""
+    value = _shown(_loaded(paths), key_path(key) if key else (), indent=2)
+    if value is None:
+        raise UsageError(_("There is no key {key}.", key=mask_keys(key)))
+    say(value)
+    return 0
 
 
 def _get(paths: Paths, path: KeyPath) -> int:
