@@ -170,6 +170,11 @@ def expanded(text: str, user: Path) -> Path:
     return Path(os.path.abspath(text))  # noqa: PTH100 - keeps symbolic links, which Path.resolve would follow
 
 
+def named_folder(text: str, env: Mapping[str, str]) -> Path:
+    """The folder that a person names, behind symbolic links. A link that leads to itself is one that is not there."""
+    return Path(os.path.realpath(expanded(text, person_home(env))))  # Path.resolve raises for such a link
+
+
 def prepare_home(paths: Paths) -> tuple[Path, ...]:
     """Make the home and the workspace usable; the files that were created, none on a later start.
 

@@ -16,7 +16,7 @@ from nanobot.builder.values import health_file
 from nanobot.channels.telegram.read.voice import CommandTranscriber, transcriber_of
 from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, located
-from nanobot.config.paths import Paths, expanded, person_home
+from nanobot.config.paths import Paths, named_folder
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema import Config
 from nanobot.doctor import gateway, home, machine, network
@@ -116,7 +116,7 @@ async def _configuration(patient: Patient) -> list[Finding]:
 def _kept(patient: Patient) -> list[Check]:
     paths, telegram = patient.paths, patient.loaded.config.channels.telegram.enabled
     named = [one if isinstance(one, str) else one.path for one in patient.loaded.config.library.folders]
-    folders = [expanded(one, person_home(patient.env)).resolve() for one in named]
+    folders = [named_folder(one, patient.env) for one in named]
     running = gateway.gateway_at(patient.health_file)
     kept = running is not None and running.runs
     where = patient.health_file

@@ -74,6 +74,17 @@ async def run_without_room(nanobot: Program, size: int, *words: str) -> tuple[in
     return done.returncode, done.stderr
 
 
+async def test_a_folder_that_is_a_link_to_itself_is_not_there_and_all_else_goes_on(tmp_path: Path) -> None:
+    nanobot = program(tmp_path, library={"folders": ["~/round"]})
+    (tmp_path / "round").symlink_to("round")
+    listed = await nanobot.run("library")
+    assert (listed.code, "the folder is not there" in listed.out) == (0, True), listed.err
+    examined = await nanobot.run("doctor", "--quick", "--json")
+    assert "Library" in examined.out, examined.err
+    added = await nanobot.run("library", "add", "~/round")
+    assert (added.code, "There is no folder" in added.err) == (2, True), added.err
+
+
 @pytest.mark.parametrize("size", [0, 40_000])
 async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on_with_it(
     tmp_path: Path, size: int

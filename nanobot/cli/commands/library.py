@@ -19,7 +19,7 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cli.terminal import say
 from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import load
-from nanobot.config.paths import PEOPLE, expanded, person_home
+from nanobot.config.paths import PEOPLE, named_folder, person_home
 from nanobot.config.schema import LibraryFolderConfig
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.folders import FREE_BYTES, INDEX_BYTES, LibraryFolders
@@ -60,7 +60,7 @@ def run_library(args: argparse.Namespace) -> int:
 
 
 def _add(setup: Setup, text: str) -> int:
-    folder = expanded(text, person_home(setup.env)).resolve()
+    folder = named_folder(text, setup.env)
     if not folder.is_dir():
         raise UsageError(_("There is no folder {folder}.", folder=text))
     before = _folders(setup)
@@ -94,7 +94,7 @@ def _add(setup: Setup, text: str) -> int:
 
 
 def _remove(setup: Setup, text: str) -> int:
-    folder = expanded(text, person_home(setup.env)).resolve()
+    folder = named_folder(text, setup.env)
     named = next((named for named, one in _folders(setup).items() if one.path == folder or named == text), None)
     if named is None:
         raise UsageError(
@@ -278,12 +278,10 @@ def _folders(setup: Setup) -> dict[str, DocumentFolder]:
     """The folders of the library as the configuration names them, and where they really are."""
     listed = setup.loaded.config.library.folders
     named = [LibraryFolderConfig(one) if isinstance(one, str) else one for one in listed]
-    return {
-        one.path: DocumentFolder(expanded(one.path, person_home(setup.env)).resolve(), one.outside) for one in named
-    }
+    return {one.path: DocumentFolder(named_folder(one.path, setup.env), one.outside) for one in named}
 
 
 def _short(folder: Path, env: Mapping[str, str]) -> str:
     """A path with `~` for the person's own folder."""
-    person = person_home(env).resolve()
+    person = named_folder("~", env)
     return f"~/{folder.relative_to(person)}" if person in folder.parents else str(folder)
