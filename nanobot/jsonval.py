@@ -13,13 +13,13 @@ _decode = Decoder().decode
 
 
 def parse(text: str | bytes) -> object:
-    """The value, or None where `text` is no JSON. What msgspec refuses and others send, such as NaN, half characters
-    and bytes that are no UTF-8, is read by the slower decoder of the standard library."""
+    """The value, or None where `text` is no JSON. What msgspec refuses and others send, such as NaN, half characters,
+    UTF-16, a mark of the byte order and bytes that are no UTF-8, is read by the decoder of the standard library."""
     try:
         value: object = _decode(text)
     except (DecodeError, UnicodeError, RecursionError):
         try:
-            value = json.loads(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+            value = json.loads(text if isinstance(text, str) else text.decode(json.detect_encoding(text), "replace"))
         except (ValueError, RecursionError):
             return None
     return value

@@ -1,6 +1,7 @@
 """`web_search` as a model and a person meet it: the list, the filters, the choice of a back end, the ways it fails."""
 
 import asyncio
+import json
 import re
 from collections import deque
 from collections.abc import Mapping
@@ -229,6 +230,18 @@ async def test_S13_S11_a_hit_without_a_title_has_the_name_of_its_site_and_a_stra
     text = (await ask(tool(keyed(apis, "tavily")))).text
     assert "answered in a form that is not understood: " + "z" * 200 in text
     assert "z" * 201 not in text
+
+
+@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-32-le"])
+async def test_an_answer_in_another_form_of_unicode_is_read(charset: str) -> None:
+    hits = {"results": [{"title": "Söder", "url": "https://a.example/", "content": "words"}]}
+
+    async def answer(_request: Request, responder: Responder) -> None:
+        await responder.send(body=json.dumps(hits, ensure_ascii=False).encode(charset), content_type="application/json")
+
+    async with HttpServer(answer) as server:
+        result = await ask(tool({"provider": "searxng", "baseUrl": server.url}))
+    assert "1. Söder\n" in result.text
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (403, "auth"), (402, "quota"), (432, "quota")])
