@@ -7,9 +7,10 @@ from nanobot.utils.text import squeeze
 
 MAX_ATTRIBUTES = 2_000
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<[!?][^<>]*>")
-#: Comments and elements that are never shown, each to the end of the page where nothing ends it, as browsers read them.
+#: Comments and elements that are never shown, each to the end where nothing ends it.
 _HIDDEN = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style|(?:svg|template)(?![^<>]*/>))\b.*?(?:</\1[^>]*(?:>|\Z)|\Z)",
+    r"<!--.*?(?:-->|(?P<open>\Z))"
+    r"|<(?P<name>script|style|(?:svg|template)(?![^<>]*/>))\b.*?(?:</(?P=name)[^>]*(?:>|\Z)|(?P<unended>\Z))",
     re.IGNORECASE | re.DOTALL,
 )
 _INLINE = re.compile(
@@ -18,9 +19,17 @@ _INLINE = re.compile(
 )
 
 
-def strip_tags(source: str) -> str:
-    """The text of `source`: no tags, no scripts, entities resolved, a new line where a block ended."""
-    text = _TAG.sub(lambda tag: "" if _INLINE.match(tag[1] or "") else "\n", _HIDDEN.sub(" ", source))
+def strip_tags(source: str, *, page: bool = True) -> str:
+    """The text of `source`: no tags, no scripts, entities resolved, a new line where a block ended.
+
+    What nothing ends is hidden to the end of a `page`, as browsers read it. Elsewhere it is words about a tag.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        ended = found["open"] is None and found["unended"] is None
+        return " " if page or ended else found[0]
+
+    text = _TAG.sub(lambda tag: "" if _INLINE.match(tag[1] or "") else "\n", _HIDDEN.sub(shown, source))
     lines = (squeeze(line) for line in html.unescape(text).split("\n"))
     return "\n".join(line for line in lines if line)
 

@@ -35,7 +35,7 @@ def number(value: object) -> float | None:
 
 def plain(value: object) -> str:
     """Text of an engine, or several of them, on one line: no tags, no entities, no control characters."""
-    return " … ".join(squeeze(strip_unsafe(strip_tags(one))) for one in texts(value))
+    return " … ".join(squeeze(strip_unsafe(strip_tags(one, page=False))) for one in texts(value))
 
 
 def lines_of(value: object) -> str:

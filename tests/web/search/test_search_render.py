@@ -47,6 +47,8 @@ def test_days_are_read_from_what_engines_write(given_date: object, day: str) -> 
         ("a <b>b</b>&amp;c", "a b&c"),
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
         ("<script>alert(1)</script>ok", "ok"),
+        ("The <script> tag, <svg> in CSS", "The tag, in CSS"),
+        ("How <!-- is read", "How <!-- is read"),
         ("&lt;div&gt;", "<div>"),
         ("a\x1b[31mb\u202ec\n d", "abc d"),
         (7, ""),
