@@ -48,10 +48,18 @@ CREATE TABLE IF NOT EXISTS mirror (
   path TEXT PRIMARY KEY, inode INTEGER NOT NULL, size INTEGER NOT NULL, written INTEGER NOT NULL,
   changed INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
 """
-#: From a file in which a change of one file said itself what was done.
+#: From a file in which a change of one file said itself what was done. Of what was deleted it did not say the mode,
+#: which stays as it is in the trash where a step has none; nor the origins, which are those that the next change has
+#: found at that place, or that are known now.
 _OF_ONE = """
-INSERT INTO steps SELECT id, path, CASE WHEN trash IS NULL AND before IS NULL THEN NULL ELSE 33188 END,
-  coalesce('trash:' || trash, before), after, labels FROM changes WHERE after IS NOT NULL OR trash IS NOT NULL;
+INSERT INTO steps SELECT id, path,
+  CASE WHEN trash IS NOT NULL THEN 32768 WHEN before IS NOT NULL THEN 33188 END,
+  coalesce('trash:' || trash, before), after,
+  CASE WHEN trash IS NULL THEN labels ELSE coalesce(
+    (SELECT later.labels FROM changes AS later WHERE later.path = changes.path AND later.id > changes.id
+       AND later.after IS NOT NULL ORDER BY later.id LIMIT 1),
+    (SELECT origins.labels FROM origins WHERE origins.path = changes.path), '[]') END
+FROM changes WHERE after IS NOT NULL OR trash IS NOT NULL;
 ALTER TABLE changes DROP COLUMN before;
 ALTER TABLE changes DROP COLUMN after;
 ALTER TABLE changes DROP COLUMN trash;
@@ -77,7 +85,8 @@ class Step(Struct, frozen=True, array_like=True):
     @property
     def by_content(self) -> bool:
         """Whether `after` is the digest of a file, and not what `files.snapshots.as_text` says of it."""
-        return len(self.after or "") == 64
+        after = self.after or ""
+        return len(after) == 64 and ":" not in after
 
 
 class FilesDatabase:

@@ -196,7 +196,7 @@ class Undo:
         place = self._roots.place(step.path, write=True, follow=False)
         mode, saved = step.mode or 0, (step.before or "").startswith(SAVED)
         with self._roots.parent(place, create=True) as (folder, name):
-            if exists(folder, name):
+            if there := exists(folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if step.is_folder and stat.S_ISDIR(status.st_mode) and not saved:
                     os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
@@ -222,7 +222,8 @@ class Undo:
         data = self._versions.read(step.before)
         if data is None:
             return _("What {path} was before is no longer kept.", path=place.shown)
-        mode = put(self._roots, place, data, mode=None if step.by_content else stat.S_IMODE(mode), safely=False)
+        known = None if step.by_content and there else stat.S_IMODE(mode)  # somebody may have given it another one
+        mode = put(self._roots, place, data, mode=known, safely=False)
         self._steering.approve(place.path, {place.path: Kept(stat.S_IFREG | mode, data)})
         return ""
 
@@ -232,8 +233,9 @@ class Undo:
         if not os.path.lexists(source):
             gone = N_("{path} is no longer in the trash, where it is kept for {days} days.")
             return _(gone, path=place.shown, days=KEPT_DAYS)
-        if stat.S_ISREG(source.lstat().st_mode):
-            source.chmod(stat.S_IMODE(step.mode or 0))
+        mode = stat.S_IMODE(step.mode or 0)
+        if mode and stat.S_ISREG(source.lstat().st_mode):
+            source.chmod(mode)
         files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
         move_in(source, folder, place.path.name, place.shown)
         self._steering.approve(place.path, files)

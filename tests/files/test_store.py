@@ -3,6 +3,7 @@
 import contextlib
 import resource
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import DiskError, PathError
+from nanobot.files.database import Step
 from nanobot.files.snapshots import ChangedBy
 from nanobot.files.store import FileStore
+from nanobot.files.versions import digest_of
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import Root, Roots
 
@@ -24,7 +27,7 @@ ALTER TABLE changes ADD COLUMN after TEXT;
 ALTER TABLE changes ADD COLUMN trash TEXT;
 ALTER TABLE changes ADD COLUMN labels TEXT NOT NULL DEFAULT '[]';
 UPDATE changes SET (before, after, labels) = (SELECT before, after, labels FROM steps WHERE change = id);
-UPDATE changes SET trash = substr(before, 7), before = NULL WHERE after IS NULL;
+UPDATE changes SET trash = substr(before, 7), before = NULL, labels = '[]' WHERE after IS NULL;
 DELETE FROM steps;
 """
 
@@ -134,19 +137,44 @@ def test_what_is_kept_too_long_goes_and_nothing_that_undo_still_needs(store: Fil
     assert "nothing to undo" in store.undo("t")
 
 
+def test_a_private_file_that_somebody_has_deleted_since_is_private_again(store: FileStore) -> None:
+    write(store, "key", "one")
+    place = store.roots.place("key", write=True)
+    place.path.chmod(0o600)
+    write(store, "key", "two")
+    place.path.unlink()
+    assert "as it was before" in store.undo("s")
+    assert (place.path.read_text(), stat.S_IMODE(place.path.stat().st_mode)) == ("one", 0o600)
+
+
+def test_what_a_command_leaves_is_no_digest_however_long_its_figures_are() -> None:
+    written = f"{1_800_000_000_000_000_000}"
+    left = f"{0o100644}:{3_221_225_472}:{1_048_576}:{written}:{written}"  # as `as_text` says it on a large disk
+    assert len(left) == len(digest_of(b"two"))
+    assert not Step("/a", 0o100644, digest_of(b"one"), left).by_content
+    assert Step("/a", 0o100644, digest_of(b"one"), digest_of(b"two")).by_content
+
+
 def test_what_an_older_nanobot_has_noted_is_undone(store: FileStore, tmp_path: Path) -> None:
     for words in ("one", "two"):
         write(store, "a.md", words)
-    write(store, "b.md", "deleted", taint=("page example.org",))
-    store.delete(store.roots.place("b.md", write=True), session="s")
+    theirs, key = store.roots.place("b.md", write=True), store.roots.place("key", write=True)
+    for place in (theirs, key):
+        write(store, place.path.name, "deleted", taint=("page example.org",) if place is theirs else ())
+        place.path.chmod(0o600)
+        store.delete(place, session="s")
+    write(store, "b.md", "mine")
     store.close()
     with closing(sqlite3.connect(tmp_path / "home/files/files.db")) as database:
         database.executescript(OLDER)
     later = FileStore(store.roots, tmp_path / "home/files")
+    gone, back = "gone again: it was new.", "back from the trash."
     said = [later.undo("s") for _ in range(4)]
-    assert [one.partition(" is ")[2] for one in said] == [
-        "back from the trash.", "gone again: it was new.", "again as it was before.", "gone again: it was new."
-    ]  # fmt: skip
+    assert [one.partition(" is ")[2] for one in said] == [gone, back, gone, back]
+    assert stat.S_IMODE(theirs.path.stat().st_mode) == 0o600, "it comes back as it was"
+    assert later.origins.of(theirs) == ("page example.org",)
+    said = [later.undo("s") for _ in range(3)]
+    assert [one.partition(" is ")[2] for one in said] == [gone, "again as it was before.", gone]
     assert [*store.roots.workspace.iterdir()] == []
     later.close()
 
