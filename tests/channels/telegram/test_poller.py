@@ -50,10 +50,17 @@ class Rig:
         self.renewed += 1
         await self.client.renew()
 
-    async def accept(self, updates: list[Update]) -> None:
+    async def identify(self) -> None:
+        await self.line.identify()
+        self.keep()
+
+    def keep(self) -> None:
         if self.broken_disk:
             self.broken_disk -= 1
             raise StoreError("no space left")
+
+    async def accept(self, updates: list[Update]) -> None:
+        self.keep()
         for update in updates:
             number = update["update_id"]
             assert isinstance(number, int)
@@ -218,6 +225,18 @@ async def test_a_webhook_that_somebody_set_is_removed_without_dropping_what_wait
             await server.until(lambda: rig.health.polls > 1)
         (call,) = server.sent("deleteWebhook")
         assert call.params.get("drop_pending_updates") in {None, False, "false"}
+
+
+async def test_a_disk_that_does_not_keep_the_bots_name_is_tried_again() -> None:
+    async with TelegramServer() as server:
+        ada, rig = server.user("Ada"), Rig(server)
+        rig.poller = Poller(rig, rig.accept, rig.health, identify=rig.identify, pace=rig.pace, sleep=rig.sleep)
+        rig.broken_disk = 2
+        ada.say("one")
+        async with polling(rig):
+            await server.until(lambda: server.confirmed == [500])
+            assert len(rig.waits) == 2
+            assert rig.taken == [500]
 
 
 @pytest.mark.parametrize("polls", [0, 2])

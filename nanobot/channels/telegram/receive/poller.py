@@ -168,8 +168,8 @@ class Health(Struct):
 
 
 async def reached(call: Callable[[], Awaitable[None]], health: Health, what: str, sleep: Sleep = asyncio.sleep) -> None:
-    """Make a call to Telegram, for as long as it takes; `what` tells of a failure. Raises `ChannelError` when Telegram
-    refuses the token."""
+    """Make a call to Telegram and keep what it says, for as long as it takes; `what` tells of a failure. Raises
+    `ChannelError` when Telegram refuses the token."""
     wait = _FIRST
     while True:
         try:
@@ -183,6 +183,10 @@ async def reached(call: Callable[[], Awaitable[None]], health: Health, what: str
         except (TelegramError, TimeoutError) as error:
             wait = min(_MOST, wait * 2)
             said = Later(what, why=_told(error))
+        except StoreError as error:
+            logger.error("what Telegram has said could not be kept: {}", error)
+            wait = min(_MOST, wait * 2)
+            said = Later(_NOT_KEPT, why=str(error))
         health.failed("retrying", said, wait)
         await sleep(wait)
 
