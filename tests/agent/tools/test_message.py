@@ -21,7 +21,7 @@ from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.telegram.scenarios import CHANNEL, Stage, stage
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.telegram_server import TelegramServer, bad_gateway
 
 
 def made(at: Stage, folder: Path) -> MessageTool:
@@ -41,6 +41,20 @@ async def call(tool: MessageTool, arguments: dict[str, object]) -> ToolResult:
     await tool.prepare(arguments, context)
     context.allowed = tool.effects(arguments, context)
     return await tool.call(arguments, context)
+
+
+async def test_what_may_have_arrived_is_repeated_before_something_new_is_sent(tmp_path: Path) -> None:
+    async with stage() as at:
+        tool = made(at, tmp_path)
+        at.server.failing("sendMessage", bad_gateway())
+        await at.outbox.say(at.address, "The first.", "line-1")
+        await at.quiet(600)
+        at.server.failing("sendMessage", None)
+        mended = at.clock.now()
+        await call(tool, {"text": "The second."})
+        await at.until("The second.")
+        assert at.clock.now() - mended < 5, "what is new in the chat does not wait for the next try, minutes away"
+        assert at.seen[-2:] == ["bot: ↻ The first.", "bot: The second."]
 
 
 async def test_what_is_sent_arrives_once_however_often_the_call_runs(tmp_path: Path) -> None:

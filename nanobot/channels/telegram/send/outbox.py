@@ -118,6 +118,7 @@ class TelegramOutbox:
 
     async def put(self, items: tuple[OutboxItem, ...]) -> None:
         """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
+        self._told |= {one.chat for one in items}
         await self._ledger.put(items)
         self.wake()
 
