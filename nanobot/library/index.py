@@ -235,8 +235,12 @@ class LibraryIndex:
             self._inode = _inode(self._path)
         place = self._path or ":memory:"
         db = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            self._db = _prepared(db)
+        except sqlite3.Error:
+            db.close()
+            raise
         weakref.finalize(self, db.close)
-        self._db = _prepared(db)
         return db
 
     def _let_go(self) -> None:

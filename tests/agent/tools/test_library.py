@@ -271,6 +271,14 @@ def test_a_disk_that_does_not_answer_is_left_after_a_while_and_a_full_one_takes_
         assert "takes more than" in index.is_full(1, 1)
 
 
+def test_an_index_that_was_damaged_holds_no_file_open_after_its_end(tmp_path: Path) -> None:
+    opened = len([*Path("/dev/fd").iterdir()])
+    (tmp_path / "index.db").write_bytes(b"no database " * 1_000)
+    index = LibraryIndex(tmp_path / "index.db")
+    index.close()
+    assert len([*Path("/dev/fd").iterdir()]) <= opened
+
+
 @pytest.mark.parametrize(
     ("name", "outside", "tainted"),
     [("notes", None, False), ("notes", True, True), ("Downloads", None, True), ("Downloads", False, False)],
