@@ -214,6 +214,8 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("The WTO met in the town hall [5].", LONG, "WTO: not on [5]"),
         ("Room 7 has 10 chairs [5].", LONG, ""),
         ("The mayor spoke for 12 delegates [5].", LONG, "12: not on [5]"),
+        ("The harbour has 7 ferries [5].", "Number of harbour ferries\n\n7\n\nPiers\n\n31", ""),
+        ("The harbour has 31 ferries [5].", "Number of harbour ferries\n\n7\n\nPiers\n\n31", "31: not on [5]"),
         ("It was once a mill [5].", "The house was a mill before the war, and is due to close.", ""),
         ("该馆收藏三百二十件竹器[5]。", "馆内收藏320件竹器。", ""),
         ("该馆收藏三百五十件竹器[5]。", "馆内收藏320件竹器。", "三百五十: not on [5], which has 320"),

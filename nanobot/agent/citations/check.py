@@ -98,11 +98,15 @@ class CitedPage:
         alike, most = "", 0
         for other, place in self.figures:
             shared = len(wanted & self.words[place])
-            if same(fact, other) and (anywhere or shared):
+            if same(fact, other) and (anywhere or shared or self._beside(place, wanted) > 1):
                 return None
             if shared > most and (other.kind, other.unit) == (fact.kind, fact.unit):
                 alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
+
+    def _beside(self, place: int, wanted: frozenset[str]) -> int:
+        """How many of the words stand in a sentence or next to it."""
+        return len(wanted & frozenset[str]().union(*self.words[max(0, place - 1) : place + 2]))
 
 
 class CitationJudge:
