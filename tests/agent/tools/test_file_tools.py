@@ -55,6 +55,15 @@ async def test_a_file_is_read_in_pages_that_say_how_to_read_on(files: Files) -> 
     assert "… (90,000 characters; grep finds places in it)\n3\tend" in wide
 
 
+async def test_two_spellings_of_one_argument_that_differ_change_no_file(files: Files) -> None:
+    refused = await files.call("write_file", dir="src", filename="a.py", content="x")
+    assert refused.error == "invalid_input"
+    assert "unknown parameter 'filename'" in refused.text
+    assert list(files.workspace.iterdir()) == []
+    same = await files.call("write_file", file="a.py", filename="a.py", text="x")
+    assert same.receipt == "created a.py (+1 −0)"
+
+
 async def test_a_document_comes_as_text_a_picture_as_a_picture_and_both_from_outside(files: Files) -> None:
     (files.workspace / "report.pdf").write_bytes(pdf_file(["Turnover rose to 17 million."]))
     (files.workspace / "dot.png").write_bytes(png(3, 2))
