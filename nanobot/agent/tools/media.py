@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+from nanobot.config.paths import replace_file
 from nanobot.messages import Media
 
 
@@ -13,5 +14,5 @@ def keep_media(folder: Path, data: bytes, mime: str, *, name: str = "", ending: 
     path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}{ending}"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_bytes(data)
+        replace_file(path, data)  # a part of it, as a full disk leaves one, would be taken for the whole ever after
     return Media(str(path), mime, name or path.name, len(data))

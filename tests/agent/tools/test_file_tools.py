@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.tools.files.offered import FileTools
+from nanobot.agent.tools.media import keep_media
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.files.search import SearchJob, find
@@ -15,6 +16,7 @@ from nanobot.files.spaces import FileUser
 from nanobot.results import ToolResult
 from tests.agent.tools.files import Files, files_in
 from tests.fakes.files import pdf_file, png
+from tests.files.test_store import without_room
 
 
 @pytest.fixture
@@ -62,6 +64,13 @@ async def test_two_spellings_of_one_argument_that_differ_change_no_file(files: F
     assert list(files.workspace.iterdir()) == []
     same = await files.call("write_file", file="a.py", filename="a.py", text="x")
     assert same.receipt == "created a.py (+1 −0)"
+
+
+def test_a_file_that_did_not_fit_on_the_disk_is_kept_whole_at_the_next_try(tmp_path: Path) -> None:
+    data = bytes(2_000_000)
+    with without_room(), pytest.raises(OSError, match="File too large"):
+        keep_media(tmp_path, data, "image/png")
+    assert Path(keep_media(tmp_path, data, "image/png").path).read_bytes() == data
 
 
 async def test_a_document_comes_as_text_a_picture_as_a_picture_and_both_from_outside(files: Files) -> None:
