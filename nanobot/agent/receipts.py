@@ -26,7 +26,7 @@ ClaimKind = Literal["write", "delete", "run", "send", "schedule", "remember"]
 _ANY: tuple[EffectKind, ...] = ("run", "run_lossy", "run_open", "change")
 BACKED_BY: Mapping[ClaimKind, frozenset[str]] = {
     "write": frozenset({"write", "control", *_ANY}),
-    "delete": frozenset({"delete", "control", *_ANY}),
+    "delete": frozenset({"delete", "appointment", "control", *_ANY}),
     "run": frozenset(_ANY),
     "send": frozenset({"send", "send_other", "run_open", "change"}),
     "schedule": frozenset({"appointment", "control", *_ANY}),
@@ -99,11 +99,6 @@ class _Language(Struct, frozen=True):
         verbs = "|".join(dict.fromkeys("|".join(self.verbs.values()).split("|")))
         return _found(self.says.format(verbs), sentence)
 
-    def about(self, kind: ClaimKind, clause: str) -> bool:
-        """Whether a clause names what a deed of this kind is done to; files and appointments can be deleted."""
-        words = f"{self.things['write']}|{self.things['schedule']}" if kind == "delete" else self.things[kind]
-        return _found(words, clause) is not None
-
 
 @cache
 def _languages() -> tuple[_Language, ...]:
@@ -161,6 +156,6 @@ def _claims_in(sentence: str, language: _Language) -> Iterator[ClaimKind]:
     clause = sentence[begin : end.start() if end else len(sentence)]
     named = re.search(_FILE, clause)
     for kind, verbs in language.verbs.items():
-        about = language.about(kind, clause) or (named and kind in ("write", "delete", "send"))
+        about = _found(language.things[kind], clause) or (named and kind in ("write", "delete", "send"))
         if about and re.search(rf"(?<![a-zà-ÿа-яё])(?:{verbs})", claim[0], re.IGNORECASE):
             yield kind

@@ -74,6 +74,11 @@ async def test_U16_an_honest_answer_is_asked_once(text: str) -> None:
         assert (await box.ask("keep the plan")).unbacked == ()
 
 
+def test_U16_that_an_appointment_was_deleted_is_backed_by_its_removal() -> None:
+    for text in ("I've deleted the reminder.", "Ich habe den Termin gelöscht.", "我已将提醒删除。"):
+        assert (unbacked(text, ("appointment",)), unbacked(text, ("write",))) == ((), ("delete",))
+
+
 async def test_U16_what_is_no_language_model_claims_nothing() -> None:
     quoting = ScriptedProvider([LIE], capabilities=Capabilities(language_model=False))
     async with agent(quoting) as box:
