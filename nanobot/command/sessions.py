@@ -13,7 +13,7 @@ from nanobot.errors import UsageError
 from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, sentences
+from nanobot.utils.translation import N_, _, _n, sentences
 
 if TYPE_CHECKING:
     from nanobot.library.session_search import FoundSessions
@@ -45,7 +45,8 @@ async def list_sessions(ctx: CommandContext) -> None:
 def listing(found: Sequence[SessionEntry], most: int, closing: str, zone: tzinfo | None) -> str:
     """The newest of these sessions, as Markdown."""
     lines, older = [line_of(one, zone) for one in found[:most]], len(found) - most
-    more = _("{number} older ones are found by their words.", number=older) if older > 0 else ""
+    shown = _n("{number} older one is found by its words.", "{number} older ones are found by their words.", older)
+    more = shown if older > 0 else ""
     return "\n".join([_("**Sessions**, newest first"), "", *lines, "", sentences(more, closing)])
 
 
@@ -66,7 +67,8 @@ async def search_text(
     for one in [one for one in found.sessions if one.info.id in seen][:_LISTED]:
         lines.append(line_of(seen[one.info.id], zone))
         if one.said_at is not None:
-            said, more = f"  {local(one.said_at, zone)}, {one.speaker}: “{one_line(one.quote)}”", one.passages - 1
+            when, more = local(one.said_at, zone), one.passages - 1
+            said = _("  {when}, {who}: “{quote}”", when=when, who=one.speaker, quote=one_line(one.quote))
             lines.append(_("{passage} (and {number} more)", passage=said, number=more) if more > 0 else said)
     rest = [] if found.complete else ["", _("Not everything that was said is in the index yet; ask again in a minute.")]
     if not lines:

@@ -77,6 +77,7 @@ async def test_conversations_and_their_exports_are_told_in_chinese(tmp_path: Pat
         page = str(tmp_path / "page.html")
         told = await at.told(
             f"sessions show {which}",
+            "sessions search 谢谢",
             f"sessions export {which} -o {page}",
             f"sessions export {which} -o {page}",
             f"sessions name {which} 算术",
@@ -86,6 +87,7 @@ async def test_conversations_and_their_exports_are_told_in_chinese(tmp_path: Pat
     exported = Path(page).read_text(encoding="utf-8")
     body = exported[exported.index("<body>") :]
     assert english({**first, "list": listed.out, **told, "page": body}) == {}
+    assert "，owner：“谢谢”" in told["sessions search 谢谢"]
     assert "已删除：6 条消息。" in told[f"sessions delete {which} --yes"]
 
 
