@@ -334,19 +334,10 @@ class Tool(ToolLike, Generic[Args]):
             return replace(broken, untrusted=not self.own_words)
 
     def canonical(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The arguments under their canonical names, without those that are null: models send these for "not given".
-
-        Where two spellings of one argument say different things, such as a folder and a file name, nobody can tell
-        which is meant: the second keeps its name, and is refused as unknown.
-        """
+        """The arguments under their canonical names, without those that are null: models send these for "not given"."""
         given = {key: value for key, value in arguments.items() if value is not None}
-        plain = {key: value for key, value in given.items() if key not in self.argument_aliases}
-        spelled = dict[str, object]()
-        for key, value in given.items():
-            name = self.argument_aliases.get(key, key)
-            if name not in plain:
-                spelled[name if spelled.get(name, value) == value else key] = value
-        canonical = spelled | plain
+        others = {self.argument_aliases[key]: value for key, value in given.items() if key in self.argument_aliases}
+        canonical = others | {key: value for key, value in given.items() if key not in self.argument_aliases}
         for key in canonical.keys() & self.value_aliases.keys():
             canonical[key] = self.value_aliases[key].get(str(canonical[key]), canonical[key])
         return canonical

@@ -191,8 +191,7 @@ _SPELLINGS: Mapping[str, str] = {
     "glob": "include file_pattern glob_pattern",
     "pattern": "glob_pattern query regex search",
     "ignore_case": "-i case_insensitive",
-    "path": "file_path filename file_name filepath file target_file absolute_path "
-    "dir directory folder dir_path directory_path root",
+    "path": "file_path filename file_name filepath file target_file absolute_path",
     "offset": "start start_line from_line line start_index",
     "limit": "lines max_lines line_count count numResults num_results max_results maxResults",
     "content": "text contents file_text data body",
@@ -221,14 +220,17 @@ _SPELLINGS: Mapping[str, str] = {
     "name": "skill skill_name",
     "file": "path",
 }
+#: The `path` of what looks below a folder. No tool knows these and those of a file: of two places it would take one.
+_FOLDER_SPELLINGS = "dir directory folder dir_path directory_path root file_path"
 
 
 def spellings_of(arguments: type[Struct]) -> dict[str, str]:
     """Other spellings of these arguments, each with the one that is meant."""
     known = set(arguments.__struct_fields__)
+    below = {"path": _FOLDER_SPELLINGS} if arguments in (ListDirArguments, GlobArguments, GrepArguments) else {}
     found: dict[str, str] = {}
-    for name in (name for name in _SPELLINGS if name in known):
-        for spelling in set(_SPELLINGS[name].split()) - known:
+    for name, spellings in {**_SPELLINGS, **below}.items():
+        for spelling in set(spellings.split()) - known if name in known else ():
             found.setdefault(spelling, name)
     return found
 

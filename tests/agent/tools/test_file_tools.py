@@ -57,13 +57,12 @@ async def test_a_file_is_read_in_pages_that_say_how_to_read_on(files: Files) -> 
     assert "… (90,000 characters; grep finds places in it)\n3\tend" in wide
 
 
-async def test_two_spellings_of_one_argument_that_differ_change_no_file(files: Files) -> None:
+async def test_a_folder_and_a_file_name_beside_it_are_refused_and_not_taken_one_for_the_other(files: Files) -> None:
     refused = await files.call("write_file", dir="src", filename="a.py", content="x")
-    assert refused.error == "invalid_input"
-    assert "unknown parameter 'filename'" in refused.text
+    assert (refused.error, "unknown parameter 'dir'" in refused.text) == ("invalid_input", True)
     assert list(files.workspace.iterdir()) == []
-    same = await files.call("write_file", file="a.py", filename="a.py", text="x")
-    assert same.receipt == "created a.py (+1 −0)"
+    found = await files.call("grep", root="src", filename="a.py", pattern="x")
+    assert (found.error, "unknown parameter 'filename'" in found.text) == ("invalid_input", True)
 
 
 def test_a_file_that_did_not_fit_on_the_disk_is_kept_whole_at_the_next_try(tmp_path: Path) -> None:
