@@ -77,7 +77,7 @@ class SystemNetwork:
             except (OSError, UnicodeError) as error:
                 answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
 
-        threading.Thread(target=look_up, name="resolve", daemon=True).start()
+        threading.Thread(target=look_up, daemon=True).start()
         async with asyncio.timeout(RESOLVE_SECONDS):
             return await asyncio.wrap_future(answer)
 
@@ -100,7 +100,7 @@ class Guard(Struct, frozen=True):
             said = _("Looking up {host} took too long. Try again or another source.", host=host)
             raise FetchError("timeout", said, host=host, phase="dns") from None
         except OSError as error:
-            raise _not_found(host, error.strerror or str(error) or _("no answer")) from error
+            raise _not_found(host, error.strerror or str(error)) from error
         if not answers:
             raise _not_found(host, _("no address"))
         return judge_answers(host, answers, self.exceptions)

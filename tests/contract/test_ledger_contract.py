@@ -159,6 +159,7 @@ async def test_delivery_is_postponed_counted_and_acknowledged(ledger: Ledger, cl
     first, second = await ledger.due(HOME)
     assert await begun(ledger) == [("t", 0, "new", 0)]
     await ledger.ack(first.seq, "501")
+    await ledger.postpone(first.seq, clock.at)
     assert await begun(ledger) == [("t", 1, "new", 0)]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=5), unsure=True)
     assert await ledger.due(HOME) == ()
@@ -197,6 +198,10 @@ async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_
     assert [row.item.turn for row in await ledger.due(HOME, limit=2)] == ["t", "u"]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=30))
     assert [row.item.turn for row in await ledger.due(HOME)] == ["t", "v"], "what came before goes out"
+    await ledger.fail(second.seq, "the chat is gone")
+    (last,) = await ledger.put((item("w"),))
+    assert [row.item.turn for row in await ledger.due(HOME)] == ["t", "v", "w"], "what is given up holds nothing"
+    assert await ledger.begin(last.seq)
 
 
 async def test_a_message_is_begun_only_where_nothing_earlier_of_its_chat_is_sent_or_held(
@@ -211,9 +216,9 @@ async def test_a_message_is_begun_only_where_nothing_earlier_of_its_chat_is_sent
     for unsure in (True, False):
         await ledger.postpone(first.seq, clock.at + timedelta(seconds=30), unsure=unsure)
         assert not await ledger.begin(second.seq), "the first one is to go out before it"
-    assert not await ledger.begin(first.seq), "it is too early"
-    assert await ledger.due(HOME) == ()
-    assert [row.seq for row in await ledger.pending(HOME)] == [first.seq, second.seq, other.seq, third.seq]
+        assert not await ledger.begin(first.seq), "it is too early"
+        assert await ledger.due(HOME) == ()
+        assert [row.seq for row in await ledger.pending(HOME)] == [first.seq, second.seq, other.seq, third.seq]
     clock.forward(seconds=30)
     assert await ledger.begin(second.seq), "the reply to a command may overtake what nothing holds"
     assert not await ledger.begin(third.seq)
@@ -242,8 +247,11 @@ async def test_nothing_new_is_shown_in_a_chat_before_what_earlier_turns_have_sai
     assert await ledger.draft(item("v")) is None
     assert await ledger.draft(replace(item("v"), chat="8")) is not None, "another chat has all of its own"
     assert await ledger.draft(item("t")) == shown, "what stands in the chat grows on"
+    assert await ledger.draft(item("t", 1)) is None, "but by no further message"
     assert await ledger.draft(item("u", 1)) is not None, "its own parts are no others"
     await ledger.begin(said.seq)
+    assert await ledger.draft(item("w")) is None
+    await ledger.postpone(said.seq, said.at, unsure=True)
     assert await ledger.draft(item("w")) is None
     await ledger.ack(said.seq, "77")
     assert await ledger.draft(item("w")) is not None
@@ -290,7 +298,7 @@ async def test_a_draft_without_a_message_may_have_arrived_when_its_text_becomes_
 
 
 async def test_drafts_of_a_turn_are_known_until_they_are_final_or_forgotten(ledger: Ledger, clock: HandClock) -> None:
-    for part in (1, 0, 2):
+    for part in (2, 0, 1):
         await ledger.draft(item("t", part))
     await ledger.draft(item("u"))
     await ledger.finish((), (item("t", 0),))
@@ -308,17 +316,25 @@ async def test_notes_are_changed_together(ledger: Ledger) -> None:
     await ledger.set_notes({"telegram:1:owner": "43", "telegram:1:user:7": None})
     assert await ledger.note("telegram:1:owner") == "43"
     assert await ledger.notes("telegram:1:") == {"telegram:1:owner": "43"}
+    assert await ledger.noted("other", "telegram:1:user:7") == {"other": "x"}
 
 
 async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: HandClock) -> None:
-    done, waiting = await accepted(ledger, "1", "2")
-    await ledger.finish((done.seq,), (item("t"), item("u")))
-    first, _second = await ledger.due(HOME)
-    await ledger.ack(first.seq, "5")
-    clock.forward(days=KEEP_DAYS)
-    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 0
+    done, waiting, broken = await accepted(ledger, "1", "2", "3")
     clock.forward(days=1)
-    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 2
+    await ledger.finish((done.seq,), (item("t"), item("u"), item("v")))
+    await ledger.bury((broken.seq,), "it broke")
+    clock.forward(days=1)
+    first, _second, third = await ledger.due(HOME)
+    await ledger.ack(first.seq, "5")
+    await ledger.fail(third.seq, "the chat is gone")
+    query = "SELECT reason FROM inbox WHERE state = 'dead' UNION SELECT reason FROM outbox WHERE state = 'failed'"
+    reasons = await ledger.database.read(lambda db: db.fetch(tuple[str], query))
+    assert sorted(reasons) == [("it broke",), ("the chat is gone",)]
+    clock.forward(days=KEEP_DAYS - 2)
+    for forgotten in (0, 0, 2, 2):  # by a day at a time: of the inbox, and of the outbox
+        assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == forgotten
+        clock.forward(days=1)
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [waiting.seq]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
     assert [row.seq > waiting.seq for row in await accepted(ledger, "1")] == [True], "numbers are never used again"

@@ -191,6 +191,60 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
     await database.aclose()
 
 
+async def test_who_writes_has_the_file_alone_from_before_it_reads_and_who_reads_holds_nobody_up(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "n.db")
+    await Ledger(database).set_notes({"a": "1"})
+
+    async def meanwhile(db: Transaction) -> str:
+        ((value,),) = await db.fetch(tuple[str], "SELECT value FROM note")
+        with closing(sqlite3.connect(database.path, timeout=0)) as other, other:
+            other.execute("UPDATE note SET value = value + 1")
+        return value
+
+    with pytest.raises(StoreError, match="locked"):
+        await database.run(meanwhile)
+    assert [await database.read(meanwhile) for _ in range(3)] == ["1", "2", "3"]
+    assert [await database.read(meanwhile, long=True) for _ in range(2)] == ["4", "5"]
+    await database.aclose()
+
+
+async def test_a_work_that_fails_or_waits_for_something_else_spoils_none_of_those_done_with_it(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
+
+    async def broken(db: Transaction) -> None:
+        await db.change("INSERT INTO note VALUES ('broken', '')")
+        await db.change("INSERT INTO nowhere VALUES (1)")
+
+    async def waits(db: Transaction) -> None:
+        await db.change("INSERT INTO note VALUES ('waits', '')")
+        await asyncio.sleep(0)
+
+    works = (ledger.set_notes({"a": "1"}), database.run(broken), database.run(waits), ledger.set_notes({"b": "2"}))
+    fine, failed, waited, last = await asyncio.gather(*works, return_exceptions=True)
+    assert (fine, last) == (None, None)
+    assert isinstance(failed, StoreError)
+    assert isinstance(waited, RuntimeError)
+    assert await ledger.notes("") == {"a": "1", "b": "2"}
+    await database.aclose()
+
+
+async def test_what_stands_beside_the_file_is_emptied_by_tidying_and_gone_once_it_is_closed(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "n.db")
+    ledger = Ledger(database)
+    await ledger.set_notes({"a": "1"})
+    assert await database.read(_level, long=True)
+    assert (tmp_path / "n.db-wal").stat().st_size
+    await database.tidy()
+    assert not (tmp_path / "n.db-wal").stat().st_size
+    await ledger.set_notes({"a": "2"})
+    for _ in range(2):
+        await ledger.aclose()
+        assert [file.name for file in tmp_path.iterdir()] == ["n.db"]
+        with pytest.raises(RuntimeError):
+            await ledger.note("a")
+
+
 async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_beside_it(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "new" / "n.db")
     await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))

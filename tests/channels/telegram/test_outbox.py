@@ -24,7 +24,7 @@ from nanobot.results import Source
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
-from tests.channels.telegram.scenarios import CHANNEL, stage
+from tests.channels.telegram.scenarios import CHANNEL, lives, stage
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
 
@@ -146,10 +146,29 @@ async def test_a_clock_that_is_put_back_holds_no_message_up(fault: Fault) -> Non
         await (await at.begin()).finish(DONE)
         await at.quiet(35)
         at.server.failing("sendMessage", None)
+        behind = OutgoingMessage("text", ScreenMessage("behind"), last=True).to_json()
+        await at.ledger.put((OutboxItem("in-2", 0, CHANNEL, "7", behind),))
         at.clock.ahead -= timedelta(hours=3)
         begun = at.clock.now()
+        await at.quiet(10)
+        assert [row.attempts for row in await at.ledger.pending(CHANNEL)][1:] == [0], "it was not put off itself"
         await at.until("The answer.")
         assert 25 < at.clock.now() - begun < 35, "neither before its time nor hours after it"
+
+
+async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_the_program_has_to_repeat() -> None:
+    async with lives() as life:
+        async with life.begin(PLAIN) as at:
+            at.server.failing("sendMessage", bad_gateway())
+            await (await at.begin()).finish(DONE)
+            await at.quiet(600)
+            at.server.failing("sendMessage", None)
+        async with life.begin(PLAIN) as at:
+            await at.quiet(3)
+            begun = at.clock.now()
+            await at.outbox.say(at.address, "Something new.", "line-1")
+            await at.until("Something new.")
+            assert at.clock.now() - begun < 5
 
 
 async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_most_after_a_start() -> None:
@@ -257,6 +276,18 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
         answers = [line for line in at.seen if "answer." in line]
         assert set(answers) == {"bot: The answer.", "bot: ↻ The answer."}
         assert len(answers) <= 13, "ever less often"
+
+
+@pytest.mark.parametrize("fault", [refuse(401, "Unauthorized"), drop_before()], ids=["token", "not sent"])
+async def test_what_certainly_did_not_go_out_for_a_day_is_given_up_as_well(fault: Fault) -> None:
+    async with stage(PLAIN, step=300) as at:
+        at.server.failing("sendMessage", fault)
+        at.server.failing("getChat", drop_before())
+        await (await at.begin()).finish(DONE)
+        await at.quiet(LONGEST.total_seconds() - 900)
+        assert "failed" not in await states(at.ledger, "outbox", CHANNEL)
+        await at.quiet(1800)
+        assert (await states(at.ledger, "outbox", CHANNEL))["failed"] == 1
 
 
 async def test_an_answer_points_to_what_it_answers_where_that_is_wanted_until_telegram_knows_it_no_more() -> None:

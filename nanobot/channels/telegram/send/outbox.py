@@ -152,9 +152,10 @@ class TelegramOutbox:
         told, self._told = self._told, set()
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
-        for row in await until_stored(lambda: self._ledger.pending(self.sending.channel)):
-            if row.state == "unknown":
-                self._repeats.setdefault(row.seq, 1)
+        rows = await until_stored(lambda: self._ledger.pending(self.sending.channel))
+        times = self._repeats
+        self._repeats = {one.seq: times.get(one.seq, 1) for one in rows if one.state == "unknown" or one.seq in times}
+        for row in rows:
             due = row.item.not_before
             if due <= at or row.state == "sending":
                 continue
@@ -253,7 +254,6 @@ class TelegramOutbox:
                 await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
                     self.alarms.well(_KIND)
-                self._repeats.pop(row.seq, None)
                 if outgoing.last:
                     await self._tidy(row)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
@@ -279,7 +279,6 @@ class TelegramOutbox:
     async def _give_up(self, row: OutboxRow, why: str, *, aloud: bool = True) -> None:
         reason = str(why)  # in English
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
-        self._repeats.pop(row.seq, None)
         if aloud:
             what = Later(N_("Delivering a message on Telegram"))
             self.alarms.failed(Failure(_KIND, what, why, Later(_ADVICE)))
