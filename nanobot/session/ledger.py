@@ -79,10 +79,10 @@ WITH held AS (
   SELECT chat, min(seq) AS first FROM outbox WHERE channel = :channel AND state IN ('new', 'sending', 'unknown')
   AND (state = 'sending' OR not_before > :at OR worker NOT IN (:worker, '')) GROUP BY chat)
 """
-#: What may be sent now, of this worker and of nobody.
+#: What may be sent now, of this worker and of nobody: a row that may not is held itself.
 _DUE = f"""{_HELD} {OUTBOX} LEFT JOIN held USING (chat)
-WHERE channel = :channel AND state IN ('new', 'unknown') AND not_before <= :at AND worker IN (:worker, '')
-AND (first IS NULL OR seq < first) AND chat NOT IN ({{}}) ORDER BY seq LIMIT :most
+WHERE channel = :channel AND state IN ('new', 'unknown') AND (first IS NULL OR seq < first) AND chat NOT IN ({{}})
+ORDER BY seq LIMIT :most
 """
 _BEGIN = """
 UPDATE outbox SET state = 'sending', worker = :worker

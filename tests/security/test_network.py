@@ -257,3 +257,22 @@ def test_an_address_that_a_proxy_has_invented_is_told_apart() -> None:
     with pytest.raises(AddressBlocked) as refused:
         judge_answers("example.com", ["10.0.0.1"])
     assert not refused.value.invented
+
+
+def test_an_exception_opens_what_it_names_and_nothing_beside_it() -> None:
+    names = Exceptions.parse(("nas.test", ".lan", "10.0.0.1"))
+    assert [host for host in ("nas.test", "evilnas.test", "a.nas.test", "x.lan") if names.covers_name(host)] == [
+        "nas.test",
+        "x.lan",
+    ]
+    assert judge_ip(ipaddress.ip_address("169.254.169.254"), names), "one address is no other"
+    assert judge_ip(ipaddress.ip_address("2606:4700::1%eth0")), "nor is one of an interface"
+    denied = Exceptions(hosts=Hosts.parse([], ["2606:4700::2"]))
+    with pytest.raises(AddressBlocked, match="deny"):
+        judge_url("http://[2606:4700:0::2]/", denied)
+    with pytest.raises(FetchError, match="has no host"):
+        judge_url("http:///a")
+    for opens in ("198.18.0.0/15", "site.test"):
+        assert judge_answers("site.test", ["198.18.0.7"], Exceptions.parse((opens,)))
+    with pytest.raises(AddressBlocked, match=r"198\.18\.0\.7 is in the special-purpose net"):
+        judge_answers("198.18.0.7", ["198.18.0.7"], Exceptions(invented=True))
