@@ -7,7 +7,7 @@ import sqlite3
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -140,9 +140,9 @@ class SqliteDatabase:
     async def aclose(self) -> None:
         if self._closed:
             return
-        self._closed, loop = True, asyncio.get_running_loop()
-        closing = [loop.run_in_executor(thread, self._close, thread) for thread in (self._reading, self._thread)]
-        await asyncio.shield(asyncio.gather(*closing))
+        self._closed = True
+        reader = self._reading.submit(self._close_reader)
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._close, reader))
 
     def _drain(self) -> None:
         """Do what waits, until nothing does."""
@@ -222,15 +222,19 @@ class SqliteDatabase:
         )
         raise StoreError(sentences(gone, advice))
 
-    def _close(self, thread: ThreadPoolExecutor) -> None:
-        """Close the connection of this thread, and the thread."""
-        if thread is self._reading and self._reader is not None:
+    def _close_reader(self) -> None:
+        if self._reader is not None:
             self._reader.close()
             self._reader = None
-        if thread is self._thread and self._connection is not None:
+
+    def _close(self, reader: Future[None]) -> None:
+        """Close the connection that writes as the last one: that brings the log into the file, and no reader can."""
+        reader.result()
+        if self._connection is not None:
             self._connection.close()
             self._connection = None
-        thread.shutdown(wait=False)
+        for thread in (self._reading, self._thread):
+            thread.shutdown(wait=False)
 
 
 class MemoryDatabase:
