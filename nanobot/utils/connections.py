@@ -41,7 +41,7 @@ class Connections(httpx.AsyncBaseTransport):
     async def _give_back(self, one: httpx.AsyncHTTPTransport) -> None:
         now = time.monotonic()
         self._free.append((one, now))
-        while self._free[0][1] < now - self._seconds:
+        while self._free and self._free[0][1] < now - self._seconds:  # another request may take the last of them
             old = self._free.pop(0)[0]
             self._all.discard(old)
             await old.aclose()
