@@ -266,7 +266,7 @@ async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Pa
     async with connected(tmp_path, config(command="no-such-program")) as (registry, _):
         assert "'no-such-program' was not found; install it, or write its whole path" in registry.skipped["mcp_one"]
     async with connected(tmp_path, config(command="true", cwd="nowhere")) as (registry, _):
-        assert f"its folder {tmp_path}/nowhere is not there; check `cwd`" in registry.skipped["mcp_one"]
+        assert "check its `cwd`, there is no folder /" in registry.skipped["mcp_one"], "a long path cuts no advice off"
 
 
 async def test_U45_resources_are_listed_on_one_line_each_and_read_as_content_from_outside(

@@ -109,7 +109,7 @@ async def _streams(
 async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Process]":
     loop, pipe = asyncio.get_running_loop(), asyncio.subprocess.PIPE
     if not program.folder.is_dir():
-        raise OSError(f"its folder {program.folder} is not there; check `cwd`")
+        raise OSError(f"check its `cwd`, there is no folder {program.folder}")
     try:
         transport, protocol = await loop.subprocess_exec(
             lambda: _Exit(_BLOCK, loop),
