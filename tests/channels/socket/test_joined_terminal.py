@@ -119,6 +119,8 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
             await ada.sees("Back in session")
             ada.say("name the herons")
             await terminal.until("On Telegram: name the herons")
+            await llm.asked(2)
+            await terminal.until("Ctrl-C stops")
             terminal.press("and the egrets\r")
             await terminal.until("next step")
             await terminal.until(lambda: "❯ and the egrets" not in terminal.text())  # it waits above the input
