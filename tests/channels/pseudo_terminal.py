@@ -4,8 +4,7 @@
 
     with PseudoTerminal(["nanobot", "agent"], env=env) as terminal:
         await terminal.until("❯")
-        terminal.press("hello\\r")
-        await terminal.until("the answer")
+        await terminal.answers("hello\\r", "the answer")
         assert terminal.text().count("MARK-1") == 1
 """
 
@@ -73,6 +72,11 @@ class PseudoTerminal:
     async def until(self, wanted: Wanted) -> None:
         """Read until the scrollback and the screen show `wanted`. Raises `TimeoutError` with the picture."""
         await asyncio.to_thread(self._until, wanted)
+
+    async def answers(self, keys: str, wanted: Wanted) -> None:
+        """Press keys, and read until the scrollback and the screen show `wanted`."""
+        self.press(keys)
+        await self.until(wanted)
 
     async def wait(self) -> int:
         """Read to the end; the exit code, or the negative number of the signal that ended the program."""

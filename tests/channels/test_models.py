@@ -26,22 +26,16 @@ async def test_a_terminal_filters_the_models_of_the_service_and_takes_a_preset_b
     async with LlmServer(after="Hello.") as server:
         server.models = [{"id": f"fake-{number}"} for number in range(40)]
         async with terminal_of(with_presets(program(tmp_path, server))) as terminal:
-            terminal.press("/model\r")
-            await terminal.until("Which model is this chat to use?")
+            await terminal.answers("/model\r", "Which model is this chat to use?")
             await terminal.until("quick · fake-small (custom), effort low")
             await terminal.until("type to find")
-            terminal.press("fake-33")
-            await terminal.until("1 of 42")
-            terminal.press("\r")
-            await terminal.until("This chat now uses fake-33")
-            terminal.press("hi\r")
-            await terminal.until("Hello.")
-            terminal.press("/model quick\r")
-            await terminal.until("This chat now uses fake-small")
+            await terminal.answers("fake-33", "1 of 42")
+            await terminal.answers("\r", "This chat now uses fake-33")
+            await terminal.answers("hi\r", "Hello.")
+            await terminal.answers("/model quick\r", "This chat now uses fake-small")
             terminal.press("again\r")
             await server.asked(2)
-            terminal.press("/model default\r")
-            await terminal.until("This chat now uses fake (custom)")
+            await terminal.answers("/model default\r", "This chat now uses fake (custom)")
             await terminal.leave()
     assert [one.body["model"] for one in server.requests] == ["fake-33", "fake-small"]
     assert [one.body["max_tokens"] for one in server.requests] == [8192, 99]
@@ -52,16 +46,13 @@ async def test_a_chat_turns_the_pages_of_the_picker_and_keeps_its_choice_over_a_
         llm.models = [{"id": f"fake-{number}"} for number in range(40)]
         ada, home = telegram.user("Ada", OWNER), with_presets(configured(tmp_path, telegram, llm))
         async with running(home):
-            ada.say("/model")
-            first = await telegram.shows(OWNER, "Page 1 of 6")
+            first = await ada.asks("/model", "Page 1 of 6")
             assert "1. quick · fake-small (custom), effort low\n2. default · as configured: fake\n3. fake-0" in first
             ada.press("▶")
             await telegram.shows(OWNER, "Page 2 of 6")
             ada.press("10. fake-7")
             assert "It does not see pictures" in await telegram.shows(OWNER, "This chat now uses fake-7 (custom).")
         async with running(home):
-            ada.say("hi")
-            await telegram.shows(OWNER, "Hello.")
-            ada.say("/model quick")
-            await telegram.shows(OWNER, "This chat now uses fake-small")
+            await ada.asks("hi", "Hello.")
+            await ada.asks("/model quick", "This chat now uses fake-small")
     assert [one.body["model"] for one in llm.requests] == ["fake-7"]

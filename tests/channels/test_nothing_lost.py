@@ -70,6 +70,5 @@ async def test_a_conversation_in_ascii_begins_and_ends(tmp_path: Path) -> None:
         nanobot.command("demo", "--chat"), env={**nanobot.env, "PYTHONIOENCODING": "ascii"}
     ) as terminal:
         await terminal.until(re.compile("^>", re.MULTILINE))
-        terminal.press("?\r")
-        await terminal.until("* /quit Leave")
+        await terminal.answers("?\r", "* /quit Leave")
         await terminal.leave()

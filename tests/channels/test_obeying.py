@@ -90,8 +90,7 @@ async def in_the_terminal(home: Program, words: str) -> int:
         while True:
             await terminal.until(lambda: terminal.text().count(QUESTION) > asked or "All done." in terminal.text())  # noqa: B023
             if "All done." in terminal.text():
-                terminal.press("/undo\r")
-                await terminal.until(lambda: "is undone: " in terminal.text())
+                await terminal.answers("/undo\r", lambda: "is undone: " in terminal.text())
                 return asked
             asked += 1
             terminal.press("n\r")

@@ -152,8 +152,7 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_
         notes.with_name("report.pdf").write_bytes(REPORT)
         with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=240) as terminal:
             await terminal.until("❯")
-            terminal.press(f"{TASK}\r")
-            await terminal.until("[1] Berths (")
+            await terminal.answers(f"{TASK}\r", "[1] Berths (")
             shown = terminal.text()
             assert notes.read_text(encoding="utf-8") == CORRECTED
             assert ANSWER in shown
@@ -162,9 +161,7 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_
             assert all(line in shown for line in ("+- 41 berths (2024)", "-- 41 berths (2024)", "+- 57 berths (2026)"))
             assert "once · " not in terminal.raw, "what is read, and ordinary files, need no question"
             assert site.paths == ["/berths"]
-            terminal.press("/undo\r")
-            await terminal.until("notes.md is again as it was before.")
+            await terminal.answers("/undo\r", "notes.md is again as it was before.")
             assert notes.read_text(encoding="utf-8") == FIRST
-            terminal.press("/undo\r")
-            await terminal.until("notes.md is gone again")
+            await terminal.answers("/undo\r", "notes.md is gone again")
         assert not notes.exists()

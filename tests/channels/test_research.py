@@ -118,8 +118,7 @@ async def test_U46_research_on_telegram_asks_first_survives_a_kill_and_sends_a_r
         workspace = furnished(home, apis)
         researcher.plan(killed=False)
         async with running(home) as gateway:
-            ada.say(QUESTION)
-            await telegram.shows(OWNER, "several pages each")
+            await ada.asks(QUESTION, "several pages each")
             ada.say("all parts")
             await asyncio.wait_for(researcher.waits.wait(), 60)
             await gateway.kill()
@@ -140,8 +139,7 @@ async def test_U46_research_in_the_terminal_is_taken_up_from_its_file_after_a_ki
         researcher.plan(killed=True)
         with PseudoTerminal(home.command("agent"), env=home.env) as terminal:
             await terminal.until("❯")
-            terminal.press(f"{QUESTION}\r")
-            await terminal.until("several pages each")
+            await terminal.answers(f"{QUESTION}\r", "several pages each")
             terminal.press("all parts\r")
             await asyncio.wait_for(researcher.waits.wait(), 60)
             await terminal.until('helper 2 "Light: how')
@@ -150,6 +148,5 @@ async def test_U46_research_in_the_terminal_is_taken_up_from_its_file_after_a_ki
         researcher.go = True
         with PseudoTerminal(home.command("agent", "--continue"), env=home.env) as terminal:
             await terminal.until("❯")
-            terminal.press("go on\r")
-            await terminal.until("The report is whole")
+            await terminal.answers("go on\r", "The report is whole")
         judge(workspace / FILE, researcher)

@@ -11,11 +11,9 @@ async def test_U66_a_reminder_made_in_the_terminal_comes_there_and_says_what_kee
     async with LlmServer(Reply("All quiet."), after="no") as llm:
         nanobot = program(tmp_path, llm)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("/schedule in 1 second stretch your legs\r")
-            await terminal.until("No gateway runs.")
+            await terminal.answers("/schedule in 1 second stretch your legs\r", "No gateway runs.")
             await terminal.until("⏰ stretch your legs")
-            terminal.press("/schedule do in 1 second: look around\r")
-            await terminal.until("All quiet.")
+            await terminal.answers("/schedule do in 1 second: look around\r", "All quiet.")
             assert terminal.text().count("⏰ stretch your legs") == 1
         assert len(llm.requests) == 1
 

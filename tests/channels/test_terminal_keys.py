@@ -89,6 +89,16 @@ class Desk:
                 self.screen.changed.clear()
                 await self.screen.changed.wait()
 
+    async def answers(self, keys: str, text: str) -> None:
+        """Press keys, and wait until `text` was printed or stands in the live lines."""
+        self.keys.send_text(keys)
+        await self.until(text)
+
+    async def prints(self, keys: str, text: str) -> None:
+        """Press keys, and wait until `text` was printed for good."""
+        self.keys.send_text(keys)
+        await self.printed(text)
+
     async def left(self) -> int:
         async with asyncio.timeout(120):
             await self.talk
@@ -117,8 +127,7 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
 
 async def test_enter_sends_and_the_answer_is_printed() -> None:
     async with desk("The answer.") as at:
-        at.keys.send_text("a question\r")
-        await at.printed("The answer.")
+        await at.prints("a question\r", "The answer.")
         assert at.screen.printed.index("❯ a question") < at.screen.printed.index("The answer.")
         at.keys.send_text("\x04")
         assert await at.left() == 0
@@ -127,8 +136,7 @@ async def test_enter_sends_and_the_answer_is_printed() -> None:
 @pytest.mark.parametrize("word", ["exit", "quit", "/quit now", ":q"])
 async def test_words_that_leave_leave(word: str) -> None:
     async with desk() as at:
-        at.keys.send_text("?\r")
-        await at.printed("tells more of one")
+        await at.prints("?\r", "tells more of one")
         at.keys.send_text(f"{word}\r")
         assert await at.left() == 0
         assert at.agent.provider.requests == []
@@ -137,8 +145,7 @@ async def test_words_that_leave_leave(word: str) -> None:
 async def test_a_running_tool_is_live_and_printed_when_it_is_over() -> None:
     gate = asyncio.Event()
     async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool(gate=gate)) as at:
-        at.keys.send_text("go\r")
-        await at.until('search "herons": at work on herons')
+        await at.answers("go\r", 'search "herons": at work on herons')
         assert at.screen.live.tools
         assert "✓" not in at.screen.printed
         gate.set()
@@ -148,14 +155,10 @@ async def test_a_running_tool_is_live_and_printed_when_it_is_over() -> None:
 
 async def test_ctrl_c_while_a_turn_runs_stops_it_and_the_chat_goes_on() -> None:
     async with desk((Say("Begun."), Wait(asyncio.Event())), "Next.") as at:
-        at.keys.send_text("go\r")
-        await at.until("Begun.")
-        at.keys.send_text("\x03")
-        await at.printed("Stopped.")
-        at.keys.send_text("more\r")
-        await at.printed("Next.")
-        at.keys.send_text("\x03")
-        await at.until("press Ctrl-C again to exit")
+        await at.answers("go\r", "Begun.")
+        await at.prints("\x03", "Stopped.")
+        await at.prints("more\r", "Next.")
+        await at.answers("\x03", "press Ctrl-C again to exit")
         at.keys.send_text("\x03")
         assert await at.left() == 130
 
@@ -163,35 +166,27 @@ async def test_ctrl_c_while_a_turn_runs_stops_it_and_the_chat_goes_on() -> None:
 @pytest.mark.parametrize("key", ["\x03", "\x1b"])
 async def test_lines_that_wait_come_back_into_the_input_when_the_turn_is_stopped(key: str) -> None:
     async with desk((Say("Begun."), Wait(asyncio.Event())), "Next.") as at:
-        at.keys.send_text("go\r")
-        await at.until("Begun.")
-        at.keys.send_text("and then\r")
-        await at.until("Got it.")
-        at.keys.send_text("and more\r")
-        await at.until("'and then', 'and more'")
-        at.keys.send_text(key)
-        await at.printed("Stopped.")
+        await at.answers("go\r", "Begun.")
+        await at.answers("and then\r", "Got it.")
+        await at.answers("and more\r", "'and then', 'and more'")
+        await at.prints(key, "Stopped.")
         assert at.screen.buffer.text == "and then\nand more"
         assert len(at.agent.provider.requests) == 1
-        at.keys.send_text("\r")
-        await at.printed("Next.")
+        await at.prints("\r", "Next.")
         assert at.agent.provider.requests[1].messages[-1].text.endswith("and then\nand more")
 
 
 async def test_lines_that_are_pasted_without_marks_are_one_message() -> None:
     async with desk("Read.") as at:
-        at.keys.send_text("one\rtwo\rthree\r")
-        await at.printed("Read.")
+        await at.prints("one\rtwo\rthree\r", "Read.")
         assert at.agent.provider.requests[0].messages[-1].text.endswith("one\ntwo\nthree")
 
 
 async def test_the_clock_of_a_turn_starts_when_it_starts() -> None:
     first, second = asyncio.Event(), asyncio.Event()
     async with desk((Say("One."), Wait(first)), (Say("Two."), Wait(second)), "Three.") as at:
-        at.keys.send_text("go\r")
-        await at.until(" s', rank=0), StatusPart(text='Ctrl-C stops'")  # a second has passed
-        at.keys.send_text("next\r")
-        await at.until("Got it.")
+        await at.answers("go\r", " s', rank=0), StatusPart(text='Ctrl-C stops'")  # a second has passed
+        await at.answers("next\r", "Got it.")
         released = asyncio.get_running_loop().time()
         first.set()
         await at.until("Two.")
@@ -202,8 +197,7 @@ async def test_the_clock_of_a_turn_starts_when_it_starts() -> None:
 
 async def test_the_end_of_a_long_turn_rings() -> None:
     async with desk("Done.") as at:
-        at.keys.send_text("go\r")
-        await at.printed("Done.")
+        await at.prints("go\r", "Done.")
         assert at.screen.rung == 0
         await at.channel.send(OutboundMessage(TERMINAL, TurnFinished("completed", "At last.", seconds=25.0)))
         assert at.screen.rung == 1
@@ -211,8 +205,7 @@ async def test_the_end_of_a_long_turn_rings() -> None:
 
 async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:
     async with desk((Say("Begun."), Wait(asyncio.Event()))) as at:
-        at.keys.send_text("remember the heron\r")
-        await at.until("Begun.")
+        await at.answers("remember the heron\r", "Begun.")
         at.keys.send_text("\x04")
         assert await at.left() == 0
         session = await at.agent.sessions.current(TERMINAL.key)
@@ -222,10 +215,8 @@ async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:
 
 async def test_a_failed_turn_is_one_line_and_the_chat_goes_on() -> None:
     async with desk(Fail(ProviderError("auth", "The key was refused.")), "Fine now.") as at:
-        at.keys.send_text("go\r")
-        await at.until("The key was refused")
-        at.keys.send_text("again\r")
-        await at.until("Fine now.")
+        await at.answers("go\r", "The key was refused")
+        await at.answers("again\r", "Fine now.")
 
 
 async def test_the_channel_and_the_agent_meet_their_protocols() -> None:
@@ -250,15 +241,11 @@ def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_the_message() -> None:
 async def test_U66_what_waits_stands_above_the_input_and_up_takes_it_back_to_be_changed() -> None:
     gate = asyncio.Event()
     async with desk((Say("Begun."), Wait(gate), Say(" Done.")), "Next.") as at:
-        at.keys.send_text("go\r")
-        await at.until("Begun.")
-        at.keys.send_text("and ten\r")
-        await at.until("unread=('and ten',)")
-        at.keys.send_text("\x1b[A")
-        await at.until("unread=()")
+        await at.answers("go\r", "Begun.")
+        await at.answers("and ten\r", "unread=('and ten',)")
+        await at.answers("\x1b[A", "unread=()")
         assert at.screen.buffer.text == "and ten"
-        at.keys.send_text(" more\r")
-        await at.until("unread=('and ten more',)")
+        await at.answers(" more\r", "unread=('and ten more',)")
         assert "and ten" not in at.screen.printed
         gate.set()
         await at.printed("Next.")
@@ -270,12 +257,9 @@ async def test_U66_what_waits_stands_above_the_input_and_up_takes_it_back_to_be_
 
 async def test_ctrl_s_stops_what_runs_and_what_waits_is_answered_at_once() -> None:
     async with desk((Say("Begun."), Wait(asyncio.Event())), "Turned round.") as at:
-        at.keys.send_text("go north\r")
-        await at.until("Begun.")
-        at.keys.send_text("wait\r")
-        await at.until("unread=('wait',)")
-        at.keys.send_text("go south\x13")
-        await at.printed("Turned round.")
+        await at.answers("go north\r", "Begun.")
+        await at.answers("wait\r", "unread=('wait',)")
+        await at.prints("go south\x13", "Turned round.")
         said = at.agent.provider.requests[-1].messages[-1].text
         assert said.endswith("wait\ngo south")
         assert "Begun." in repr(at.agent.provider.requests[-1].messages)
@@ -285,10 +269,8 @@ async def test_ctrl_s_stops_what_runs_and_what_waits_is_answered_at_once() -> No
 async def test_a_message_that_a_step_has_read_is_printed_there() -> None:
     gate = asyncio.Event()
     async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool(gate=gate)) as at:
-        at.keys.send_text("go\r")
-        await at.until("at work on herons")
-        at.keys.send_text("only in June\r")
-        await at.until("unread=('only in June',)")
+        await at.answers("go\r", "at work on herons")
+        await at.answers("only in June\r", "unread=('only in June',)")
         gate.set()
         await at.printed("Done.")
         printed = at.screen.printed
@@ -298,12 +280,9 @@ async def test_a_message_that_a_step_has_read_is_printed_there() -> None:
 
 async def test_ctrl_o_prints_the_result_that_stood_in_one_line() -> None:
     async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool()) as at:
-        at.keys.send_text("\x0f")
-        await at.until("No tool has given a result here yet.")
-        at.keys.send_text("go\r")
-        await at.printed("Done.")
-        at.keys.send_text("\x0f")
-        await at.printed('search "herons":')
+        await at.answers("\x0f", "No tool has given a result here yet.")
+        await at.prints("go\r", "Done.")
+        await at.prints("\x0f", 'search "herons":')
         result = next(one.text for one in at.agent.provider.requests[-1].messages if one.role == "tool")
         assert result.strip() in at.screen.printed
 
@@ -311,25 +290,20 @@ async def test_ctrl_o_prints_the_result_that_stood_in_one_line() -> None:
 async def test_copy_hands_the_last_answer_or_its_code_to_the_terminal() -> None:
     answer = "See:\n\n```sh\nls -l\n```\n\nand\n\n```\npwd\n```"
     async with desk(answer) as at:
-        at.keys.send_text("/copy\r")
-        await at.printed("There is no answer to copy yet.")
-        at.keys.send_text("go\r")
-        await at.printed("pwd")
+        await at.prints("/copy\r", "There is no answer to copy yet.")
+        await at.prints("go\r", "pwd")
         await at.until("busy=False")
         for typed, told in (("", "The last answer"), (" code", "Block 2 of 2"), (" 1", "Block 1 of 2")):
-            at.keys.send_text(f"/copy{typed}\r")
-            await at.printed(f"{told} is copied.")
+            await at.prints(f"/copy{typed}\r", f"{told} is copied.")
         copied = [base64.b64decode(one.split(";")[2].rstrip("\x07")).decode() for one in at.screen.sequences]
         assert copied == [answer, "pwd", "ls -l"]
-        at.keys.send_text("/copy 7\r")
-        await at.printed("The last answer has 2 blocks of code.")
+        await at.prints("/copy 7\r", "The last answer has 2 blocks of code.")
 
 
 async def test_the_line_below_tells_what_the_records_tell() -> None:
     async with desk("One.", "Two.") as at:
         for text, answer in (("first", "One."), ("second", "Two.")):
-            at.keys.send_text(f"{text}\r")
-            await at.printed(answer)
+            await at.prints(f"{text}\r", answer)
         session = await at.agent.sessions.current(TERMINAL.key)
         spent = await at.agent.sessions.spent(session=session.id)
         async with asyncio.timeout(120):

@@ -51,8 +51,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
     async with LlmServer(Reply("Let me look.\n", Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("tell me everything\r")
-            await terminal.until("The end of it.")
+            await terminal.answers("tell me everything\r", "The end of it.")
             await terminal.until(IDLE)
             text = terminal.text()
             marks = [f"MARK-{n:02d}" for n in range(SECTIONS)] + [f"CODE-{n:02d}" for n in range(30)]
@@ -75,8 +74,7 @@ async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_w
 
         with PseudoTerminal([*nanobot.command(*command)], env=env, cwd=nanobot.home) as terminal:
             await terminal.until("❯")
-            terminal.press("the CANARY sings\r")
-            await terminal.until("It is noted.")
+            await terminal.answers("the CANARY sings\r", "It is noted.")
             await terminal.until(IDLE)
             await terminal.leave()
             assert "resume:" not in terminal.text()
@@ -101,19 +99,13 @@ async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: 
     async with LlmServer(Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("never sent")
-            await terminal.until("❯ never sent")
-            terminal.press(CTRL_C)
-            await terminal.until(lambda: "never sent" not in terminal.text())
-            terminal.press("go\r")
-            await terminal.until("Going on")
-            terminal.press(CTRL_C)
-            await terminal.until("Stopped")
-            terminal.press("and now?\r")
-            await terminal.until("Still here.")
+            await terminal.answers("never sent", "❯ never sent")
+            await terminal.answers(CTRL_C, lambda: "never sent" not in terminal.text())
+            await terminal.answers("go\r", "Going on")
+            await terminal.answers(CTRL_C, "Stopped")
+            await terminal.answers("and now?\r", "Still here.")
             await terminal.until(IDLE)
-            terminal.press(CTRL_C)
-            await terminal.until("press Ctrl-C again to exit")
+            await terminal.answers(CTRL_C, "press Ctrl-C again to exit")
             terminal.press(CTRL_C)
             assert await terminal.wait() == 130
             assert "late" not in terminal.text()
@@ -126,11 +118,9 @@ async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_pat
         server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), "At rivers.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
         async with terminal_of(nanobot, "--plain") as terminal:
-            terminal.press(f"where? {site.url}\r")
-            await terminal.until("y once · a always · n no")
+            await terminal.answers(f"where? {site.url}\r", "y once · a always · n no")
             assert site.paths == []
-            terminal.press("y\r")
-            await terminal.until("At rivers.")
+            await terminal.answers("y\r", "At rivers.")
             assert "Approved: read" in terminal.text()
         assert site.paths == ["/"]
 
@@ -144,28 +134,21 @@ async def test_A21_keys_answer_a_question_on_an_empty_line_and_what_is_typed_doe
         server.add(*calls, "At rivers.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "ask"}}})
         async with terminal_of(nanobot) as terminal:
-            terminal.press(f"where? {site.url}\r")
-            await terminal.until("y once · a always · n no")
+            await terminal.answers(f"where? {site.url}\r", "y once · a always · n no")
             terminal.press("yes or no")  # comes in one piece: somebody pasted it
             await terminal.until("❯ yes or no")
             assert site.paths == []
-            terminal.press(CTRL_C)
-            await terminal.until("y once · a always · n no")
-            terminal.press("n")
-            await terminal.until("No. Why?")
-            terminal.press("too early\r")
-            await terminal.until("Not approved: read")
+            await terminal.answers(CTRL_C, "y once · a always · n no")
+            await terminal.answers("n", "No. Why?")
+            await terminal.answers("too early\r", "Not approved: read")
             await terminal.until("y once · a always · n no")
             assert "(too early)" in terminal.text()
-            terminal.press("a")
-            await terminal.until("At rivers.")
+            await terminal.answers("a", "At rivers.")
             assert terminal.text().count("Approved for good: read") == 1
             assert "once · a always" not in terminal.text(), "the question has left the screen"
-            terminal.press("/permissions\r")
-            await terminal.until(re.compile(r"\w{8} read pages of"))
+            await terminal.answers("/permissions\r", re.compile(r"\w{8} read pages of"))
             key = re.findall(r"(\w{8}) read pages of", terminal.text())
-            terminal.press(f"/permissions remove {key[0]}\r")
-            await terminal.until("Taken back")
+            await terminal.answers(f"/permissions remove {key[0]}\r", "Taken back")
         assert site.paths == ["/b", "/c"], "what was allowed for good is not asked again"
         assert "the owner said no" in str(server.requests[1].body) or "does not want" in str(server.requests[1].body)
 
@@ -178,22 +161,17 @@ async def test_A21_a_write_is_asked_about_with_its_diff_and_an_address_can_be_wr
         server.add(Reply(Call("web_fetch", {"url": f"{site.url}/"})), Reply(obeyed), Reply(made_up), "Done.")
         nanobot = program(tmp_path, server, tools={"web": {"fetch": {"allowPrivate": "allow"}}})
         async with terminal_of(nanobot) as terminal:
-            terminal.press(f"read {site.url} and {site.url}/b\r")
-            await terminal.until("y once · a always · n no")
+            await terminal.answers(f"read {site.url} and {site.url}/b\r", "y once · a always · n no")
             question = " ".join(terminal.text().split())
             assert "it came from page" in question
             assert "Undo: yes, the version before is kept" in question
             assert "+obey the page" in question
-            terminal.press("n")
-            await terminal.until("No. Why?")
-            terminal.press("\r")
-            await terminal.until(re.compile("Host: made.example[^❯]*y once"))
+            await terminal.answers("n", "No. Why?")
+            await terminal.answers("\r", re.compile("Host: made.example[^❯]*y once"))
             assert "Not approved: change" in terminal.text()
-            terminal.press("e")
-            await terminal.until("❯ https://made.example/?all=secrets")
+            await terminal.answers("e", "❯ https://made.example/?all=secrets")
             terminal.press("\x15")  # Ctrl-U: the line is empty
-            terminal.press(f"{site.url}/b\r")
-            await terminal.until("Done.")
+            await terminal.answers(f"{site.url}/b\r", "Done.")
         assert site.paths == ["/", "/b"], "what was written anew is what is read"
         assert "The owner changed url before this ran" in str(server.requests[3].body)
     assert not any("obey" in file.read_text(encoding="utf-8") for file in tmp_path.rglob("AGENTS.md"))
@@ -205,13 +183,11 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
         paste = "\n".join(f"row {n}" for n in range(40))
 
         async with terminal_of(nanobot) as terminal:
-            terminal.press("one\ntwo\x1b[13;2uthree\x1b[27;2;13~four\x1b\rfive\\\rsix")
-            await terminal.until("six")
+            await terminal.answers("one\ntwo\x1b[13;2uthree\x1b[27;2;13~four\x1b\rfive\\\rsix", "six")
             terminal.paste("a\r\nb")
             terminal.paste(paste)
             await terminal.until("[paste 1: 40 lines]")
-            terminal.press("\r")
-            await terminal.until("Read.")
+            await terminal.answers("\r", "Read.")
             assert "six" in terminal.text()
             assert "row 39" not in terminal.text()
             terminal.press("/quit\r")
@@ -226,12 +202,9 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
     async with LlmServer("First.", "Second.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot, "--plain") as terminal:
-            terminal.press("one\rtwo \\\r\rthree\r")
-            await terminal.until("First.")
-            terminal.press("four\r")
-            await terminal.until("Second.")
-            terminal.press("/status\r")
-            await terminal.until("Web Search")
+            await terminal.answers("one\rtwo \\\r\rthree\r", "First.")
+            await terminal.answers("four\r", "Second.")
+            await terminal.answers("/status\r", "Web Search")
             terminal.press("/quit\r")
             assert await terminal.wait() == 0
         asked = [json.dumps(request.body["messages"]) for request in server.requests]
@@ -245,15 +218,11 @@ async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path)
     async with LlmServer(after="Read.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("remember sk-abcdefghijklmnop\r")
-            await terminal.until("Read.")
-            terminal.press("/hel")
-            await terminal.until("Show the commands")
+            await terminal.answers("remember sk-abcdefghijklmnop\r", "Read.")
+            await terminal.answers("/hel", "Show the commands")
             terminal.press("\t\r")
-            terminal.press("\r")
-            await terminal.until("What is not a command is a message to the agent.")
-            terminal.press("\x1b[A\x1b[A")
-            await terminal.until("❯ remember sk-abcdefghijklmnop")
+            await terminal.answers("\r", "What is not a command is a message to the agent.")
+            await terminal.answers("\x1b[A\x1b[A", "❯ remember sk-abcdefghijklmnop")
             terminal.press(CTRL_C + CTRL_D)
             assert await terminal.wait() == 0
         kept = nanobot.home / "history"
@@ -267,10 +236,8 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
     async with LlmServer(first, "Changed course.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("begin\r")
-            await terminal.until("Looking.")
-            terminal.press("think of the heron\r")
-            await terminal.until("Changed course.")
+            await terminal.answers("begin\r", "Looking.")
+            await terminal.answers("think of the heron\r", "Changed course.")
             await terminal.leave()
         assert "heron" in str(server.requests[1].body["messages"])
 
@@ -280,8 +247,7 @@ async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: si
     async with LlmServer(Reply("Begun.\n", Pause(30.0), "late")) as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("go\r")
-            await terminal.until("Begun.")
+            await terminal.answers("go\r", "Begun.")
             terminal.child.kill(number)
             assert await terminal.wait() == code
             assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
@@ -296,14 +262,10 @@ async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_servi
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
             await terminal.until(re.compile("^fake · ", re.MULTILINE))
-            terminal.press("/model\r")
-            await terminal.until("3 other-model")
-            terminal.press("\x1b")
-            await terminal.until(re.compile("^fake · .*~/home$", re.MULTILINE))
-            terminal.press("/model othr-model\r")
-            await terminal.until("Did you mean 'other-model'?")
-            terminal.press("/model other-model\r")
-            await terminal.until(re.compile("^other-model · ", re.MULTILINE))
+            await terminal.answers("/model\r", "3 other-model")
+            await terminal.answers("\x1b", re.compile("^fake · .*~/home$", re.MULTILINE))
+            await terminal.answers("/model othr-model\r", "Did you mean 'other-model'?")
+            await terminal.answers("/model other-model\r", re.compile("^other-model · ", re.MULTILINE))
 
 
 async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: Path) -> None:
@@ -313,18 +275,13 @@ async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: 
         shell = ["bash", "--noprofile", "--norc", "-i"]
         with PseudoTerminal(shell, env={**nanobot.env, "PS1": "shell> "}, cwd=nanobot.home) as terminal:
             await terminal.until("shell>")
-            terminal.press(f"{shlex.join(nanobot.command('agent'))}\r")
-            await terminal.until("❯")
-            terminal.press("\x1a")
-            await terminal.until("Stopped")
-            terminal.press("fg\r")
-            await terminal.until(lambda: terminal.text().count("❯") == 1)
-            terminal.press("go\r")
-            await terminal.until("The answer.")
+            await terminal.answers(f"{shlex.join(nanobot.command('agent'))}\r", "❯")
+            await terminal.answers("\x1a", "Stopped")
+            await terminal.answers("fg\r", lambda: terminal.text().count("❯") == 1)
+            await terminal.answers("go\r", "The answer.")
             await terminal.until(IDLE)
             assert "]2;nanobot: working" in terminal.raw
-            terminal.press(CTRL_D)
-            await terminal.until("resume: nanobot agent")
+            await terminal.answers(CTRL_D, "resume: nanobot agent")
             assert "\x1b[23;0t" in terminal.raw
 
 
@@ -332,8 +289,7 @@ async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
     async with LlmServer(Reply(Say("safe\x1b[2J\x1b[H\x1b]0;owned\x07 text\n\nend", 3))) as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
-            terminal.press("go\r")
-            await terminal.until("safe text")
+            await terminal.answers("go\r", "safe text")
             await terminal.until(IDLE)
             assert "owned" not in terminal.raw
             assert "❯ go" in terminal.text()
@@ -341,13 +297,10 @@ async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
     async with LlmServer("The answer.") as server, terminal_of(program(tmp_path, server)) as terminal:
-        terminal.press("go\r")
-        await terminal.until("The answer.")
-        terminal.press("half a line")
-        await terminal.until("❯ half a line")
+        await terminal.answers("go\r", "The answer.")
+        await terminal.answers("half a line", "❯ half a line")
         terminal.resize(60, 20)
-        terminal.press("!")
-        await terminal.until("❯ half a line!")
+        await terminal.answers("!", "❯ half a line!")
         assert terminal.text().count("The answer.") == 1
 
 
@@ -360,10 +313,8 @@ async def test_plain_lines_hold_no_escape_at_all(
     ) as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot, *arguments, env=env) as terminal:
-            terminal.press("hello\r")
-            await terminal.until("End.")
-            terminal.press(CTRL_C)
-            await terminal.until("press Ctrl-C again to exit")
+            await terminal.answers("hello\r", "End.")
+            await terminal.answers(CTRL_C, "press Ctrl-C again to exit")
             await terminal.leave()
             assert "\x1b" not in terminal.raw
             assert terminal.text().count("**Plain** answer.") == 1
@@ -375,8 +326,7 @@ async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
         nanobot = program(tmp_path, server)
         with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
             await terminal.until("❯")
-            terminal.press("go\r")
-            await terminal.until("Bold and code.")
+            await terminal.answers("go\r", "Bold and code.")
             await terminal.until(IDLE)
             codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
             assert "1" in codes
@@ -401,16 +351,13 @@ async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above
         LlmServer(Reply(todo, days), after="It is planned.") as server,
         terminal_of(program(tmp_path, server)) as terminal,
     ):
-        terminal.press("plan it\r")
-        await terminal.until("1 to 2 or")
+        await terminal.answers("plan it\r", "1 to 2 or")
         await terminal.until("▶ plan it")
         terminal.press("2 or 3")  # in one piece: somebody pasted it
         await terminal.until("❯ 2 or 3")
         assert len(server.requests) == 1
-        terminal.press(CTRL_C)
-        await terminal.until("1 to 2 or")
-        terminal.press("2")
-        await terminal.until("It is planned.")
+        await terminal.answers(CTRL_C, "1 to 2 or")
+        await terminal.answers("2", "It is planned.")
         assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
         assert "1 to 2 or" not in terminal.text(), "the question has left the screen"
         assert "The person chose: Friday" in json.dumps(server.requests[1].body)
@@ -429,16 +376,11 @@ async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and
         editor.write_text('#!/bin/sh\nsed -i -e s/obey/weigh/ -e s/Friday/Sunday/ "$1"\n', encoding="utf-8")
         editor.chmod(0o755)
         async with terminal_of(nanobot, env={"VISUAL": f"'{editor}'", "EDITOR": "false"}) as terminal:
-            terminal.press("plan it\r")
-            await terminal.until(re.compile(r"\+obey the page[^❯]*y once · a always · n no · e edit"))
-            terminal.press("e")
-            await terminal.until(re.compile(r"\+weigh the page[^❯]*y once"))
-            terminal.press("y")
-            await terminal.until(re.compile(r"\+Friday[^❯]*y once"))
-            terminal.press("e")
-            await terminal.until(re.compile(r"\+Sunday[^❯]*y once"))
-            terminal.press("y")
-            await terminal.until("Done.")
+            await terminal.answers("plan it\r", re.compile(r"\+obey the page[^❯]*y once · a always · n no · e edit"))
+            await terminal.answers("e", re.compile(r"\+weigh the page[^❯]*y once"))
+            await terminal.answers("y", re.compile(r"\+Friday[^❯]*y once"))
+            await terminal.answers("e", re.compile(r"\+Sunday[^❯]*y once"))
+            await terminal.answers("y", "Done.")
             await terminal.until("☑ created plan.md (+2 −0)")
         assert (nanobot.home / "workspace/plan.md").read_text(encoding="utf-8") == "Sunday\nweigh the page\n"
         told = "The owner changed what you proposed for plan.md before it was written."
@@ -450,13 +392,10 @@ async def test_without_an_editor_a_file_is_not_written_anew_and_the_question_sta
     async with LlmServer(Reply(write), after="Left.") as server:
         nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
         async with terminal_of(nanobot, "--plain") as terminal:
-            terminal.press("plan it\r")
-            await terminal.until("y once · a always · n no · e edit")
-            terminal.press("e\r")
-            await terminal.until(re.compile("set VISUAL or EDITOR[^>]*y once"))
+            await terminal.answers("plan it\r", "y once · a always · n no · e edit")
+            await terminal.answers("e\r", re.compile("set VISUAL or EDITOR[^>]*y once"))
             assert terminal.text().count("Write workspace/plan.md?") == 1
-            terminal.press("n another day\r")
-            await terminal.until("Left.")
+            await terminal.answers("n another day\r", "Left.")
         assert "the owner said no: another day" in json.dumps(server.requests[1].body)
     assert not (nanobot.home / "workspace/plan.md").exists()
 
@@ -467,14 +406,11 @@ async def test_a_call_that_was_asked_about_when_the_turn_is_stopped_was_not_run(
     async with LlmServer(Reply(write), after="Left.") as server:
         nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
         async with terminal_of(nanobot) as terminal:
-            terminal.press("plan it\r")
-            await terminal.until("y once · a always · n no · e edit")
-            terminal.press(key)
-            await terminal.until("write plan.md: not run")
+            await terminal.answers("plan it\r", "y once · a always · n no · e edit")
+            await terminal.answers(key, "write plan.md: not run")
             await terminal.until(IDLE)
             assert "y once" not in terminal.text()
-            terminal.press("and now?\r")
-            await terminal.until("Left.")
+            await terminal.answers("and now?\r", "Left.")
         assert "not run. The turn ended before the owner" in json.dumps(server.requests[1].body)
 
 
@@ -485,8 +421,7 @@ async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_do
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot) as terminal:
             for text, said in (("before", "Much earlier."), ("plan it", "It is kept"), ("all?", "All of it.")):
-                terminal.press(f"{text}\r")
-                await terminal.until(said)
+                await terminal.answers(f"{text}\r", said)
                 await terminal.until(IDLE)
             terminal.press(CTRL_D)
             await terminal.wait()
@@ -495,10 +430,8 @@ async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_do
             text = terminal.text()
             assert re.search(r"You: plan it\s+It is \*kept\*, see .*\s+☑ created plan.md \(\+1 −0\)\s+You: all\?", text)
             assert "Much earlier" not in text
-            terminal.press("/new\r")
-            await terminal.until("New session")
-            terminal.press(f"/resume {key}\r")
-            await terminal.until("Back in session")
+            await terminal.answers("/new\r", "New session")
+            await terminal.answers(f"/resume {key}\r", "Back in session")
             await terminal.until(lambda: terminal.text().count("☑ created plan.md (+1 −0)") == 2)
 
 
@@ -509,8 +442,7 @@ async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the
         nanobot = program(tmp_path, llm)
 
         async def say(terminal: PseudoTerminal, text: str, count: int) -> str:
-            terminal.press(f"{text}\r")
-            await terminal.until(lambda: terminal.text().count("Fine.") == count)
+            await terminal.answers(f"{text}\r", lambda: terminal.text().count("Fine.") == count)
             return json.dumps(llm.requests[-1].body["messages"])
 
         async with terminal_of(nanobot) as first, terminal_of(nanobot) as second:
@@ -538,13 +470,11 @@ async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path
         nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
         async with terminal_of(nanobot) as terminal:
             terminal.resize(40, 12)
-            terminal.press("plan it\r")
-            await terminal.until(re.compile("the whole of it stands above[^❯]*y once"))
+            await terminal.answers("plan it\r", re.compile("the whole of it stands above[^❯]*y once"))
             assert re.findall(r"^ +\+行 +(\d+)$", terminal.text(), re.MULTILINE)[:400] == [str(n) for n in range(400)]
             terminal.resize(100, 40)
             await terminal.until(re.compile("y once · a always · n no · e edit"))
-            terminal.press("y")
-            await terminal.until("☑ created plan.md (+400 −0)")
+            await terminal.answers("y", "☑ created plan.md (+400 −0)")
             assert "… 388 more lines" in terminal.text()
             assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()
 
@@ -555,15 +485,11 @@ async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_l
     async with LlmServer("I have seen it.") as server:
         nanobot = program(tmp_path, server, tools={"profile": "full", "policy": {"rules": [ALLOWED, FORBIDDEN]}})
         async with terminal_of(nanobot) as terminal:
-            terminal.press("!echo heron-$((40+2))\r")
-            await terminal.until("heron-42")
-            terminal.press("!echo forbidden\r")
-            await terminal.until(re.compile("✗ run echo forbidden"))
+            await terminal.answers("!echo heron-$((40+2))\r", "heron-42")
+            await terminal.answers("!echo forbidden\r", re.compile("✗ run echo forbidden"))
             assert server.requests == []
-            terminal.press("!!echo egret-$((40+3))\r")
-            await terminal.until("egret-43")
-            terminal.press("what was that?\r")
-            await terminal.until("I have seen it.")
+            await terminal.answers("!!echo egret-$((40+3))\r", "egret-43")
+            await terminal.answers("what was that?\r", "I have seen it.")
         told = json.dumps(server.requests[0].body["messages"])
         assert "egret-43" in told
         assert "heron" not in told
@@ -573,8 +499,7 @@ async def test_a_command_that_is_typed_where_none_run_says_how_they_are_switched
     async with LlmServer() as server:
         nanobot = program(tmp_path, server, tools={"profile": "web"})
         async with terminal_of(nanobot) as terminal:
-            terminal.press("!ls\r")
-            await terminal.until("No commands run here")
+            await terminal.answers("!ls\r", "No commands run here")
         assert server.requests == []
 
 
@@ -585,12 +510,9 @@ async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> Non
     async with LlmServer("Both.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot, env={"EDITOR": str(editor)}) as terminal:
-            terminal.press("the heron")
-            await terminal.until("❯ the heron")
-            terminal.press("\x07")
-            await terminal.until("❯ the heron and the egret")
-            terminal.press("\r")
-            await terminal.until("Both.")
+            await terminal.answers("the heron", "❯ the heron")
+            await terminal.answers("\x07", "❯ the heron and the egret")
+            await terminal.answers("\r", "Both.")
         assert "the heron and the egret" in json.dumps(server.requests[0].body)
 
 
@@ -603,10 +525,8 @@ async def test_ctrl_v_brings_the_picture_in_the_clipboard_along(tmp_path: Path) 
     async with LlmServer("A small one.") as server:
         nanobot = program(tmp_path, server)
         async with terminal_of(nanobot, env={"DISPLAY": ":9", "PATH": f"{tools}:{nanobot.env['PATH']}"}) as terminal:
-            terminal.press("\x16")
-            await terminal.until(lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
-            terminal.press("what is this?\r")
-            await terminal.until("A small one.")
+            await terminal.answers("\x16", lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
+            await terminal.answers("what is this?\r", "A small one.")
     kept = [path.read_bytes() for path in (nanobot.home / "media" / "typed").iterdir()]
     assert kept
     assert set(kept) == {png(3, 2)}
@@ -616,7 +536,6 @@ async def test_a_notification_of_the_terminal_takes_the_place_of_the_bell(tmp_pa
     async with LlmServer(Reply("Long thought."), Reply("Again.")) as server:
         nanobot = program(tmp_path, server, channels={"terminal": {"notify": "osc9", "notifyAfter": 0}})
         async with terminal_of(nanobot) as terminal:
-            terminal.press("go\r")
-            await terminal.until("Long thought.")
+            await terminal.answers("go\r", "Long thought.")
             await terminal.until(lambda: "\x1b]9;nanobot: The answer is there.\x07" in terminal.raw)
             assert "9;nanobot" not in terminal.text()

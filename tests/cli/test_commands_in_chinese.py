@@ -146,6 +146,5 @@ async def test_a_question_that_is_asked_in_chinese_is_answered_in_chinese(tmp_pa
     for answer, after in (("否", "没有做任何改动。"), ("好的", "已恢复到")):
         with PseudoTerminal(at.command("restore", "last"), env=at.env, cwd=at.home, columns=200) as terminal:
             await terminal.until("y/N")
-            terminal.press(f"{answer}\r")
-            await terminal.until(after)
+            await terminal.answers(f"{answer}\r", after)
             assert await terminal.wait() == 0

@@ -158,6 +158,11 @@ class User:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
         return self.server.receive(self, text, extra)
 
+    async def asks(self, text: str, seen: str) -> str:
+        """Send a message, and wait until a line of the chat holds `seen`; the last one that does."""
+        self.say(text)
+        return await self.sees(seen)
+
     async def sees(self, text: str) -> str:
         """Wait until a line of the chat holds this; the last one that does."""
         return await self.server.shows(self.chat, text)

@@ -80,8 +80,7 @@ async def test_the_gateway_answers_without_rights_on_a_read_only_root_and_its_he
         gateway = await asyncio.create_subprocess_exec(*box, "--die-with-parent", *program, "gateway", cwd=ROOT)
         try:
             ada = telegram.user("Ada", OWNER)
-            ada.say("hi")
-            await ada.sees("From the box.")
+            await ada.asks("hi", "From the box.")
             told = await asyncio.create_subprocess_exec(
                 *box, *program, "status", "--healthy", cwd=ROOT, stdout=asyncio.subprocess.PIPE
             )

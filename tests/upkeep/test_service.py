@@ -43,8 +43,7 @@ async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_ano
             done = await at.run("gateway", "--install", env=env)
             assert done.code == 0, (at.home / "gateway.json").read_text(encoding="utf-8") + done.err
             ada = telegram.user("Ada", OWNER)
-            ada.say("hi")
-            await ada.sees("Good morning.")
+            await ada.asks("hi", "Good morning.")
             await telegram.until(lambda: {"READY=1", "WATCHDOG=1"} <= {*told})
             unit = tmp_path / ".config" / "systemd" / "user" / "nanobot.service"
             modes = [one.stat().st_mode & 0o777 for one in (unit, at.home / "environment")]

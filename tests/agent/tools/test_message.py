@@ -149,8 +149,7 @@ async def test_U16_a_file_goes_to_the_person_and_a_message_to_a_group_after_a_qu
         async with running(home):
             member.say("/group@nano_test_bot on")
             await telegram.shows(-55, "I answer in this group now")
-            ada.say("send me the plan, and greet the group")
-            await telegram.shows(OWNER, "<plan.md>")
+            await ada.asks("send me the plan, and greet the group", "<plan.md>")
             assert "Hello all." in await telegram.shows(OWNER, "[Once]")
             assert not any("Hello all." in line for line in telegram.visible(-55))
             ada.press("Once")
@@ -204,7 +203,5 @@ async def test_U16_what_the_terminal_says_to_another_chat_goes_out_through_the_g
 
 async def approved(terminal: PseudoTerminal, words: str, answer: str) -> None:
     """Say something to which the model wants to write elsewhere, and let it."""
-    terminal.press(f"{words}\r")
-    await terminal.until(re.compile(r"to -55[^❯]*y once"))
-    terminal.press("y")
-    await terminal.until(answer)
+    await terminal.answers(f"{words}\r", re.compile(r"to -55[^❯]*y once"))
+    await terminal.answers("y", answer)

@@ -59,19 +59,15 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
             assert stat.S_IMODE((home.home / "gateway.sock").stat().st_mode) == 0o600
             async with at_terminal(home) as terminal:
                 await terminal.until("in the gateway")
-                terminal.press("remember the heron\r")
-                await terminal.until("The heron is noted.")
-                terminal.press("/sessions\r")
-                await terminal.until(re.compile(r"\w{10} remember the heron"))
+                await terminal.answers("remember the heron\r", "The heron is noted.")
+                await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
                 session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
-                ada.say(f"/resume {session}")
-                await ada.sees("Back in session")
+                await ada.asks(f"/resume {session}", "Back in session")
                 ada.say("and from here?")
                 await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
                 await terminal.until("On Telegram: and from here?")
                 await terminal.until("On the phone.")
-                terminal.press("and here again?\r")
-                await terminal.until("At the desk.")
+                await terminal.answers("and here again?\r", "At the desk.")
                 await terminal.leave()
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
@@ -86,13 +82,10 @@ async def test_a_terminal_reads_its_own_language_whatever_the_gateway_and_the_ph
             env = {**home.env, "LANG": "zh_CN.UTF-8"}
             with PseudoTerminal(home.command("agent"), env=env, cwd=home.home, columns=100) as terminal:
                 await terminal.until("❯")
-                terminal.press("remember the heron\r")
-                await terminal.until("The heron is noted.")
-                terminal.press("/sessions\r")
-                await terminal.until(re.compile(r"\w{10} remember the heron"))
+                await terminal.answers("remember the heron\r", "The heron is noted.")
+                await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
                 session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
-                ada.say(f"/resume {session}")
-                await ada.sees("Back in session")
+                await ada.asks(f"/resume {session}", "Back in session")
                 ada.say("and from here?")
                 await terminal.until("在 Telegram：and from here?")
                 await terminal.until("On the phone.")
@@ -110,19 +103,15 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         async with serving(home), at_terminal(home) as terminal:
-            terminal.press("hello\r")
-            await terminal.until("Hello.")
-            terminal.press("/sessions\r")
-            await terminal.until(re.compile(r"\w{10} hello"))
+            await terminal.answers("hello\r", "Hello.")
+            await terminal.answers("/sessions\r", re.compile(r"\w{10} hello"))
             session = re.findall(r"(\w{10}) hello", terminal.text())[0]
-            ada.say(f"/resume {session}")
-            await ada.sees("Back in session")
+            await ada.asks(f"/resume {session}", "Back in session")
             ada.say("name the herons")
             await terminal.until("On Telegram: name the herons")
             await llm.asked(2)
             await terminal.until("Ctrl-C stops")
-            terminal.press("and the egrets\r")
-            await terminal.until("next step")
+            await terminal.answers("and the egrets\r", "next step")
             await terminal.until(lambda: "❯ and the egrets" not in terminal.text())  # it waits above the input
             gates[0].set()
             await terminal.until("Herons and egrets.")
@@ -132,8 +121,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
             ada.say("and all the others")
             await terminal.until("On Telegram: and all the others")
             await llm.asked(4)
-            terminal.press(CTRL_C)
-            await terminal.until("Stopped.")
+            await terminal.answers(CTRL_C, "Stopped.")
             await ada.sees("topped")
             gates[1].set()
             await terminal.leave()
@@ -159,18 +147,13 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
         async with serving(home):
             async with at_terminal(home) as terminal:
                 await terminal.until("in the gateway")
-                terminal.press("write of the birds\r")
-                await terminal.until(re.compile(r"\+the heron[^❯]*y once · a always · n no"))
-                terminal.press("n")
-                await terminal.until("No. Why?")
-                terminal.press("it has flown\r")
-                await terminal.until(re.compile(r"\+the egret[^❯]*y once · a always · n no"))
+                await terminal.answers("write of the birds\r", re.compile(r"\+the heron[^❯]*y once · a always · n no"))
+                await terminal.answers("n", "No. Why?")
+                await terminal.answers("it has flown\r", re.compile(r"\+the egret[^❯]*y once · a always · n no"))
                 assert not (workspace / "egret.md").exists()
-                terminal.press("y")
-                await terminal.until(re.compile(r"\+the stork[^❯]*y once · a always · n no"))
+                await terminal.answers("y", re.compile(r"\+the stork[^❯]*y once · a always · n no"))
                 assert (workspace / "egret.md").read_text(encoding="utf-8") == "the egret\n"
-                terminal.press("a")
-                await terminal.until("All is done.")
+                await terminal.answers("a", "All is done.")
                 assert "(it has flown)" in terminal.text()
                 assert terminal.text().count("Approved for good") == 1
                 assert "y once" not in terminal.text(), "the questions have left the screen"
@@ -185,19 +168,14 @@ async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_
     async with TelegramServer() as telegram, LlmServer(Reply(days), "It is planned.", write("heron"), "Fine.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
         async with serving(home), at_terminal(home) as terminal:
-            terminal.press("plan it\r")
-            await terminal.until("1 to 2 or")
-            terminal.press("2")
-            await terminal.until("It is planned.")
+            await terminal.answers("plan it\r", "1 to 2 or")
+            await terminal.answers("2", "It is planned.")
             assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
             assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
-            terminal.press("write of the heron\r")
-            await terminal.until("y once · a always · n no")
-            terminal.press(CTRL_C)
-            await terminal.until("topped")
+            await terminal.answers("write of the heron\r", "y once · a always · n no")
+            await terminal.answers(CTRL_C, "topped")
             await terminal.until(lambda: "y once" not in terminal.text())
-            terminal.press("and now?\r")
-            await terminal.until("Fine.")
+            await terminal.answers("and now?\r", "Fine.")
             await terminal.leave()
         assert not (home.home / "workspace" / "heron.md").exists()
 
@@ -210,10 +188,8 @@ async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegra
         home = configured(tmp_path, telegram, llm)
         async with serving(home):
             async with at_terminal(home) as terminal:
-                terminal.press("/schedule in 1 second stretch your legs\r")
-                await terminal.until("⏰ stretch your legs")
-                terminal.press("/schedule in 3 seconds call the bank\r")
-                await terminal.until("call the bank")
+                await terminal.answers("/schedule in 1 second stretch your legs\r", "⏰ stretch your legs")
+                await terminal.answers("/schedule in 3 seconds call the bank\r", "call the bank")
                 await terminal.leave()
             await telegram.shows(OWNER, "call the bank")
             assert not any("stretch" in line for line in telegram.visible(OWNER))
@@ -264,17 +240,14 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
         try:
             await listens(home, gateway)
             async with at_terminal(home) as terminal:
-                terminal.press("one\r")
-                await terminal.until("First.")
+                await terminal.answers("one\r", "First.")
                 await gateway.stop()
                 await terminal.until("The gateway has ended.")
-                terminal.press("two\r")
-                await terminal.until("goes on alone")
+                await terminal.answers("two\r", "goes on alone")
                 await terminal.until("Second.")
                 gateway = await start(home)
                 await terminal.until("has joined it")
-                terminal.press("three\r")
-                await terminal.until("Third.")
+                await terminal.answers("three\r", "Third.")
                 await terminal.leave()
             told = json.dumps(llm.requests[-1].body["messages"])
             assert told.index("First.") < told.index("Second.") < told.index("three")
@@ -291,8 +264,7 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
             await listens(home, gateway)
             async with at_terminal(home) as first, at_terminal(home) as second:
                 for terminal, text in ((first, "the heron"), (second, "the egret")):
-                    terminal.press(f"{text}\r")
-                    await terminal.until("Fine.")
+                    await terminal.answers(f"{text}\r", "Fine.")
                 first.press("/privacy on\r")
                 await first.until("Privacy: on")
                 second.press("/privacy\r")
@@ -300,8 +272,7 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
                 await gateway.stop()
                 for terminal, text in ((first, "once more"), (second, "again")):
                     await terminal.until("The gateway has ended.")
-                    terminal.press(f"{text}\r")
-                    await terminal.until(re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
+                    await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
                     told = json.dumps(llm.requests[-1].body["messages"])
                     assert text in told
                     assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)

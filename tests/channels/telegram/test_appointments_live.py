@@ -13,10 +13,8 @@ async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path
     async with TelegramServer() as telegram, LlmServer(after="no") as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
-            ada.say("/schedule in 1 second take the pizza out")
-            await ada.sees("⏰ take the pizza out")
-            ada.say("/schedule")
-            await ada.sees("Over")
+            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
+            await ada.asks("/schedule", "Over")
         seen = telegram.visible(ada.chat)
         assert sum("⏰" in line for line in seen) == 1
         assert any("Scheduled 1: “take the pizza out”, once" in line for line in seen), seen
@@ -28,15 +26,11 @@ async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_t
     async with TelegramServer() as telegram, LlmServer(*replies, after="no") as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
-            ada.say("/schedule do in 1 second: say what is new")
-            await ada.sees("Three things are new.")
-            ada.say("/schedule in 1 second take the pizza out")
-            await ada.sees("⏰ take the pizza out")
+            await ada.asks("/schedule do in 1 second: say what is new", "Three things are new.")
+            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
             assert len(llm.requests) == 1
-            ada.say("what are they about?")
-            await ada.sees("Of the harbour.")
-            ada.say("and the pizza?")
-            await ada.sees("It was over.")
+            await ada.asks("what are they about?", "Of the harbour.")
+            await ada.asks("and the pizza?", "It was over.")
         told, later = (str(one.body["messages"]) for one in llm.requests[1:])
         assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
         assert "reminder: take the pizza out" in told
@@ -51,8 +45,7 @@ async def test_U16_the_agent_sets_a_reminder_and_the_receipt_says_when_it_comes(
     async with TelegramServer() as telegram, LlmServer(Reply(call), Reply("I will remind you."), after="no") as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
-            ada.say("remind me to stretch in a second")
-            await ada.sees("⏰ stretch")
+            await ada.asks("remind me to stretch in a second", "⏰ stretch")
             await ada.sees("I will remind you.")
         assert any("scheduled 1: “stretch”, once" in line for line in telegram.visible(ada.chat))
 
@@ -68,8 +61,7 @@ async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -
             assert "[No]" in asked
             ada.press("No")
             await ada.sees("Done.")
-            ada.say("/schedule")
-            await ada.sees("Nothing is scheduled.")
+            await ada.asks("/schedule", "Nothing is scheduled.")
 
 
 async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its_owner(tmp_path: Path) -> None:
@@ -101,19 +93,15 @@ async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(
         ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", 7_002)
         home = configured(tmp_path, telegram, llm)
         async with running(home):
-            ada.say("/invite user")
-            await ada.sees("?start=")
+            await ada.asks("/invite user", "?start=")
             link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
             bob.say(f"/start {link.partition('?start=')[2].split()[0]}")
             await telegram.until(lambda: len(telegram.visible(bob.chat)) > 1)
             bob.say("/schedule every day at 9 water the plants")
             await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
-            ada.say("/schedule")
-            await ada.sees("Nothing is scheduled.")
-            ada.say("/people")
-            await ada.sees("1 scheduled, next")
-            ada.say("/people remove Bob")
-            await ada.sees("1 scheduled job is taken away")
+            await ada.asks("/schedule", "Nothing is scheduled.")
+            await ada.asks("/people", "1 scheduled, next")
+            await ada.asks("/people remove Bob", "1 scheduled job is taken away")
 
 
 async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:
@@ -121,15 +109,11 @@ async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at
         ada = telegram.user("Ada", OWNER)
         ada.language = "zh-hans"
         async with running(configured(tmp_path, telegram, llm)):
-            ada.say("/watch file: absent.md")
-            await ada.sees("没有开始监视，因为无法查看：absent.md 不存在。")
-            ada.say("/schedule briefing 1秒后: http://127.0.0.1:9/feed")
-            await ada.sees("已安排 1：")
+            await ada.asks("/watch file: absent.md", "没有开始监视，因为无法查看：absent.md 不存在。")
+            await ada.asks("/schedule briefing 1秒后: http://127.0.0.1:9/feed", "已安排 1：")
             await ada.sees("失败：简报的来源全都读不到")
-            ada.say("/memory")
-            await ada.sees("还没有关于你的记忆。")
-            ada.say("/schedule")
-            await ada.sees("已结束")
+            await ada.asks("/memory", "还没有关于你的记忆。")
+            await ada.asks("/schedule", "已结束")
         shown = "\n".join(telegram.visible(ada.chat))
     assert english_left(shown, *(line for line in shown.splitlines() if line.startswith("/"))) == []
     assert not llm.requests

@@ -120,7 +120,6 @@ async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_t
         ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
         priced(home.home, perDay=6.0, perPerson={"perDay": None})
         async with running(home):
-            ada.say("dig for ever")
-            await ada.sees("budget")
+            await ada.asks("dig for ever", "budget")
             await ada.sees("I stopped here: the budget")
     assert 6.0 / 0.6 <= len(asked) <= 6.0 / 0.6 + 4, "about one more for each that ran when the cap was met"

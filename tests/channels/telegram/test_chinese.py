@@ -20,15 +20,11 @@ async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_rest
         ada.language = "zh-hans"
         home = configured(tmp_path, telegram, llm)
         async with running(home):
-            bob.say("/pair")
-            asked = await bob.sees("Your code is")
-            ada.say(f"/pair {asked.partition('Your code is ')[2].split(',')[0]}")
-            await ada.sees("现在可以和我说话了")
+            asked = await bob.asks("/pair", "Your code is")
+            await ada.asks(f"/pair {asked.partition('Your code is ')[2].split(',')[0]}", "现在可以和我说话了")
             await bob.sees("You have been let in.")
-            ada.say("/schedule in 1 hour 浇花")
-            await ada.sees("已安排 1")
-            bob.say("/schedule in 1 hour water the roses")
-            await bob.sees("Scheduled 2")
+            await ada.asks("/schedule in 1 hour 浇花", "已安排 1")
+            await bob.asks("/schedule in 1 hour water the roses", "Scheduled 2")
         due = stamp(datetime.now(UTC) - timedelta(minutes=20))
         with closing(sqlite3.connect(home.home / "nanobot.db")) as db, db:
             db.execute("UPDATE job SET due = :due, at = :due", {"due": due})
@@ -45,17 +41,12 @@ async def test_refusals_buttons_and_files_are_in_the_language_of_who_meets_them(
         ada, mei = telegram.user("Ada", OWNER), telegram.user("Mei", BOB)
         mei.language = "zh-hans"
         async with running(configured(tmp_path, telegram, llm)):
-            mei.say("hello")
-            await mei.sees("这是一个私人助理")
-            mei.say("/pair")
-            await mei.sees("你的代码是")
-            ada.say("/people")
-            await ada.sees("Who may talk to me")
+            await mei.asks("hello", "这是一个私人助理")
+            await mei.asks("/pair", "你的代码是")
+            await ada.asks("/people", "Who may talk to me")
             ada.language = "zh-hans"
-            ada.say("/people")
-            await ada.sees("谁可以和我说话")
-            ada.say("/people grant Nobody files")
-            await ada.sees("这里没有叫")
+            await ada.asks("/people", "谁可以和我说话")
+            await ada.asks("/people grant Nobody files", "这里没有叫")
             ada.send("voice", b"OggS", duration=2)
             await ada.sees("语音消息：没有转成文字。")
             ada.send("document", b"", file_name="empty.txt", mime_type="text/plain")

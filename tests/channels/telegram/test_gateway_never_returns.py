@@ -49,8 +49,7 @@ async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_p
         ada = telegram.user("Ada", OWNER)
         home = configured(tmp_path, telegram, llm)
         async with running(home):
-            ada.say("go")
-            await ada.sees("[Stop]")
+            await ada.asks("go", "[Stop]")
             telegram.fail("answerCallbackQuery", black_hole())
             ada.press("Stop")
             await ada.sees("stopped")

@@ -43,19 +43,15 @@ async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_com
     async with TelegramServer() as telegram, LlmServer(after=model) as llm:
         ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
-            ada.say("find out who makes bots")
-            await telegram.shows(OWNER, "It is at work.")
+            await ada.asks("find out who makes bots", "It is at work.")
             await asyncio.wait_for(model.hangs.wait(), 60)
-            ada.say("/tasks")
-            await telegram.shows(OWNER, "h1 Who makes bots?: runs")
+            await ada.asks("/tasks", "h1 Who makes bots?: runs")
             await gateway.kill()
         model.may_end = True
         async with running(home):
             await telegram.shows(OWNER, "BotFather makes it.")
-            ada.say("and now?")
-            await telegram.shows(OWNER, "You know all.")
-            ada.say("/tasks")
-            await telegram.shows(OWNER, "h1 Who makes bots?: answered")
+            await ada.asks("and now?", "You know all.")
+            await ada.asks("/tasks", "h1 Who makes bots?: answered")
         seen = telegram.visible(ada.chat)
     assert sum("BotFather makes it." in line for line in seen) == 1, seen
     assert any("Helper h1: Who makes bots?" in line for line in seen), seen
@@ -70,10 +66,8 @@ async def test_U46_stop_ends_a_helper_in_the_background_and_nothing_comes_of_it(
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("find out who makes bots")
             await asyncio.wait_for(model.hangs.wait(), 60)
-            ada.say("/task h1 stop")
-            await telegram.shows(OWNER, "Helper h1: stopped.")
-            ada.say("/tasks")
-            await ada.sees("h1 Who makes bots?: stopped")
+            await ada.asks("/task h1 stop", "Helper h1: stopped.")
+            await ada.asks("/tasks", "h1 Who makes bots?: stopped")
         assert not any("Helper h1: Who" in line for line in telegram.visible(ada.chat))
 
 

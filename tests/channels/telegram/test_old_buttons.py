@@ -23,14 +23,12 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
     async with TelegramServer() as telegram, LlmServer(after=look_then_think) as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, llm)):
-            ada.say("the first one")
-            await ada.sees("[Stop]")
+            await ada.asks("the first one", "[Stop]")
             old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
             data = list(old.data)
             ada.press("Stop")
             await telegram.until(lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
-            ada.say("the second one")
-            await ada.sees("[Stop]")
+            await ada.asks("the second one", "[Stop]")
             old.buttons, old.data = ["Stop of before"], data
             ada.press("Stop of before")
             await telegram.until(lambda: not old.buttons)

@@ -200,8 +200,7 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
             home = asking(configured(tmp_path, telegram, llm))
             gateway = await start(home)
             try:
-                ada.say(f"which door? {site.url}")
-                await telegram.shows(OWNER, "Confirm Web Fetch")
+                await ada.asks(f"which door? {site.url}", "Confirm Web Fetch")
             finally:
                 await gateway.kill()
             (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
