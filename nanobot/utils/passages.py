@@ -28,7 +28,8 @@ _ABBREVIATION = re.compile(
     r"|art|mio|mrd|mme|mlle|av|sra?|dra?|ing|г|гг|ул|им|т|см|млн|млрд|тыс|руб)\.$",
     re.IGNORECASE,
 )
-
+#: Letters of the longest abbreviation, what stands before it, and its dot.
+_SHORT = 8
 
 PassageKind = Literal["text", "item", "row", "code"]
 
@@ -151,7 +152,7 @@ def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
     for match in _END.finditer(text):
         piece = text[start : match.end()]
         follows = text[match.end() : match.end() + 2].strip()
-        if match[0].startswith(".") and (_ABBREVIATION.search(piece[-40:]) or follows[:1].islower()):
+        if match[0].startswith(".") and (_ABBREVIATION.search(piece, len(piece) - _SHORT) or follows[:1].islower()):
             continue
         found.append((start, match.end()))
         start = match.end()

@@ -18,7 +18,7 @@ _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff"
 )
-_TOKEN = rf"[{_PAIRED}]+|\d+(?:[.,]\d+)*|[^\W_{_PAIRED}]+(?:['’][^\W\d_{_PAIRED}]+)?"
+_NEAR_PAIRED = re.compile("[^\0-\u0dff\u2000-\u3004]")  # all of them, and some more
 _MARKS = re.compile("[\u0300-\u036f]")
 _CYRILLIC_END = re.compile(
     r"(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|ется|ится|ться|ешь|ишь|ала|ила|ело|али|или|ели|ает|яет|ует|ить|ать|еть|ов|ев|ей"
@@ -34,9 +34,10 @@ _K1, _B = 1.2, 0.6
 def terms(text: str) -> list[str]:
     """The words of `text` as they are compared, in order."""
     found: list[str] = []
-    tokens, paired = _patterns()
-    for token in tokens.findall(_folded(text)):
-        if paired.match(token):
+    folded = _folded(text)
+    tokens, paired = _patterns(bool(not folded.isascii() and _NEAR_PAIRED.search(folded)))
+    for token in tokens.findall(folded):
+        if paired is not None and paired.match(token):
             found.extend(token[at : at + 2] for at in range(max(1, len(token) - 1)))
         elif token[0].isdigit():
             found.append(_number(token))
@@ -46,9 +47,11 @@ def terms(text: str) -> list[str]:
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A token, and what is cut into pairs. Compiling such large sets takes 8 ms, which only those pay who rank."""
-    return re.compile(_TOKEN), re.compile(rf"[{_PAIRED}]")
+def _patterns(paired: bool) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    """A token, and what is cut into pairs. Compiling such large sets takes 8 ms, which only such texts pay."""
+    apart = _PAIRED if paired else ""
+    token = rf"\d+(?:[.,]\d+)*|[^\W_{apart}]+(?:['’][^\W\d_{apart}]+)?"
+    return (re.compile(rf"[{_PAIRED}]+|{token}"), re.compile(f"[{_PAIRED}]")) if paired else (re.compile(token), None)
 
 
 def _folded(text: str) -> str:

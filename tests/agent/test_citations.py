@@ -220,6 +220,8 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("该馆收藏三百二十件竹器[5]。", "馆内收藏320件竹器。", ""),
         ("该馆收藏三百五十件竹器[5]。", "馆内收藏320件竹器。", "三百五十: not on [5], which has 320"),
         ("演出20:00开始[5]。", "演出在晚上8点开始。", ""),
+        ("住了两天[5]。", "他在那里住了2天。", ""),
+        ("住了两天[5]。", "他在那里住了3天。", "两天: not on [5], which has 3天"),
         ("It serves 62 homes [5].", "The plant serves 62,000 homes.", "62: not on [5], which has 62,000"),
         ("Fewer than 40 people came [5].", "At least 40 people came.", "40: not on [5], which has another bound"),
         ("It holds up to 16 GiB [5].", "Store 17: it holds up to 16 TiB.", "16 GiB: not on [5], which has 16 TiB"),

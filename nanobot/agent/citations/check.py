@@ -51,12 +51,24 @@ class CitedPage:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         self.languages = languages_of(self.text)
-        self.squashed, self.stems = squash(self.text), _stems(self.text)
-        letters = _LETTERS.findall(self.text)
-        self.vocabulary = frozenset(map(fold, letters))
-        self.initials = "".join(word[0] for word in letters if word[0].isupper()).casefold()
         self.words = [words_of(self.text[start:end]) for start, end in self.spans]
         self.all_words = frozenset[str]().union(*self.words)
+
+    @cached_property
+    def squashed(self) -> str:
+        return squash(self.text)
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return frozenset(map(fold, set(_LETTERS.findall(self.text))))
+
+    @cached_property
+    def stems(self) -> str:
+        return _stems(self.text)
+
+    @cached_property
+    def initials(self) -> str:
+        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
 
     @cached_property
     def figures(self) -> list[tuple[Fact, int]]:
