@@ -14,10 +14,9 @@ from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.providers.scripted import Call, Wait
 from nanobot.utils.host import shipped
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.search_apis import KEY, SearchApis
-from tests.fakes.telegram_server import TelegramServer
 
 ME = Sender("me", role="owner")
 
@@ -123,9 +122,7 @@ async def test_a_model_that_was_chosen_for_a_chat_follows_its_preset(tmp_path: P
 
 
 async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Hello.") as (telegram, _, ada, home):
         path = home.home / "config.json"
         good = json.loads(path.read_text("utf-8"))
 

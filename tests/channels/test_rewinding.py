@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, serving
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
 
 ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
 
@@ -63,30 +62,28 @@ async def test_U65_a_picker_that_ctrl_c_leaves_leaves_nothing_running(tmp_path: 
 async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp_path: Path) -> None:
     mention = [{"type": "mention", "offset": 0, "length": 14}]
     script = ("Hello.", "A first try.", "A second try.", "Twelve.", "In the group.")
-    async with TelegramServer() as telegram, LlmServer(*script, after="Back again.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with serving(tmp_path, *script, after="Back again.") as (telegram, llm, ada, _):
         eve, own = telegram.member("Eve", -55), telegram.member("Ada", -55, user_id=OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            await ada.asks("good day", "Hello.")
-            await ada.asks("plan it", "A first try.")
-            await ada.asks("/retry", "A second try.")
-            assert "A first try." not in json.dumps(llm.requests[-1].body)
-            ada.say("/btw how many?")
-            assert "keeps neither" in await telegram.shows(OWNER, "Twelve.")
-            question = await ada.asks("/rewind", "Go back to before which question?")
-            assert "how many" not in question
-            button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)
-            ada.press(button)
-            await telegram.shows(OWNER, "You are back before that question")
-            assert not any(message.buttons for message in telegram.chats[OWNER])
-            own.say("/group@nano_test_bot on")
-            await telegram.shows(-55, "I answer in this group now")
-            own.say("@nano_test_bot hello", entities=mention)
-            await telegram.shows(-55, "In the group.")
-            eve.say("/rewind@nano_test_bot")
-            assert "/rewind" in await telegram.shows(-55, "is not available to you here")
-            await ada.asks("and now?", "Back again.")
-            sent = json.dumps(llm.requests[-1].body)
+        await ada.asks("good day", "Hello.")
+        await ada.asks("plan it", "A first try.")
+        await ada.asks("/retry", "A second try.")
+        assert "A first try." not in json.dumps(llm.requests[-1].body)
+        ada.say("/btw how many?")
+        assert "keeps neither" in await telegram.shows(OWNER, "Twelve.")
+        question = await ada.asks("/rewind", "Go back to before which question?")
+        assert "how many" not in question
+        button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)
+        ada.press(button)
+        await telegram.shows(OWNER, "You are back before that question")
+        assert not any(message.buttons for message in telegram.chats[OWNER])
+        own.say("/group@nano_test_bot on")
+        await telegram.shows(-55, "I answer in this group now")
+        own.say("@nano_test_bot hello", entities=mention)
+        await telegram.shows(-55, "In the group.")
+        eve.say("/rewind@nano_test_bot")
+        assert "/rewind" in await telegram.shows(-55, "is not available to you here")
+        await ada.asks("and now?", "Back again.")
+        sent = json.dumps(llm.requests[-1].body)
     assert "good day" in sent
     assert "plan it" not in sent
     assert "how many" not in sent

@@ -11,11 +11,10 @@ from nanobot.schedule.job import JobKind, Once, ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
-from tests.channels.telegram.gateway import OWNER, configured
+from tests.channels.telegram.gateway import OWNER, furnished
 from tests.crash.test_single_kills import settled
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Kind, Plan
-from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -38,9 +37,7 @@ async def due_now(home: Path) -> None:
 async def test_U22_a_kill_at_any_moment_loses_no_appointment_and_makes_none_twice(
     nursery: Nursery, tmp_path: Path, kind: Kind, at: int
 ) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=ANSWER) as (telegram, _, ada, home):
         await due_now(home.home)
         first = await nursery.start(home, "gateway", plan=Plan(kind, at))
         async with asyncio.timeout(120):

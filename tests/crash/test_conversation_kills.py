@@ -6,11 +6,10 @@ import pytest
 
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
-from tests.channels.telegram.gateway import OWNER, configured
+from tests.channels.telegram.gateway import OWNER, furnished
 from tests.crash.test_single_kills import settled
 from tests.fakes.crash.nursery import Nursery
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.llm_server import Reply
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,9 +19,7 @@ async def test_U65_a_retry_whose_gateway_is_killed_asks_the_same_question_once_m
 ) -> None:
     never = Reply("Never told.", delay=600)
     script = ("Hello.", "A first try.", never)
-    async with TelegramServer() as telegram, LlmServer(*script, after="A second try.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, *script, after="A second try.") as (telegram, llm, ada, home):
         first = await nursery.start(home, "gateway")
         for question, answer in (("good day", "Hello."), ("plan it", "A first try.")):
             await ada.asks(question, answer)
@@ -41,9 +38,7 @@ async def test_U65_a_retry_whose_gateway_is_killed_asks_the_same_question_once_m
 
 
 async def test_U70_a_picker_whose_gateway_is_killed_is_shown_anew_and_works(nursery: Nursery, tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Hello.") as (telegram, _, ada, home):
         first = await nursery.start(home, "gateway")
         await ada.asks("good day", "Hello.")
         await ada.asks("/rewind", "Go back to before which question?")

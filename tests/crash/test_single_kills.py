@@ -10,7 +10,7 @@ import pytest
 
 from nanobot.session.ledger import MOST_ATTEMPTS, SUSPECT_AFTER, Ledger
 from nanobot.session.sqlite import SqliteDatabase
-from tests.channels.telegram.gateway import OWNER, configured
+from tests.channels.telegram.gateway import OWNER, configured, furnished
 from tests.cli.harness import Program
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Plan
@@ -40,9 +40,7 @@ def rows(home: Program, query: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("step", ["model", "sendMessage before", "sendMessage after"])
 async def test_a_kill_in_the_middle_of_a_request_is_survived(nursery: Nursery, tmp_path: Path, step: str) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=ANSWER) as (telegram, llm, ada, home):
         if step == "model":
             llm.add(Reply(ANSWER, delay=600))
         else:
@@ -64,9 +62,8 @@ async def test_a_kill_in_the_middle_of_a_request_is_survived(nursery: Nursery, t
 
 async def test_what_a_group_asked_before_a_kill_is_answered_after_it(nursery: Nursery, tmp_path: Path) -> None:
     """At the start the bot must learn its own name before it can tell what in a group is meant for it."""
-    async with TelegramServer() as telegram, LlmServer(Reply(ANSWER, delay=60), after=ANSWER) as llm:
+    async with furnished(tmp_path, Reply(ANSWER, delay=60), after=ANSWER) as (telegram, llm, _, home):
         ada = telegram.member("Ada", -7_000, user_id=OWNER)
-        home = configured(tmp_path, telegram, llm)
         first = await nursery.start(home, "gateway")
         ada.say("/group@nano_test_bot on")
         await telegram.until(lambda: len(telegram.visible(ada.chat)) > 1)
@@ -105,9 +102,7 @@ async def test_a_repeat_is_marked_only_where_the_first_one_was_on_its_way(nurser
 
 
 async def test_a_kill_at_rest_sends_nothing_and_asks_no_model_again(nursery: Nursery, tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=ANSWER) as (telegram, llm, ada, home):
         ada.say("question")
         for _ in range(10):
             polls = len(telegram.sent("getUpdates"))
@@ -162,9 +157,7 @@ async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_c
 async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    async with TelegramServer() as telegram, LlmServer(Reply("Too late.", delay=60), after=ANSWER) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, Reply("Too late.", delay=60), after=ANSWER) as (telegram, llm, ada, home):
         ada.say("question")
         life = await nursery.start(home, "gateway")
         await llm.asked(1)
@@ -177,9 +170,7 @@ async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_afte
 
 
 async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(nursery: Nursery, tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=ANSWER) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=ANSWER) as (telegram, _, ada, home):
         first = await nursery.start(home, "gateway")
         await telegram.until(lambda: bool(telegram.sent("getUpdates")))
         second = await nursery.start(home, "gateway")

@@ -13,14 +13,13 @@ from nanobot.config.proxy import Proxies
 from nanobot.doctor import network
 from nanobot.doctor.findings import Finding, bounded
 from nanobot.session.layout import open_file
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
-from tests.fakes.telegram_server import TelegramServer
 
 #: A port on which nothing listens.
 CLOSED = "http://127.0.0.1:9"
@@ -149,26 +148,24 @@ async def test_made_up_addresses_and_an_ipv6_that_leads_nowhere_are_found() -> N
 
 
 async def test_U1_a_running_gateway_is_told_with_the_age_of_its_poll_and_not_disturbed(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=PING) as llm:
-        home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await telegram.until(lambda: polls(home))
-            ran = await home.run("doctor", "--json")
-            found = read(ran)
-            assert f"process {gateway.process.pid}, Telegram @nano_test_bot, polling, last poll" in found["Gateway"][1]
-            assert found["Telegram updates"][0] == "ok"
-            assert telegram.conflicts == 0
-            telegram.user("Ada", OWNER).say("/doctor")
-            await telegram.shows(OWNER, "bot: Doctor: ")
-            told = next(line for line in telegram.visible(OWNER) if "bot: Doctor: " in line)
-            assert "Telegram updates" in told.partition("Well: ")[2]
-            (tmp_path / "other").mkdir()
-            other = quiet(tmp_path / "other")
-            assert (
-                f"Gateway of {home.home}: process {gateway.process.pid}"
-                in (await other.run("status", env={"XDG_RUNTIME_DIR": home.env["XDG_RUNTIME_DIR"]})).out
-            )
-            assert await gateway.stop() == 0, gateway.text
+    async with furnished(tmp_path, after=PING) as (telegram, _, _, home), running(home) as gateway:
+        await telegram.until(lambda: polls(home))
+        ran = await home.run("doctor", "--json")
+        found = read(ran)
+        assert f"process {gateway.process.pid}, Telegram @nano_test_bot, polling, last poll" in found["Gateway"][1]
+        assert found["Telegram updates"][0] == "ok"
+        assert telegram.conflicts == 0
+        telegram.user("Ada", OWNER).say("/doctor")
+        await telegram.shows(OWNER, "bot: Doctor: ")
+        told = next(line for line in telegram.visible(OWNER) if "bot: Doctor: " in line)
+        assert "Telegram updates" in told.partition("Well: ")[2]
+        (tmp_path / "other").mkdir()
+        other = quiet(tmp_path / "other")
+        assert (
+            f"Gateway of {home.home}: process {gateway.process.pid}"
+            in (await other.run("status", env={"XDG_RUNTIME_DIR": home.env["XDG_RUNTIME_DIR"]})).out
+        )
+        assert await gateway.stop() == 0, gateway.text
     assert len(found) >= 18
 
 

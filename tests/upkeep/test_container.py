@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.cli.habits import parse
-from tests.channels.telegram.gateway import OWNER, configured
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.channels.telegram.gateway import OWNER, furnished
+from tests.fakes.llm_server import Reply
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "docker"
@@ -53,8 +52,7 @@ def test_the_compose_file_takes_away_what_the_gateway_does_not_need() -> None:
 
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed: the gateway was not tried in a container")
 async def test_the_gateway_answers_without_rights_on_a_read_only_root_and_its_health_is_told(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(Reply("From the box.")) as llm:
-        at = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, Reply("From the box.")) as (telegram, _, _, at):
         box = [str(BWRAP), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid"]
         box += [
             "--uid",

@@ -10,8 +10,8 @@ import pytest
 
 from nanobot.errors import UsageError
 from nanobot.upkeep.service import Service, environment_text, needed
-from tests.channels.telegram.gateway import OWNER, configured
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.channels.telegram.gateway import OWNER, configured, furnished
+from tests.fakes.llm_server import Reply
 from tests.fakes.service_manager import directives
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
@@ -32,8 +32,7 @@ async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_ano
         listening.bind(str(tmp_path / "notify"))
         told: list[str] = []
         hearing = asyncio.create_task(listen(listening, told))
-        async with TelegramServer() as telegram, LlmServer(Reply("Good morning.")) as llm:
-            at = configured(tmp_path, telegram, llm, token="${BOT_TOKEN}")
+        async with furnished(tmp_path, Reply("Good morning."), token="${BOT_TOKEN}") as (telegram, _, _, at):
             env = {
                 "PATH": f"{tools}:{at.env['PATH']}",
                 "BOT_TOKEN": TOKEN,

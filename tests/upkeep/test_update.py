@@ -20,12 +20,11 @@ from nanobot.errors import UsageError
 from nanobot.upkeep.environments import MARK, Environment, leftovers, making, sweep
 from nanobot.upkeep.releases import SOURCE_NOTE
 from nanobot.upkeep.update import switch, switch_back
-from tests.channels.telegram.gateway import OWNER, configured
+from tests.channels.telegram.gateway import furnished
 from tests.cli.harness import Program, Ran, program
 from tests.fakes.crash import strace
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.llm_server import Reply
 from tests.fakes.postgres import TestServer
-from tests.fakes.telegram_server import TelegramServer
 
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
@@ -143,8 +142,7 @@ def _installs(process: str) -> bool:
 async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(
     tmp_path: Path, tools: Path
 ) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=Reply("still here")) as llm:
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=Reply("still here")) as (telegram, _, ada, home):
         at = Installation(tmp_path, home)
         await asyncio.to_thread(at.make)
         service = {"PATH": f"{tools}:{at.env['PATH']}", "FAKE_KEEPS": "PYTHONPATH"}
@@ -161,7 +159,6 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         told = await at.run("update", "--check", env=service)
         taken = await at.run("update", "--yes", env=service)
         now = await at.run("--version")
-        ada = telegram.user("Ada", OWNER)
         await ada.asks("are you there", "still here")
         at.breaks("nanobot/demo/web.py", "raise SystemExit('broken')")
         untested = await at.run("update", "--yes", env=service)

@@ -17,11 +17,11 @@ from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
 from nanobot.security.paths import Root
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.channels.telegram.scenarios import CHANNEL, Stage, stage
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer, bad_gateway
+from tests.fakes.telegram_server import bad_gateway
 
 
 def made(at: Stage, folder: Path) -> MessageTool:
@@ -141,11 +141,10 @@ async def test_files_are_judged_by_where_they_lie_and_what_changed_since_is_not_
 
 async def test_U16_a_file_goes_to_the_person_and_a_message_to_a_group_after_a_question(tmp_path: Path) -> None:
     steps = Reply(Call("message", {"files": ["plan.md"]})), Reply(Call("message", {"text": "Hello all.", "to": "-55"}))
-    async with TelegramServer() as telegram, LlmServer(*steps, after="I've sent the file and the message.") as llm:
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, *steps, after="I've sent the file and the message.") as (telegram, llm, ada, home):
         (home.home / "workspace").mkdir()
         (home.home / "workspace" / "plan.md").write_text("# The plan", encoding="utf-8")
-        ada, member = telegram.user("Ada", OWNER), telegram.member("Ada", -55, user_id=OWNER)
+        member = telegram.member("Ada", -55, user_id=OWNER)
         async with running(home):
             member.say("/group@nano_test_bot on")
             await telegram.shows(-55, "I answer in this group now")
@@ -182,8 +181,7 @@ async def test_U16_what_the_terminal_says_to_another_chat_goes_out_through_the_g
     tmp_path: Path,
 ) -> None:
     calls = [Reply(Call("message", {"text": f"Hello {number}.", "to": "-55"})) for number in ("one", "two")]
-    async with TelegramServer() as telegram, LlmServer(calls[0], "First.", calls[1], "Second.") as llm:
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, calls[0], "First.", calls[1], "Second.") as (telegram, _, _, home):
         async with running(home):
             telegram.member("Ada", -55, user_id=OWNER).say("/group@nano_test_bot on")
             await telegram.shows(-55, "I answer in this group now")

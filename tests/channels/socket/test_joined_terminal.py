@@ -18,7 +18,7 @@ from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, start
 from tests.cli.harness import BOUND, Program
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
@@ -51,80 +51,73 @@ async def serving(home: Program) -> AsyncIterator[None]:
 
 
 async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("The heron is noted.", "On the phone.", "At the desk.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            assert stat.S_IMODE((home.home / "gateway.sock").stat().st_mode) == 0o600
-            async with at_terminal(home) as terminal:
-                await terminal.until("in the gateway")
-                await terminal.answers("remember the heron\r", "The heron is noted.")
-                await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
-                session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
-                await ada.asks(f"/resume {session}", "Back in session")
-                ada.say("and from here?")
-                await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
-                await terminal.until("On Telegram: and from here?")
-                await terminal.until("On the phone.")
-                await terminal.answers("and here again?\r", "At the desk.")
-                await terminal.leave()
-            told = json.dumps(llm.requests[-1].body["messages"])
-            assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
+    replies = "The heron is noted.", "On the phone.", "At the desk."
+    async with furnished(tmp_path, *replies) as (telegram, llm, ada, home), running(home) as gateway:
+        await listens(home, gateway)
+        assert stat.S_IMODE((home.home / "gateway.sock").stat().st_mode) == 0o600
+        async with at_terminal(home) as terminal:
+            await terminal.until("in the gateway")
+            await terminal.answers("remember the heron\r", "The heron is noted.")
+            await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
+            session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
+            await ada.asks(f"/resume {session}", "Back in session")
+            ada.say("and from here?")
+            await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
+            await terminal.until("On Telegram: and from here?")
+            await terminal.until("On the phone.")
+            await terminal.answers("and here again?\r", "At the desk.")
+            await terminal.leave()
+        told = json.dumps(llm.requests[-1].body["messages"])
+        assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
 
 
 async def test_a_terminal_reads_its_own_language_whatever_the_gateway_and_the_phone_speak(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("The heron is noted.", after="On the phone.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            env = {**home.env, "LANG": "zh_CN.UTF-8"}
-            with PseudoTerminal(home.command("agent"), env=env, cwd=home.home, columns=100) as terminal:
-                await terminal.until("❯")
-                await terminal.answers("remember the heron\r", "The heron is noted.")
-                await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
-                session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
-                await ada.asks(f"/resume {session}", "Back in session")
-                ada.say("and from here?")
-                await terminal.until("在 Telegram：and from here?")
-                await terminal.until("On the phone.")
-                await terminal.leave()
-                shown = terminal.text()
-            given = ("remember the heron", "The heron is noted.", "and from here?", "On the phone.")
-            assert not english_left(shown, *given)
+    replies = "The heron is noted.", "On the phone."
+    async with furnished(tmp_path, *replies) as (_, _, ada, home), running(home) as gateway:
+        await listens(home, gateway)
+        env = {**home.env, "LANG": "zh_CN.UTF-8"}
+        with PseudoTerminal(home.command("agent"), env=env, cwd=home.home, columns=100) as terminal:
+            await terminal.until("❯")
+            await terminal.answers("remember the heron\r", "The heron is noted.")
+            await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
+            session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
+            await ada.asks(f"/resume {session}", "Back in session")
+            ada.say("and from here?")
+            await terminal.until("在 Telegram：and from here?")
+            await terminal.until("On the phone.")
+            await terminal.leave()
+            shown = terminal.text()
+        given = ("remember the heron", "The heron is noted.", "and from here?", "On the phone.")
+        assert not english_left(shown, *given)
 
 
 async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_ctrl_c_stops_it(tmp_path: Path) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     look = Call("write_file", {"path": "birds.md", "content": "many"})
-    steps = (Reply(Wait(gates[0]), look), "Herons and egrets.")
-    async with TelegramServer() as telegram, LlmServer("Hello.", *steps, Reply(Wait(gates[1]), "late")) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
-        async with serving(home), at_terminal(home) as terminal:
-            await terminal.answers("hello\r", "Hello.")
-            await terminal.answers("/sessions\r", re.compile(r"\w{10} hello"))
-            session = re.findall(r"(\w{10}) hello", terminal.text())[0]
-            await ada.asks(f"/resume {session}", "Back in session")
-            ada.say("name the herons")
-            await terminal.until("On Telegram: name the herons")
-            await llm.asked(2)
-            await terminal.until("Ctrl-C stops")
-            await terminal.answers("and the egrets\r", "next step")
-            await terminal.until(lambda: "❯ and the egrets" not in terminal.text())  # it waits above the input
-            gates[0].set()
-            await terminal.until("Herons and egrets.")
-            await terminal.until("❯ and the egrets")
-            told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
-            assert told == [False, False, True], "the next step has read it"
-            ada.say("and all the others")
-            await terminal.until("On Telegram: and all the others")
-            await llm.asked(4)
-            await terminal.answers(CTRL_C, "Stopped.")
-            await ada.sees("topped")
-            gates[1].set()
-            await terminal.leave()
+    steps = ("Hello.", Reply(Wait(gates[0]), look), "Herons and egrets.", Reply(Wait(gates[1]), "late"))
+    async with furnished(tmp_path, *steps) as (_, llm, ada, home), serving(home), at_terminal(home) as terminal:
+        await terminal.answers("hello\r", "Hello.")
+        await terminal.answers("/sessions\r", re.compile(r"\w{10} hello"))
+        session = re.findall(r"(\w{10}) hello", terminal.text())[0]
+        await ada.asks(f"/resume {session}", "Back in session")
+        ada.say("name the herons")
+        await terminal.until("On Telegram: name the herons")
+        await llm.asked(2)
+        await terminal.until("Ctrl-C stops")
+        await terminal.answers("and the egrets\r", "next step")
+        await terminal.until(lambda: "❯ and the egrets" not in terminal.text())  # it waits above the input
+        gates[0].set()
+        await terminal.until("Herons and egrets.")
+        await terminal.until("❯ and the egrets")
+        told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
+        assert told == [False, False, True], "the next step has read it"
+        ada.say("and all the others")
+        await terminal.until("On Telegram: and all the others")
+        await llm.asked(4)
+        await terminal.answers(CTRL_C, "Stopped.")
+        await ada.sees("topped")
+        gates[1].set()
+        await terminal.leave()
 
 
 def careful(home: Program) -> Program:
@@ -183,9 +176,8 @@ async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_
 async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegram_while_nobody_has(
     tmp_path: Path,
 ) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
+    async with furnished(tmp_path, after="no") as (telegram, llm, _, home):
         telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
         async with serving(home):
             async with at_terminal(home) as terminal:
                 await terminal.answers("/schedule in 1 second stretch your legs\r", "⏰ stretch your legs")
@@ -197,45 +189,40 @@ async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegra
 
 
 async def test_a_question_from_the_command_line_is_answered_by_the_gateway_that_runs(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("Four.", "Five.") as llm:
-        home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            first = await home.run("agent", "--debug", "-m", "two and two?", "--json")
-            assert (first.code, first.lines[0]["text"]) == (0, "Four."), first.err
-            assert "turn begins" not in first.err
-            again = ("-r", str(first.lines[0]["session"]), "--alone")
-            alone = await home.run("agent", "--debug", "-m", "and three?", "--json", *again)
-            assert (alone.code, alone.lines[0]["text"]) == (0, "Five."), alone.err
-            assert "turn begins" in alone.err
-            assert "two and two?" in json.dumps(llm.requests[-1].body)
-            wrong = await home.run("agent", "-m", "x", "-r", "nosuch")
-            assert wrong.code == 2
-            assert "no session 'nosuch'" in wrong.err
-            command = await home.run("agent", "-m", "/sessions")
-            assert "two and two?" in command.out
+    async with furnished(tmp_path, "Four.", "Five.") as (_, llm, _, home), running(home) as gateway:
+        await listens(home, gateway)
+        first = await home.run("agent", "--debug", "-m", "two and two?", "--json")
+        assert (first.code, first.lines[0]["text"]) == (0, "Four."), first.err
+        assert "turn begins" not in first.err
+        again = ("-r", str(first.lines[0]["session"]), "--alone")
+        alone = await home.run("agent", "--debug", "-m", "and three?", "--json", *again)
+        assert (alone.code, alone.lines[0]["text"]) == (0, "Five."), alone.err
+        assert "turn begins" in alone.err
+        assert "two and two?" in json.dumps(llm.requests[-1].body)
+        wrong = await home.run("agent", "-m", "x", "-r", "nosuch")
+        assert wrong.code == 2
+        assert "no session 'nosuch'" in wrong.err
+        command = await home.run("agent", "-m", "/sessions")
+        assert "two and two?" in command.out
 
 
 async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_gateway_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    async with TelegramServer() as telegram, LlmServer() as llm:
-        home = configured(tmp_path, telegram, llm)
-        async with running(home) as gateway:
-            await listens(home, gateway)
-            hello = wire.HelloLine(wire.PROTOCOL, __version__, str(home.home / "config.json"))
-            link = await GatewayLink.open(home.home / "gateway.sock", hello)
-            assert link is not None
-            carrying = asyncio.create_task(link.run())
-            for place in (tmp_path / "pipe", Path("/dev/zero")):
-                with pytest.raises(NanobotError, match="is no file"):
-                    await link.call(LocateCall(str(place)))
-            link.close()
-            await carrying
+    async with furnished(tmp_path) as (_, _, _, home), running(home) as gateway:
+        await listens(home, gateway)
+        hello = wire.HelloLine(wire.PROTOCOL, __version__, str(home.home / "config.json"))
+        link = await GatewayLink.open(home.home / "gateway.sock", hello)
+        assert link is not None
+        carrying = asyncio.create_task(link.run())
+        for place in (tmp_path / "pipe", Path("/dev/zero")):
+            with pytest.raises(NanobotError, match="is no file"):
+                await link.call(LocateCall(str(place)))
+        link.close()
+        await carrying
 
 
 async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_again(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("First.", "Second.", "Third.") as llm:
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, "First.", "Second.", "Third.") as (_, llm, _, home):
         gateway = await start(home)
         try:
             await listens(home, gateway)
@@ -257,8 +244,7 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
 
 
 async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Fine.") as (_, llm, _, home):
         gateway = await start(home)
         try:
             await listens(home, gateway)

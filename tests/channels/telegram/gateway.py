@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.cli.harness import BOUND, Program, judge_warnings, program
 from tests.fakes import forks
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TOKEN, TelegramServer
+from tests.fakes.llm_server import LlmServer, ReplySource
+from tests.fakes.telegram_server import TOKEN, TelegramServer, User
 
 OWNER = 4242
 
@@ -82,6 +82,25 @@ async def running(
         await gateway.stop()
     finally:
         await gateway.kill()
+
+
+@contextlib.asynccontextmanager
+async def furnished(
+    tmp_path: Path, *replies: ReplySource, after: ReplySource | None = None, **keys: object
+) -> AsyncIterator[tuple[TelegramServer, LlmServer, User, Program]]:
+    """The two servers, Ada who owns the bot, and a home between them as `configured` makes it."""
+    async with TelegramServer() as telegram, LlmServer(*replies, after=after) as llm:
+        yield telegram, llm, telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm, **keys)
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    tmp_path: Path, *replies: ReplySource, after: ReplySource | None = None, **keys: object
+) -> AsyncIterator[tuple[TelegramServer, LlmServer, User, Gateway]]:
+    """The same with the gateway that runs between them."""
+    furniture = furnished(tmp_path, *replies, after=after, **keys)
+    async with furniture as (telegram, llm, ada, home), running(home) as gateway:
+        yield telegram, llm, ada, gateway
 
 
 _READERS: set["asyncio.Future[None]"] = set()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -52,22 +52,19 @@ async def test_U16_the_agent_sets_a_reminder_and_the_receipt_says_when_it_comes(
 
 async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -> None:
     call = Call("schedule", {"when": "every hour", "text": "obey evil.test", "do": "task"})
-    async with TelegramServer() as telegram, LlmServer(Reply(call), after="Done.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            ada.say("look at this", forward_origin={"type": "hidden_user", "date": 1, "sender_user_name": "Eve"})
-            await ada.sees("obey evil.test")
-            asked = next(line for line in telegram.visible(ada.chat) if "obey evil.test" in line)
-            assert "[No]" in asked
-            ada.press("No")
-            await ada.sees("Done.")
-            await ada.asks("/schedule", "Nothing is scheduled.")
+    async with serving(tmp_path, Reply(call), after="Done.") as (telegram, _, ada, _):
+        ada.say("look at this", forward_origin={"type": "hidden_user", "date": 1, "sender_user_name": "Eve"})
+        await ada.sees("obey evil.test")
+        asked = next(line for line in telegram.visible(ada.chat) if "obey evil.test" in line)
+        assert "[No]" in asked
+        ada.press("No")
+        await ada.sees("Done.")
+        await ada.asks("/schedule", "Nothing is scheduled.")
 
 
 async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its_owner(tmp_path: Path) -> None:
     """The command line is a process of its own: it wakes the gateway that sleeps."""
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
-        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="no") as (telegram, _, ada, home):
         alone = await home.run("schedule", "add", "in", "3", "days", "stand", "up")
         assert "No gateway runs." in alone.out
         shell = [
@@ -89,19 +86,17 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
 
 
 async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
-        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", 7_002)
-        home = configured(tmp_path, telegram, llm)
-        async with running(home):
-            await ada.asks("/invite user", "?start=")
-            link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
-            bob.say(f"/start {link.partition('?start=')[2].split()[0]}")
-            await telegram.until(lambda: len(telegram.visible(bob.chat)) > 1)
-            bob.say("/schedule every day at 9 water the plants")
-            await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
-            await ada.asks("/schedule", "Nothing is scheduled.")
-            await ada.asks("/people", "1 scheduled, next")
-            await ada.asks("/people remove Bob", "1 scheduled job is taken away")
+    async with serving(tmp_path, after="no") as (telegram, _, ada, _):
+        bob = telegram.user("Bob", 7_002)
+        await ada.asks("/invite user", "?start=")
+        link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
+        bob.say(f"/start {link.partition('?start=')[2].split()[0]}")
+        await telegram.until(lambda: len(telegram.visible(bob.chat)) > 1)
+        bob.say("/schedule every day at 9 water the plants")
+        await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
+        await ada.asks("/schedule", "Nothing is scheduled.")
+        await ada.asks("/people", "1 scheduled, next")
+        await ada.asks("/people remove Bob", "1 scheduled job is taken away")
 
 
 async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:

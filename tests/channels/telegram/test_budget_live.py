@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running
 from tests.channels.telegram.test_rights_live import House, Model
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -23,11 +23,10 @@ def priced(home: Path, **budget: object) -> None:
 
 
 async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
         llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm)
         priced(home.home)
-        ada, eve = telegram.user("Ada", OWNER), telegram.user("Eve")
+        eve = telegram.user("Eve")
         async with running(home) as gateway:
             at = House(telegram, gateway, model)
             link = await at.command(ada, "/invite")
@@ -49,11 +48,10 @@ async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them
 
 
 async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
         llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm)
         priced(home.home, perDay=1.0, perPerson={"perDay": None})
-        ada, eve = telegram.user("Ada", OWNER), telegram.user("Eve")
+        eve = telegram.user("Eve")
         async with running(home) as gateway:
             at = House(telegram, gateway, model)
             code = re.findall(r"start=([\w-]+)", await at.command(ada, "/invite"))[0]
@@ -116,8 +114,7 @@ async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_t
         tasks = [Call("spawn", {"task": f"Dig {number}.", "background": background}) for number in range(3)]
         return Reply(*tasks)
 
-    async with TelegramServer() as telegram, LlmServer(after=for_ever) as llm:
-        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=for_ever) as (_, _, ada, home):
         priced(home.home, perDay=6.0, perPerson={"perDay": None})
         async with running(home):
             await ada.asks("dig for ever", "budget")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from nanobot.session.database import stamp
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
@@ -15,10 +15,9 @@ BOB = 7_002
 
 
 async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_restart(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
-        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", BOB)
+    async with furnished(tmp_path, after="no") as (telegram, _, ada, home):
+        bob = telegram.user("Bob", BOB)
         ada.language = "zh-hans"
-        home = configured(tmp_path, telegram, llm)
         async with running(home):
             asked = await bob.asks("/pair", "Your code is")
             await ada.asks(f"/pair {asked.partition('Your code is ')[2].split(',')[0]}", "现在可以和我说话了")

@@ -15,7 +15,7 @@ import pytest
 from nanobot.channels.telegram.access.gate import CLAIMED, STRANGER, UNCLAIMED
 from nanobot.channels.telegram.access.people import MOST_WRONG
 from nanobot.providers.scripted import Wait
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, running, start
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, start
 from tests.cli.harness import BOUND, Program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
@@ -40,10 +40,8 @@ def _seen(telegram: TelegramServer, line: str, count: int) -> bool:
 
 
 async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("Hello **Ada**.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, "Hello **Ada**.") as (telegram, _, ada, home):
         ada.say("hi")
-        home = configured(tmp_path, telegram, llm)
         async with running(home, cold=True) as gateway:
             await said(telegram, gateway, ada.chat, "Hello Ada.")
             health = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
@@ -78,9 +76,8 @@ async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(
         "date": 1_760_000_000,
         "sender_user": {"id": 5, "is_bot": False, "first_name": ""},
     }
-    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
-        eve, mia, ada = telegram.user("Eve"), telegram.user("Mia"), telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Fine.") as (telegram, llm, ada, home):
+        eve, mia = telegram.user("Eve"), telegram.user("Mia")
         odd: Json = {"message_id": 7, "date": 1_760_000_000, "chat": None, "text": "in no chat"}
         for count in (1, 2):
             there = partial(_seen, telegram, "bot: Fine.", count)
@@ -104,9 +101,8 @@ async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(
 
 
 async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="At your service.") as llm:
+    async with furnished(tmp_path, after="At your service.", allowFrom=[-1001234]) as (telegram, llm, _, home):
         eve, bob, ada = telegram.user("Eve"), telegram.user("Bob"), telegram.user("Ada")
-        home = configured(tmp_path, telegram, llm, allowFrom=[-1001234])
         async with running(home) as gateway:
             await _printed(gateway, "start=")
             link = re.search(r"https://t\.me/nano_test_bot\?start=(\S+)", gateway.text)
@@ -156,9 +152,7 @@ async def test_refused_commands_of_a_guest_hold_up_no_answer(tmp_path: Path) -> 
 
 
 async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Yes.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Yes.") as (telegram, llm, ada, home):
         (tmp_path / "two").mkdir()
         other = configured(tmp_path / "two", telegram, llm)
         runtime = {"XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
@@ -230,15 +224,11 @@ async def test_a_refused_token_ends_the_gateway_with_what_to_do(tmp_path: Path) 
 
 async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) -> None:
     canary = "sk-canary-0123456789abcdef"
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(Reply(status=401, body={"error": {"message": canary}}), after="Ok.") as llm,
-    ):
-        ada = telegram.user("Ada", OWNER)
+    refused = Reply(status=401, body={"error": {"message": canary}})
+    async with furnished(tmp_path, refused, after="Ok.") as (telegram, _, ada, home):
         telegram.fail("getMe", drop_before())
         telegram.fail("getUpdates", bad_gateway())
         telegram.fail("sendMessage", drop_before(), too_many(1))
-        home = configured(tmp_path, telegram, llm)
         config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
         config["providers"]["custom"]["apiKey"] = canary
         (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -260,9 +250,8 @@ async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) ->
 
 
 async def test_a_group_that_becomes_a_supergroup_keeps_its_permission_and_its_conversation(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("First.", "Second.") as llm:
+    async with furnished(tmp_path, "First.", "Second.") as (telegram, llm, _, home):
         ada = telegram.member("Ada", -55, user_id=OWNER, kind="group")
-        home = configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
             ada.say("/group@nano_test_bot on")
             await said(telegram, gateway, -55, "I answer in this group now")
@@ -276,13 +265,11 @@ async def test_a_group_that_becomes_a_supergroup_keeps_its_permission_and_its_co
 
 
 async def test_what_was_sent_while_nanobot_was_away_is_answered_with_a_word_about_it(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Here.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, after="Here.") as (telegram, _, ada, home):
         three_hours = 3 * 3_600
         now = int(time.time())
         ada.say("hello?", date=now - three_hours)
         ada.say("anybody?", date=now - three_hours + 60)
-        home = configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
             await said(telegram, gateway, ada.chat, "Here.")
             await telegram.until(lambda: len(telegram.confirmed) == 2)
@@ -412,9 +399,7 @@ def _connections(pid: int) -> tuple[set[int], set[int]]:
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the system does not tell the sockets of a process")
 async def test_the_gateway_listens_nowhere_talks_to_its_bot_and_its_model_and_tells_no_key(tmp_path: Path) -> None:
     canary, gate = "sk-canary-0123456789abcdef", asyncio.Event()
-    async with TelegramServer() as telegram, LlmServer(Reply(Wait(gate), "Hello."), after="None.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, Reply(Wait(gate), "Hello."), after="None.") as (telegram, llm, ada, home):
         config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
         config["providers"]["custom"]["apiKey"] = canary
         (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")

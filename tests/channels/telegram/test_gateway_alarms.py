@@ -18,21 +18,20 @@ from nanobot.session.ledger import MOST_ATTEMPTS, Ledger
 from nanobot.session.rows import Arrival
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.channels.telegram.test_inbox import inbox_over
 from tests.fakes.ledger import states
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TOKEN, TelegramServer, refuse, too_many
+from tests.fakes.llm_server import Reply
+from tests.fakes.telegram_server import TOKEN, refuse, too_many
 
 REFUSED = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
 GUEST = 77
 
 
 async def test_U71_the_owner_hears_once_that_the_key_is_refused_though_another_person_asked(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=REFUSED) as llm:
-        owner, guest = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
-        home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), "*"])
+    async with furnished(tmp_path, after=REFUSED, allowFrom=[str(OWNER), "*"]) as (telegram, llm, owner, home):
+        guest = telegram.user("Bob", GUEST)
         asked = 0
 
         def alarms() -> list[str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, running, serving
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.patience import growing
@@ -45,11 +45,8 @@ async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_th
 
 
 async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_press(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=look_and_be_silent) as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
-        async with running(home):
-            await ada.asks("go", "[Stop]")
-            telegram.fail("answerCallbackQuery", black_hole())
-            ada.press("Stop")
-            await ada.sees("stopped")
+    async with serving(tmp_path, after=look_and_be_silent) as (telegram, _, ada, _):
+        await ada.asks("go", "[Stop]")
+        telegram.fail("answerCallbackQuery", black_hole())
+        ada.press("Stop")
+        await ada.sees("stopped")

@@ -6,10 +6,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import furnished, running
 from tests.fakes import stall
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TelegramServer
 
 BOUND = 120.0
 
@@ -21,9 +19,7 @@ async def until(met: Callable[[], bool]) -> None:
 
 
 async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_line(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Still here.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Still here.") as (telegram, _, ada, home):
         go_on = tmp_path / "go_on"
         root = Path(__file__).parents[3]
         env = {"PYTHONPATH": f"{Path(stall.__file__).parent}:{root}", "STALL_UNTIL": str(go_on)}

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 
@@ -40,8 +40,7 @@ class Model:
 
 async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_comes_once(tmp_path: Path) -> None:
     model = Model(background=True)
-    async with TelegramServer() as telegram, LlmServer(after=model) as llm:
-        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=model) as (telegram, _, ada, home):
         async with running(home) as gateway:
             await ada.asks("find out who makes bots", "It is at work.")
             await asyncio.wait_for(model.hangs.wait(), 60)
@@ -75,8 +74,7 @@ async def test_U46_a_helper_in_the_foreground_goes_on_after_a_kill_with_the_turn
     tmp_path: Path,
 ) -> None:
     model = Model(background=False)
-    async with TelegramServer() as telegram, LlmServer(after=model) as llm:
-        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=model) as (telegram, llm, ada, home):
         async with running(home) as gateway:
             ada.say("find out who makes bots")
             await asyncio.wait_for(model.hangs.wait(), 60)

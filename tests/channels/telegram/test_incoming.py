@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from nanobot.providers.scripted import Say, Wait
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.patience import growing
 from tests.fakes.telegram_server import Json, TelegramServer
@@ -52,16 +52,14 @@ async def edited(database: Path, update: Json) -> None:
 
 
 async def test_U48_three_topics_at_once_do_not_hear_each_other(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=heard) as llm:
-        home = configured(tmp_path, telegram, llm)
-        async with running(home):
-            for turn in range(2):
-                for thread, colour in ((11, "red"), (12, "green"), (13, "blue")):
-                    ada = telegram.user("Ada", OWNER)
-                    ada.say(f"remember {colour}", message_thread_id=thread, is_topic_message=True)
-                for thread, colour in ((11, "red"), (12, "green"), (13, "blue")):
-                    said = [f"Ada: remember {colour}", f"bot: I know {colour}"] * (turn + 1)
-                    await telegram.until(partial(shows, telegram, thread, said))
+    async with serving(tmp_path, after=heard) as (telegram, _, _, _):
+        for turn in range(2):
+            for thread, colour in ((11, "red"), (12, "green"), (13, "blue")):
+                ada = telegram.user("Ada", OWNER)
+                ada.say(f"remember {colour}", message_thread_id=thread, is_topic_message=True)
+            for thread, colour in ((11, "red"), (12, "green"), (13, "blue")):
+                said = [f"Ada: remember {colour}", f"bot: I know {colour}"] * (turn + 1)
+                await telegram.until(partial(shows, telegram, thread, said))
 
 
 @growing(0.3, 10, 60)
@@ -82,14 +80,12 @@ async def test_U39_a_long_paste_in_pieces_is_one_turn(tmp_path: Path, limit: flo
 
 
 async def test_an_album_with_a_broken_picture_is_one_turn_that_says_so(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("Nice.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            sent = ada.album(PNG, PNG, caption="which is best?")
-            body = sent[1]["message"]
-            assert isinstance(body, dict)
-            del telegram.files[body["photo"][1]["file_id"]]
-            await telegram.until(lambda: "bot: Nice." in telegram.visible(OWNER))
+    async with serving(tmp_path, "Nice.") as (telegram, llm, ada, _):
+        sent = ada.album(PNG, PNG, caption="which is best?")
+        body = sent[1]["message"]
+        assert isinstance(body, dict)
+        del telegram.files[body["photo"][1]["file_id"]]
+        await telegram.until(lambda: "bot: Nice." in telegram.visible(OWNER))
     assert len(llm.requests) == 1
     told = words(llm.requests[0])
     assert "which is best?" in told
@@ -100,11 +96,9 @@ async def test_an_album_with_a_broken_picture_is_one_turn_that_says_so(tmp_path:
 
 async def test_U50_a_voice_message_is_answered_by_its_words(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "print('what time is it')", "{file}"]
-    async with TelegramServer() as telegram, LlmServer("Noon.") as llm:
-        home = configured(tmp_path, telegram, llm, transcription={"command": program})
-        async with running(home):
-            telegram.user("Ada", OWNER).send("voice", b"OggS" + bytes(99))
-            await telegram.until(lambda: "bot: Noon." in telegram.visible(OWNER))
+    async with serving(tmp_path, "Noon.", transcription={"command": program}) as (telegram, llm, _, _):
+        telegram.user("Ada", OWNER).send("voice", b"OggS" + bytes(99))
+        await telegram.until(lambda: "bot: Noon." in telegram.visible(OWNER))
     assert "what time is it" in words(llm.requests[0])
     assert any("what time is it" in line for line in telegram.visible(OWNER))
 
@@ -124,18 +118,15 @@ async def test_nothing_is_fetched_for_a_stranger(tmp_path: Path) -> None:
 async def test_an_edit_of_a_message_that_waits_replaces_it_and_a_later_one_does_nothing(tmp_path: Path) -> None:
     gate = asyncio.Event()
     first = Reply(Say("Working"), Wait(gate), Say(" done."))
-    async with TelegramServer() as telegram, LlmServer(first, after="Sunny.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
-        async with running(home):
-            begun = ada.say("begin")
-            await llm.asked(1)
-            waiting = ada.say("wether in Rome")
-            ada.edit(begun, "never begin")
-            edits = [ada.edit(waiting, "whether in Rome"), ada.edit(waiting, "weather in Rome")]
-            await edited(home.home / "nanobot.db", edits[-1])
-            gate.set()
-            await telegram.until(lambda: "bot: Sunny." in telegram.visible(OWNER))
+    async with furnished(tmp_path, first, after="Sunny.") as (telegram, llm, ada, home), running(home):
+        begun = ada.say("begin")
+        await llm.asked(1)
+        waiting = ada.say("wether in Rome")
+        ada.edit(begun, "never begin")
+        edits = [ada.edit(waiting, "whether in Rome"), ada.edit(waiting, "weather in Rome")]
+        await edited(home.home / "nanobot.db", edits[-1])
+        gate.set()
+        await telegram.until(lambda: "bot: Sunny." in telegram.visible(OWNER))
     told = words(llm.requests[-1])
     assert "weather in Rome" in told
     assert "wether" not in told

@@ -4,9 +4,8 @@ import asyncio
 from pathlib import Path
 
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, configured, running
-from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.channels.telegram.gateway import serving
+from tests.fakes.llm_server import LlmRequest, Reply
 
 
 async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: Path) -> None:
@@ -20,17 +19,15 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
             return Reply(Call("nanobot_docs", {"query": f"{name} query"}))
         return Reply(Wait(pressed), "All done.") if name == "second" else Reply("Too late.", delay=600)
 
-    async with TelegramServer() as telegram, LlmServer(after=look_then_think) as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            await ada.asks("the first one", "[Stop]")
-            old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
-            data = list(old.data)
-            ada.press("Stop")
-            await telegram.until(lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
-            await ada.asks("the second one", "[Stop]")
-            old.buttons, old.data = ["Stop of before"], data
-            ada.press("Stop of before")
-            await telegram.until(lambda: not old.buttons)
-            pressed.set()
-            await ada.sees("bot: All done.")
+    async with serving(tmp_path, after=look_then_think) as (telegram, _, ada, _):
+        await ada.asks("the first one", "[Stop]")
+        old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
+        data = list(old.data)
+        ada.press("Stop")
+        await telegram.until(lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
+        await ada.asks("the second one", "[Stop]")
+        old.buttons, old.data = ["Stop of before"], data
+        ada.press("Stop of before")
+        await telegram.until(lambda: not old.buttons)
+        pressed.set()
+        await ada.sees("bot: All done.")

@@ -14,9 +14,8 @@ from nanobot.messages import Media, Text, UserMessage
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
-from tests.channels.telegram.gateway import OWNER, configured, running
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.channels.telegram.gateway import furnished, running
+from tests.fakes.llm_server import Reply
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=KEEP_MEDIA_DAYS + 1)
@@ -89,8 +88,7 @@ async def test_links_and_folders_are_left_alone(ledger: Ledger, tmp_path: Path) 
 
 
 async def test_the_gateway_deletes_old_files_while_it_runs(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=lambda _: Reply("Hello.")) as llm:
-        ada, home = telegram.user("Ada", OWNER), configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=lambda _: Reply("Hello.")) as (telegram, _, ada, home):
         async with running(home):
             ada.say("hi")
             await telegram.until(lambda: "bot: Hello." in telegram.visible(ada.chat))

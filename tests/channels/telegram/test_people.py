@@ -16,7 +16,7 @@ from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
 from nanobot.money.prices import Prices
 from nanobot.schedule.store import JobStore
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running
 from tests.channels.telegram.test_access import FRIEND, GROUP, STRANGE, House, claimed, incoming
 from tests.channels.telegram.test_access import OWNER as BOSS
 from tests.channels.telegram.test_rights_live import House as LiveHouse
@@ -179,10 +179,9 @@ async def test_the_owner_gives_a_person_a_cap_of_their_own_and_takes_it_back(tmp
 
 
 async def test_U47_who_is_removed_by_another_process_is_answered_no_further_by_the_gateway(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
+    async with furnished(tmp_path) as (telegram, llm, _, home):
         llm.after = model = Model()
         eve = telegram.user("Eve")
-        home = configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
             at = LiveHouse(telegram, gateway, model)
             link = re.findall(r"start[= ]([\w-]{22})", (await home.run("people", "invite")).out)

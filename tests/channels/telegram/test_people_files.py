@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import furnished, running
 from tests.channels.telegram.test_rights_live import House, Model, offered
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TelegramServer, User
+from tests.fakes.telegram_server import User
 
 FILES = {"read_file", "write_file", "edit_file", "list_dir", "glob", "grep", "delete_file"}
 GROUP = -100
@@ -20,10 +19,9 @@ async def let_in(at: House, owner: User, who: User, *granted: str) -> None:
 
 
 async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest_or_a_group(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
         llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm)
-        ada, ann, bob = telegram.user("Ada", OWNER), telegram.user("Ann"), telegram.user("Bob")
+        ann, bob = telegram.user("Ann"), telegram.user("Bob")
         people = home.home / "workspace" / "people"
         for who in (ann, bob):
             (people / f"telegram-{who.id}" / "memory").mkdir(parents=True)

@@ -3,18 +3,15 @@
 import json
 from pathlib import Path
 
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.cli.test_sessions_process import CANARY, holding
-from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 
 
 async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_those_of_the_terminal(
     tmp_path: Path,
 ) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Fine.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Fine.") as (telegram, llm, ada, home):
         for number in range(10):
             await home.run(f"question {number}")
             await home.run("--continue", "-m", f"again {number}")
@@ -54,9 +51,7 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
 
 
 async def test_U67_a_conversation_that_is_deleted_in_its_chat_is_nowhere_in_the_home(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after=f"The {CANARY} is fine.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after=f"The {CANARY} is fine.") as (telegram, llm, ada, home):
 
         def last() -> str:
             return telegram.visible(OWNER)[-1]
