@@ -28,6 +28,7 @@ LOCKS = ("requirements.lock", "requirements-dev.lock")
 #: Imported by the package, and required by a direct dependency whose seams are made of them.
 COMES_WITH = {
     "httpcore": "httpx",
+    "h11": "httpx",  # by httpcore
     "idna": "httpx",
     "brotli": "httpx",  # httpx[brotli]: its own decoders bound no output
     "socksio": "httpx",  # httpx[socks]

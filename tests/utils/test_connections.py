@@ -1,11 +1,18 @@
-"""Connections are used again, and those that were idle for too long go without harm to a request beside them."""
+"""Connections are used again while both sides keep them, and what breaks on the way is said in httpx's words."""
 
 import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
+import pytest
 
 from nanobot.utils.connections import Connections, no_certificates
 from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.web.fetch.test_guarded_client import company
+
+MUCH = 4_000_000
 
 
 async def answer(request: Request, respond: Responder) -> None:
@@ -13,15 +20,165 @@ async def answer(request: Request, respond: Responder) -> None:
     await respond.send(body="well")
 
 
+WELL = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwell"
+#: What is answered under a path, byte for byte, after which the server leaves, or stays.
+LEAVES = {
+    "/close": WELL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
+    "/leave": WELL,
+    "/until-the-end": b"HTTP/1.1 200 OK\r\n\r\nwell",
+    "/nothing": b"",
+    "/half": WELL.replace(b": 4", b": 100"),
+    "/garbage": b"this is no HTTP\r\n\r\n",
+}
+STAYS = {
+    "/hints": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + WELL,
+    "/chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nwe\r\n2\r\nll\r\n0\r\n\r\n",
+    "/chatter": WELL + WELL.replace(b"well", b"evil"),
+}
+
+
+async def by_path(request: Request, respond: Responder) -> None:
+    """What the path of a request names."""
+    path = request.path
+    if path in LEAVES or path in STAYS:
+        await respond.raw((LEAVES | STAYS)[path])
+        respond.keep_alive = path in STAYS
+    elif path == "/echo":
+        await respond.send(body=request.body)
+    elif path == "/much":
+        await respond.send(body=b"x" * MUCH)
+    elif path == "/reset":
+        await respond.abort()
+    else:
+        await respond.raw(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000 if path == "/endless" else b"")
+        await respond.hang()
+
+
+def client(server: HttpServer, idle: float = 5.0) -> httpx.AsyncClient:
+    transport = Connections(no_certificates(), idle=idle)
+    return httpx.AsyncClient(transport=transport, base_url=server.url, timeout=60)
+
+
 async def test_a_connection_that_is_closed_after_its_time_takes_no_request_beside_it_along() -> None:
-    async with (
-        HttpServer(answer) as server,
-        httpx.AsyncClient(transport=Connections(no_certificates(), idle=0.0005)) as client,
-    ):
+    async with HttpServer(answer) as server, client(server, idle=0.0005) as asking:
 
         async def ask(number: int) -> None:
             for _ in range(40):  # so that one ends while another begins
-                assert (await client.get(f"{server.url}/{0.001 * (number + 1)}")).text == "well"
+                assert (await asking.get(f"/{0.001 * (number + 1)}")).text == "well"
                 await asyncio.sleep(0.0007 * number)
 
         await asyncio.gather(*map(ask, range(6)))
+
+
+async def test_requests_one_after_the_other_share_a_connection() -> None:
+    async with HttpServer(by_path) as server:
+        async with client(server) as asking:
+            assert (await asking.post("/echo", content=b"what is said")).content == b"what is said"
+            assert (await asking.get("/hints")).text == "well"
+            assert (await asking.get("/chunks")).text == "well"
+            assert (await asking.get("/much")).content == b"x" * MUCH
+            assert server.connections == 1
+        await server.all_closed()
+
+
+@pytest.mark.parametrize("path", ["/close", "/leave", "/until-the-end", "/chatter"])
+async def test_a_connection_that_the_server_has_left_or_spoken_on_is_not_used_again(path: str) -> None:
+    async with HttpServer(by_path) as server, client(server) as asking, client(server) as beside:
+        assert (await asking.get(path)).text == "well"
+        await beside.get("/hints")  # meanwhile everything of the first one arrives
+        assert (await asking.post("/echo", content=b"anew")).text == "anew"
+        assert server.connections == 3
+
+
+async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along() -> None:
+    async with HttpServer(by_path) as server, client(server) as asking:
+        async with asking.stream("GET", "/much") as response:
+            assert await anext(response.aiter_raw())
+        assert (await asking.get("/hints")).text == "well"
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("/nothing", httpx.RemoteProtocolError, "Server disconnected without sending a response"),
+        ("/reset", httpx.ReadError, "^"),
+        ("/half", httpx.RemoteProtocolError, "peer closed connection without sending complete message body"),
+        ("/garbage", httpx.RemoteProtocolError, "illegal status line"),
+        ("/endless", httpx.RemoteProtocolError, "Receive buffer too long"),
+        ("/silence", httpx.ReadTimeout, "^$"),
+    ],
+)
+async def test_what_breaks_is_said_as_httpx_says_it_and_the_next_request_is_served(
+    path: str, error: type[Exception], said: str
+) -> None:
+    async with HttpServer(by_path) as server, client(server) as asking:
+        with pytest.raises(error, match=said):
+            await asking.get(path, timeout=httpx.Timeout(60, read=0.01 if path == "/silence" else 60))
+        assert (await asking.post("/echo", content=b"anew")).text == "anew"
+
+
+async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_are_refused() -> None:
+    async with HttpServer(by_path) as server:
+        gone = server.url
+    async with httpx.AsyncClient(transport=Connections(no_certificates())) as asking:
+        with pytest.raises(httpx.ConnectError):
+            await asking.get(gone)
+        with pytest.raises(httpx.UnsupportedProtocol, match="ftp://"):
+            await asking.get("ftp://127.0.0.1/")
+
+
+async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_it_has_answered_already() -> None:
+    parts, gone = 0, asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal parts
+        for parts in range(1, 101):  # noqa: B007 - counted for the test
+            yield b"x" * 100_000
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if b"/slow" in await reader.readuntil(b"\r\n\r\n"):
+            while not (await reader.read(1_000_000)).endswith(b"0\r\n\r\n"):
+                pass
+            writer.write(LEAVES["/close"])
+        else:
+            writer.write(LEAVES["/close"].replace(b"200 OK", b"413 Too Large"))
+            writer.write_eof()
+            while await reader.read(1_000_000):
+                pass
+            gone.set()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with httpx.AsyncClient(transport=Connections(no_certificates()), timeout=60) as asking:
+            assert (await asking.post(f"{url}/slow", content=body())).text == "well"
+            assert parts == 100
+            assert (await asking.post(f"{url}/early", content=body())).status_code == 413
+            assert parts < 100
+        await gone.wait()
+
+
+async def test_over_tls_a_certificate_is_judged_and_the_connection_used_again(tmp_path: Path) -> None:
+    file, here = company(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(file)
+    met = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal met
+        met += 1
+        while await reader.readline():
+            if reader.at_eof():
+                break
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=here) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with httpx.AsyncClient(transport=Connections(ssl.create_default_context())) as asking:
+            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                await asking.get(url)
+        async with httpx.AsyncClient(transport=Connections(ssl.create_default_context(cafile=file))) as asking:
+            assert [(await asking.get(url)).text for _ in range(3)] == ["hello"] * 3
+    assert met == 1
