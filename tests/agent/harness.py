@@ -30,6 +30,7 @@ from nanobot.security.policy import Access, Verdict, digest
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
+from tests.fakes.waiting import until
 
 HERE = Address("terminal", "me")
 
@@ -132,9 +133,7 @@ class Box:
 
     async def waiting(self, count: int, address: Address = HERE) -> None:
         """Wait until so many messages of a chat wait for its turn."""
-        async with asyncio.timeout(120):
-            while len(self.loop._chat(address.key).inbox) < count:
-                await asyncio.sleep(0)
+        await until(lambda: len(self.loop._chat(address.key).inbox) >= count)
 
     def of(self, kind: type[E]) -> list[E]:
         return [item.event for item in self.events if isinstance(item.event, kind)]

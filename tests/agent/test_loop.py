@@ -18,6 +18,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, FakeTool, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.waiting import until
 
 YOU = Address("terminal", "you")
 SEARCH = Call("web_search", {"query": "cats"})
@@ -455,9 +456,7 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
     provider = ScriptedProvider([SEARCH] * 2, after="done")
     async with agent(provider, tool, concurrency=2) as box:
         asked = [asyncio.create_task(box.ask("go", Address("chat", str(number)))) for number in range(5)]
-        async with asyncio.timeout(120):
-            while tool.running < 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: tool.running >= 2)
         assert len(provider.requests) == 2
         gate.set()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5

@@ -21,6 +21,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.session.database import Transaction
 from nanobot.session.ledger import Ledger
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 
 BOUND = 120.0
 REFUSED = Fail(
@@ -41,9 +42,7 @@ class Heard:
         return True
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(BOUND):
-            while len(self.texts) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.texts) >= count)
 
 
 @asynccontextmanager

@@ -204,8 +204,7 @@ async def test_N25_an_ordered_call_is_alone_in_its_batch_and_holds_up_no_other_s
         ordered = True
 
         async def _wait(self) -> None:
-            async with asyncio.timeout(120):
-                await both_in.wait()  # passes only when both sessions are in
+            await asyncio.wait_for(both_in.wait(), 120)  # passes only when both sessions are in
 
     tool = Command("exec", lambda args: ToolResult(f"{args.query} beside {fetch.running}"))
     fetch = FakeTool("web_fetch")

@@ -8,6 +8,7 @@ from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.translation import N_, Later, speaking
+from tests.fakes.waiting import until
 
 KEY = Trouble("model acme big auth", "The model big (acme)", "the key was refused", "Check providers.acme.apiKey.")
 DOWN = Trouble("model acme big network", "The model big (acme)", "no route", "Check the network.")
@@ -33,9 +34,7 @@ class Owner:
         return self.there
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(BOUND):
-            while len(self.heard) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.heard) >= count)
 
 
 class Refusing(Ledger):
@@ -134,8 +133,7 @@ async def test_what_cannot_be_told_now_is_told_later_under_the_same_key() -> Non
     async with made.running():
         for _ in range(IN_A_ROW):
             made.failed(KEY)
-        async with asyncio.timeout(BOUND):
-            await owner.asked.wait()
+        await asyncio.wait_for(owner.asked.wait(), BOUND)
     owner.there, owner.refuses = True, 2
     async with alarms(owner, ledger).running():
         await owner.until(1)

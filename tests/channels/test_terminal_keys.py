@@ -100,8 +100,7 @@ class Desk:
         await self.printed(text)
 
     async def left(self) -> int:
-        async with asyncio.timeout(120):
-            await self.talk
+        await asyncio.wait_for(self.talk, 120)
         return self.channel.exit_code
 
 

@@ -79,8 +79,7 @@ class Program:
 
 async def finish(process: asyncio.subprocess.Process | forks.Forked, stdin: bytes | None = None) -> Ran:
     try:
-        async with asyncio.timeout(BOUND):
-            out, err = await process.communicate(stdin)
+        out, err = await asyncio.wait_for(process.communicate(stdin), BOUND)
     except TimeoutError:
         process.send_signal(signal.SIGKILL)
         raise

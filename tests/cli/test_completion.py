@@ -39,8 +39,7 @@ async def completed(script: Path, *words: str) -> list[str]:
     process = await asyncio.create_subprocess_exec(
         "bash", "--norc", "-c", BASH, "bash", str(script), "nanobot", *words, stdout=-1, stderr=-1
     )
-    async with asyncio.timeout(60):
-        out, err = await process.communicate()
+    out, err = await asyncio.wait_for(process.communicate(), 60)
     assert err == b""
     return sorted(out.decode().split())
 

@@ -12,6 +12,7 @@ from tests.channels.telegram.gateway import running
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.waiting import until
 
 
 async def test_an_action_that_there_is_not_is_named_with_those_that_there_are(tmp_path: Path) -> None:
@@ -277,9 +278,7 @@ async def test_what_the_check_lets_pass_starts(tmp_path: Path) -> None:
             checked, asked = await asyncio.gather(home.run("config", "check"), home.run("-m", "hello"))
             assert (checked.code, asked.code, asked.out.strip()) == (code, 0, "Hello."), checked.out + asked.err
             async with running(home) as gateway:
-                async with asyncio.timeout(120):
-                    while "Ctrl-C stops" not in gateway.text:
-                        await asyncio.sleep(0.01)
+                await until(lambda: "Ctrl-C stops" in gateway.text)
 
         await asyncio.gather(*(start(number, *one) for number, one in enumerate(STARTS.values())))
 

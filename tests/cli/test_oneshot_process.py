@@ -238,8 +238,7 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
                 stderr=asyncio.subprocess.PIPE,
                 env={**nanobot.env, "PYTHONUNBUFFERED": unbuffered},
             )
-        async with asyncio.timeout(120):
-            _out, said = await process.communicate()
+        _out, said = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 1
     assert said.decode().strip().splitlines()[-1] == (
         "nanobot: the output could not be written: No space left on device. Free some room or print elsewhere."

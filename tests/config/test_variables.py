@@ -13,6 +13,7 @@ from nanobot.config.key_commands import key_from_command, with_command_keys
 from nanobot.config.loader import Loaded, load_text
 from nanobot.errors import ConfigError
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 
 
 def loads(data: Mapping[str, object], **env: str) -> Loaded:
@@ -202,9 +203,7 @@ async def test_U5_a_command_that_hangs_in_what_it_started_is_ended_with_all_of_i
     async with asyncio.timeout(120):
         with pytest.raises(ConfigError, match="took longer"):
             await key_from_command(["sh", "-c", script], where="x", timeout=limit)
-    async with asyncio.timeout(120):
-        while alive(int(mark.read_text(encoding="utf-8"))):
-            await asyncio.sleep(0.01)
+    await until(lambda: not alive(int(mark.read_text(encoding="utf-8"))))
 
 
 def alive(pid: int) -> bool:

@@ -17,6 +17,7 @@ from tests.fakes.crash.points import Plan
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.mcp_server import McpServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer, User
+from tests.fakes.waiting import until
 
 #: Seconds after which what is not finished is taken for stuck.
 STUCK = 120.0
@@ -72,9 +73,7 @@ class Stage:
     async def finish(self) -> None:
         """Wait until every message is answered and nothing is left to do."""
         await self.until(lambda: not self.judge.open)
-        async with asyncio.timeout(STUCK):
-            while not self._at_rest():
-                await asyncio.sleep(0.03)
+        await until(self._at_rest, STUCK)
 
     def _at_rest(self) -> bool:
         with contextlib.suppress(sqlite3.OperationalError):  # the file is locked or still being made

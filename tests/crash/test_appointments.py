@@ -1,6 +1,5 @@
 """kill -9 while a reminder and a task are served: both come, once, or again with the mark of a possible repeat."""
 
-import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.crash.test_single_kills import settled
 from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Kind, Plan
 from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ANSWER, REMINDER = "All quiet.", "⏰ stretch"
@@ -40,9 +40,7 @@ async def test_U22_a_kill_at_any_moment_loses_no_appointment_and_makes_none_twic
     async with furnished(tmp_path, after=ANSWER) as (telegram, _, ada, home):
         await due_now(home.home)
         first = await nursery.start(home, "gateway", plan=Plan(kind, at))
-        async with asyncio.timeout(120):
-            while not (first.over or all(came(telegram, ada.chat, one) for one in (ANSWER, REMINDER))):
-                await asyncio.sleep(0.03)
+        await until(lambda: bool(first.over or all(came(telegram, ada.chat, one) for one in (ANSWER, REMINDER))))
         await first.kill()
         await nursery.start(home, "gateway")
         await telegram.until(lambda: all(came(telegram, ada.chat, one) for one in (ANSWER, REMINDER)))

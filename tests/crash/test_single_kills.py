@@ -16,6 +16,7 @@ from tests.fakes.crash.nursery import Nursery
 from tests.fakes.crash.points import Plan
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ANSWER = "The answer."
@@ -28,9 +29,7 @@ async def answered(telegram: TelegramServer, chat: int) -> None:
 
 async def settled(home: Program) -> None:
     """Wait until nothing is left to do."""
-    async with asyncio.timeout(120):
-        while rows(home, _LEFT):
-            await asyncio.sleep(0.03)
+    await until(lambda: not rows(home, _LEFT))
 
 
 def rows(home: Program, query: str) -> list[tuple[object, ...]]:

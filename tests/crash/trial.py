@@ -343,8 +343,7 @@ class _Storm:
         await asyncio.sleep(WORKER_SECONDS + _TAKEN_OVER)
         frozen.process.send_signal(signal.SIGCONT)
         try:
-            async with asyncio.timeout(_TAKEN_OVER):
-                code = await frozen.process.wait()
+            code = await asyncio.wait_for(frozen.process.wait(), _TAKEN_OVER)
         except TimeoutError:  # those who could have missed it were killed, too: all it had is its own, and it goes on
             self._trial.kills["frozen worker that nobody missed"] += 1
             self._alive[name] = frozen

@@ -112,8 +112,7 @@ class Installation:
             env={**self.env, **(env or {})},
             cwd=self.place,
         )
-        async with asyncio.timeout(300):
-            out, err = await process.communicate()
+        out, err = await asyncio.wait_for(process.communicate(), 300)
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
     async def killed_while_installing(self, env: dict[str, str]) -> Path:

@@ -63,8 +63,7 @@ async def site() -> AsyncIterator[tuple[Website, Guard]]:
 async def ask(path: Path, text: str) -> str:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(text.encode())
-    async with asyncio.timeout(60):
-        answer = await reader.read()
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer.decode()
 

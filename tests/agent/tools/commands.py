@@ -1,6 +1,5 @@
 """The tools for commands over a folder of their own, and calls of them as the runner makes them."""
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
@@ -23,6 +22,7 @@ from nanobot.results import ToolResult
 from nanobot.security.paths import Root
 from nanobot.security.policy import JudgedCall, Policy, Verdict
 from nanobot.security.sandbox import Reason, Sandbox, SandboxName, choose
+from tests.fakes.waiting import until
 
 HERE = Address("terminal", "here")
 
@@ -60,9 +60,7 @@ class Commands:
 
     async def until(self, name: str) -> None:
         """Wait until a file of the workspace is there."""
-        async with asyncio.timeout(60):
-            while not (self.workspace / name).exists():
-                await asyncio.sleep(0.01)
+        await until((self.workspace / name).exists, 60)
 
     def context(
         self, role: Role = "owner", taint: tuple[str, ...] = (), session: str = "s", address: Address = HERE

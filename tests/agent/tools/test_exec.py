@@ -25,6 +25,7 @@ from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.sandbox import Reason, SandboxName, choose
 from tests.agent.harness import agent
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
+from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Website
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: commands run on Linux only")
@@ -48,9 +49,7 @@ time.sleep(600)
 
 async def until_seen(made: Commands, text: str) -> None:
     """Wait until a line of progress was shown."""
-    async with asyncio.timeout(120):
-        while not any(text in line for line in made.shown):
-            await asyncio.sleep(0.01)
+    await until(lambda: any(text in line for line in made.shown))
 
 
 async def until_alive(mark: str, count: int) -> None:

@@ -17,6 +17,7 @@ from tests.agent.tools.servers import config, started, tools_of
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 
 
 async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
@@ -230,9 +231,7 @@ async def test_a_server_that_is_left_while_it_starts_has_no_task_and_tells_nobod
         made = McpServers({"one": config(url=server.url)})
         made.changed = lambda: pytest.fail("a server that is not asked any more told something")
         starting = asyncio.create_task(made.start(waits))
-        async with asyncio.timeout(60):
-            while not server.asked(slow):
-                await asyncio.sleep(0)
+        await until(lambda: bool(server.asked(slow)), 60)
         starting.cancel()
         await asyncio.wait({starting})
         assert starting.cancelled() == bool(waits)
@@ -251,9 +250,7 @@ async def test_a_call_that_fails_beside_one_with_too_long_an_answer_keeps_its_ow
         server.tools, server.refusal = (big,), "gone for good."
         server.gates["gone"] = asyncio.Event()
         waiting = asyncio.create_task(run_tool(registry, "mcp_one_gone", {}))
-        async with asyncio.timeout(60):
-            while not server.asked("tools/call"):
-                await asyncio.sleep(0)
+        await until(lambda: bool(server.asked("tools/call")), 60)
         assert "its answer has more than 20,000" in (await run_tool(registry, "mcp_one_big", {})).text
         server.gates["gone"].set()
         refused = (await waiting).text

@@ -24,6 +24,7 @@ from nanobot.web.client import Guard
 from tests.agent.harness import run_tool
 from tests.agent.tools.servers import config, started, tools_of
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Names, Website
 
 ROOT = Path(__file__).parents[3]
@@ -102,9 +103,7 @@ async def test_U39_a_program_gets_no_secret_of_ours_and_ends_with_all_that_it_st
     assert "OPENAI_API_KEY" not in text
     assert "'PATH'" in text
     assert text.endswith("mine")
-    async with asyncio.timeout(60):
-        while not has_ended(child, identity):
-            await asyncio.sleep(0.01)
+    await until(lambda: has_ended(child, identity), 60)
 
 
 @pytest.mark.parametrize("tool", ["huge", "tail"])
@@ -137,9 +136,7 @@ async def test_a_program_that_answers_no_call_any_more_is_started_again(tmp_path
         identity = process_identity(starts(tmp_path)[0])
         for _ in range(2):
             assert (await run_tool(registry, "mcp_one_deaf", {})).error == "timeout"
-        async with asyncio.timeout(60):
-            while not has_ended(starts(tmp_path)[0], identity):
-                await asyncio.sleep(0.01)
+        await until(lambda: has_ended(starts(tmp_path)[0], identity), 60)
         assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
     first, second = starts(tmp_path)
     assert first != second
@@ -171,9 +168,7 @@ async def test_a_program_that_never_shakes_hands_is_ended_with_the_gateway(tmp_p
     await servers.start(0.1)
     try:
         assert "still starting" in tools_of(servers).skipped["mcp_one"]
-        async with asyncio.timeout(60):
-            while not (tmp_path / "starts").exists() or not starts(tmp_path):
-                await asyncio.sleep(0.01)
+        await until(lambda: (tmp_path / "starts").exists() and bool(starts(tmp_path)), 60)
         identity = process_identity(starts(tmp_path)[0])
     finally:
         await servers.aclose()
@@ -257,9 +252,7 @@ asyncio.run(main())
         below = {one: process_identity(one) for one in descendants(process.pid)}
         process.kill()
     assert len(below) >= 2
-    async with asyncio.timeout(120):
-        while not all(has_ended(one, identity) for one, identity in below.items()):
-            await asyncio.sleep(0.02)
+    await until(lambda: all(has_ended(one, identity) for one, identity in below.items()))
 
 
 async def test_a_program_that_is_not_there_is_named_with_what_helps(tmp_path: Path) -> None:

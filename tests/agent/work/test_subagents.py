@@ -24,6 +24,7 @@ from nanobot.session.store import SessionStore
 from tests.agent.harness import Box, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
 from tests.fakes.budget import capped
+from tests.fakes.waiting import until
 
 Brain = Callable[[Request], Step]
 
@@ -220,9 +221,7 @@ async def test_stopping_a_turn_ends_its_helpers_and_what_they_have_begun() -> No
 
     async with helped(brain, search, limits=SubagentsConfig(max=2)) as (box, _):
         asking = asyncio.create_task(box.ask("go"))
-        async with asyncio.timeout(60):
-            while search.running < 2:
-                await asyncio.sleep(0)
+        await until(lambda: search.running >= 2, 60)
         await box.loop.cancel("terminal:me")
         finished = await asking
         assert (finished.outcome, search.running, len(search.calls)) == ("cancelled", 0, 2), "the third had not begun"

@@ -32,6 +32,7 @@ from nanobot.errors import UsageError
 from nanobot.messages import TextDelta
 from nanobot.providers.scripted import Say, Step, Wait
 from tests.channels.harness import SmallAgent, small_agent
+from tests.fakes.waiting import until
 
 BOUND = 120.0
 
@@ -102,9 +103,7 @@ async def gate(tmp_path: Path, *steps: Step) -> AsyncIterator[Gate]:
         served = GatewaySocket(agent, paths, nowhere, agent.loop.runner.approvals.channels, prints_nothing)
         works = [asyncio.create_task(work) for work in (agent.loop.run(), served.run())]
         try:
-            async with asyncio.timeout(BOUND):
-                while not paths.socket.exists():
-                    await asyncio.sleep(0.01)
+            await until(paths.socket.exists)
             yield Gate(agent, paths)
         finally:
             for work in works:
@@ -120,8 +119,7 @@ async def raw(at: Gate, *lines: bytes) -> bytes:
     for line in lines:
         writer.write(line)
     try:
-        async with asyncio.timeout(BOUND):
-            return await reader.read()
+        return await asyncio.wait_for(reader.read(), BOUND)
     except ConnectionError:
         return b""
     finally:
@@ -184,9 +182,7 @@ async def test_a_terminal_that_dies_stops_its_turn_and_leaves_its_place(tmp_path
             await seat.say("go")
             await seat.until(lambda: any(isinstance(one.event, TextDelta) for one in seat.seen))
             session = seat.link.welcome.state.session
-        async with asyncio.timeout(BOUND):
-            while at.agent.loop.serving("terminal:local:1") is not None:
-                await asyncio.sleep(0.01)
+        await until(lambda: at.agent.loop.serving("terminal:local:1") is None)
         async with at.joined(go_on=True) as back:
             assert back.link.welcome.state.session == session
             assert "go" in back.link.welcome.recap
@@ -227,8 +223,7 @@ async def test_a_process_of_another_user_is_left_without_a_word_even_where_it_ca
             cwd=tmp_path,
             stdout=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(BOUND):
-            told, _ = await stranger.communicate()
+        told, _ = await asyncio.wait_for(stranger.communicate(), BOUND)
         assert told == b"left\n"
         async with at.joined() as seat:
             await seat.say("hi")

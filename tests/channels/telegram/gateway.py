@@ -41,8 +41,7 @@ class Gateway:
         await self.ended()
 
     async def ended(self) -> int:
-        async with asyncio.timeout(BOUND):
-            return await self.process.wait()
+        return await asyncio.wait_for(self.process.wait(), BOUND)
 
 
 def configured(tmp_path: Path, telegram: TelegramServer, llm: LlmServer | None, **keys: object) -> Program:

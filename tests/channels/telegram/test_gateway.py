@@ -21,6 +21,7 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.proxies import SocksProxy
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer, bad_gateway, drop_before, too_many
+from tests.fakes.waiting import until
 
 
 def rows(home: Program, query: str) -> list[tuple[object, ...]]:
@@ -204,8 +205,7 @@ async def test_a_gateway_whose_postgresql_is_away_says_so_once(tmp_path: Path) -
         config = json.loads(file.read_text(encoding="utf-8"))
         file.write_text(json.dumps({**config, "gateway": {"ledger": address}}), encoding="utf-8")
         async with running(home) as gateway:
-            async with asyncio.timeout(BOUND):
-                await often.wait()
+            await asyncio.wait_for(often.wait(), BOUND)
             await gateway.stop()
     told = [line for line in gateway.text.splitlines() if line.startswith("The database bots at 127.0.0.1")]
     assert len(told) == 1, gateway.text
@@ -350,9 +350,7 @@ async def test_a_webhook_takes_updates_with_the_secret_word_and_no_others(tmp_pa
 
 
 async def _printed(gateway: Gateway, text: str) -> None:
-    async with asyncio.timeout(120):
-        while text not in gateway.text:
-            await asyncio.sleep(0.02)
+    await until(lambda: text in gateway.text)
 
 
 async def _post(port: int, path: str, body: bytes, header: str = "") -> int:

@@ -1,21 +1,12 @@
 """A program that hangs as a whole says so itself."""
 
-import asyncio
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.channels.telegram.gateway import furnished, running
 from tests.fakes import stall
-
-BOUND = 120.0
-
-
-async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(BOUND):
-        while not met():
-            await asyncio.sleep(0.05)
+from tests.fakes.waiting import until
 
 
 async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_line(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.channels.harness import SmallAgent, small_agent
 from tests.channels.telegram.test_inbox import CHANNEL, BrokenIntake, inbox_over, text_of, update
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import TOKEN
+from tests.fakes.waiting import until
 
 
 @asynccontextmanager
@@ -38,12 +39,6 @@ async def life(
         yield inbox, agent
         await inbox.aclose(0)
     await line.aclose()
-
-
-async def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    async with asyncio.timeout(seconds):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 def edit(number: int, message: int, text: str) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """Old files: gone when nothing names them, kept otherwise."""
 
-import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
@@ -16,6 +15,7 @@ from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from tests.channels.telegram.gateway import furnished, running
 from tests.fakes.llm_server import Reply
+from tests.fakes.waiting import until
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=KEEP_MEDIA_DAYS + 1)
@@ -99,7 +99,5 @@ async def test_the_gateway_deletes_old_files_while_it_runs(tmp_path: Path) -> No
         old = put(home.home / "media", f"photo-{MARK}.jpg", days=100)
         new = put(home.home / "media", "photo-aaaaaaaaaaaaaaaa.jpg", days=80)
         async with running(home):
-            async with asyncio.timeout(120):
-                while old.exists():
-                    await asyncio.sleep(0.05)
+            await until(lambda: not old.exists())
         assert new.exists()

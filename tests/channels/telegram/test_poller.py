@@ -208,8 +208,7 @@ async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off() -> N
             await server.until(lambda: len(server.sent("getUpdates")) == 1)
             older.waits.clear()
             async with polling(newer):
-                async with asyncio.timeout(120):
-                    await gate.wait()
+                await asyncio.wait_for(gate.wait(), 120)
                 assert older.waits[0] == 5
                 ada.say("for one of you")
                 await server.until(lambda: 500 in server.confirmed)
@@ -247,8 +246,7 @@ async def test_a_token_that_is_refused_at_once_or_later_ends_the_poller_with_wha
         await server.until(lambda: rig.health.polls >= polls)
         server.token = "999999:the-owner-has-asked-for-a-new-one-0000"
         with pytest.raises(ChannelError, match=r"revoked.*@BotFather.*channels\.telegram\.token"):
-            async with asyncio.timeout(120):
-                await task
+            await asyncio.wait_for(task, 120)
         assert TOKEN not in rig.health.line()
         assert rig.health.state == "stopped"
         await rig.aclose()

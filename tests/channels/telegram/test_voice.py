@@ -23,6 +23,7 @@ from nanobot.config.schema import TranscriptionConfig
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 
 OGG = b"OggS\x00\x02" + bytes(200)
 CODE = "import sys; data = open(sys.argv[1], 'rb').read(); print('heard', len(data), 'bytes')"
@@ -162,9 +163,7 @@ async def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_p
     heard = await CommandTranscriber(("sh", str(script)), seconds=limit).transcribe(tmp_path / "a", "")
     assert "took longer than" in heard.problem
     child = int((await asyncio.to_thread((tmp_path / "child").read_text, encoding="utf-8")).strip())
-    async with asyncio.timeout(120):
-        while _alive(child):
-            await asyncio.sleep(0.01)
+    await until(lambda: not _alive(child))
 
 
 def _alive(process: int) -> bool:

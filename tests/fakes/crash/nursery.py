@@ -61,8 +61,7 @@ class Life:
 
     async def ended(self, seconds: float = BOUND) -> int:
         """Wait for its exit code; minus the signal that ended it."""
-        async with asyncio.timeout(seconds):
-            code = await asyncio.shield(self._end)
+        code = await asyncio.wait_for(asyncio.shield(self._end), seconds)
         judge_warnings(self.text)
         return code
 
@@ -107,8 +106,7 @@ class Nursery:
         finally:
             os.close(printed)
             os.close(nothing)
-        async with asyncio.timeout(BOUND):
-            pid, end = await forks.followed(told)
+        pid, end = await asyncio.wait_for(forks.followed(told), BOUND)
         life = Life(pid, folder, end)
         self._lives.append(life)
         return life

@@ -38,8 +38,7 @@ async def start(nursery: Nursery, home: Program, *arguments: str, inject: str) -
         stderr=asyncio.subprocess.PIPE,
     )
     assert tracer.stderr is not None
-    async with asyncio.timeout(BOUND):
-        told = await tracer.stderr.readline()
+    told = await asyncio.wait_for(tracer.stderr.readline(), BOUND)
     assert b"attached" in told, told
     task = asyncio.ensure_future(_follow(tracer))
     _TRACERS.add(task)

@@ -20,6 +20,7 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.proxies import SocksProxy, WebProxy
 from tests.fakes.sections import section
+from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Names, Website
 from tests.web.fetch.conftest import LOOPBACK
 
@@ -461,9 +462,7 @@ async def test_G25_an_aborted_read_closes_its_sockets_at_once(world: World) -> N
     world.service.handler = silent
     tool = world.tool(service=True)
     call = asyncio.create_task(tool.call({"url": f"{SITE}/page"}))
-    async with asyncio.timeout(120):
-        while not world.service.requests:
-            await asyncio.sleep(0.005)
+    await until(lambda: bool(world.service.requests))
     call.cancel()
     await asyncio.wait([call], timeout=120)
     assert call.cancelled()

@@ -18,6 +18,7 @@ from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
@@ -43,9 +44,7 @@ async def silent() -> AsyncIterator[HttpServer]:
 
 
 async def reached(proxy: HttpServer, times: int = 1) -> None:
-    async with asyncio.timeout(120):
-        while len(proxy.requests) < times:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(proxy.requests) >= times)
 
 
 async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(silent: HttpServer) -> None:
@@ -56,9 +55,7 @@ async def test_N28_a_search_past_its_deadline_leaves_no_process_and_no_thread(si
             await made.search(SearchQuery("python"), timeout=0.6)
         assert caught.value.kind == "timeout"
     await silent.all_closed()
-    async with asyncio.timeout(120):
-        while threading.active_count() > threads:
-            await asyncio.sleep(0.01)
+    await until(lambda: threading.active_count() <= threads)
 
 
 async def test_N28_the_loop_serves_others_while_a_search_hangs_and_a_cancelled_one_ends_its_process(
