@@ -1,7 +1,7 @@
 """An agent in a box: the real loop, bus, store and runner around a scripted model and small tools."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from nanobot.messages import Message
 from nanobot.money.budget import Budget
 from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider
+from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access, Verdict, digest
 from nanobot.session.ledger import Ledger
@@ -110,8 +111,15 @@ class Box:
     loop: AgentLoop
     bus: MessageBus
     store: SessionStore
+    model: LLMProvider
     events: list[OutboundMessage] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def provider(self) -> ScriptedProvider:
+        """The scripted model, which keeps its requests."""
+        assert isinstance(self.model, ScriptedProvider)
+        return self.model
 
     async def ask(
         self, text: str, address: Address = HERE, timeout: float = 120, *, revisable: bool = False
@@ -163,7 +171,7 @@ def message(text: str, address: Address = HERE) -> InboundMessage:
 
 @asynccontextmanager
 async def agent(
-    provider: LLMProvider,
+    model: LLMProvider | Sequence[StepSource],
     *tools: ToolLike,
     limits: TurnLimits | None = None,
     workspace: Path | None = None,
@@ -177,7 +185,8 @@ async def agent(
     caps: BudgetConfig | None = None,
     keep_result: KeepResult | None = None,
 ) -> AsyncIterator[Box]:
-    """With `caps` a million tokens of the scripted model cost 1 USD."""
+    """`model` may be the steps of a scripted one. With `caps` a million tokens of it cost 1 USD."""
+    provider = ScriptedProvider(model) if isinstance(model, Sequence) else model
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
     ledger, context = Ledger(kept.database), ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"))
     prices = Prices({"scripted": Price(1, 1)})
@@ -196,7 +205,7 @@ async def agent(
         budget=lambda _: budget,
         keep_result=keep_result,
     )
-    box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept)
+    box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept, provider)
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]
     await asyncio.sleep(0)
     try:

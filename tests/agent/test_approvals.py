@@ -165,7 +165,7 @@ async def test_A21_what_the_owner_writes_anew_is_judged_anew_and_is_what_runs() 
 
 async def test_A21_what_would_do_something_else_by_the_time_of_the_answer_is_asked_anew() -> None:
     tool = Deploy()
-    async with agent(ScriptedProvider([Call("deploy", {"query": "make"}), "done"]), tool) as box:
+    async with agent([Call("deploy", {"query": "make"}), "done"], tool) as box:
         first = await begin(box)
         tool.place = "/elsewhere"
         await box.ask(f"/approve {first.id} always")
@@ -208,7 +208,7 @@ async def test_always_is_for_exactly_what_was_shown_and_is_taken_back_with_one_l
 async def test_A21_a_question_says_whose_wish_it_is_by_the_texts_alone(
     typed: str, quoted: str, command: str, wish: str
 ) -> None:
-    async with agent(ScriptedProvider([Call("deploy", {"query": command}), "done"]), Deploy()) as box:
+    async with agent([Call("deploy", {"query": command}), "done"], Deploy()) as box:
         box.loop.runner.approvals.channels.add(HERE.channel)
         message = InboundMessage(HERE, Sender("local", role="owner"), typed, context=quoted, direct=True)
         await box.bus.publish_inbound(message)

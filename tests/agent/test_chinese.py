@@ -13,7 +13,7 @@ from nanobot.bus.events import ApprovalAsked, Notice, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import Usage
 from nanobot.providers.base import ProviderInfo
-from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider
+from nanobot.providers.scripted import Call, Fail, Say
 from nanobot.utils.translation import settle, told
 from tests.agent.harness import HERE, FakeTool, agent
 from tests.agent.test_approvals import Deploy
@@ -38,7 +38,7 @@ def test_every_failure_of_a_model_is_explained_in_chinese(kind: ProviderErrorKin
 
 async def test_the_replies_about_a_chat_and_its_turn_are_in_chinese() -> None:
     tool = FakeTool(gate=asyncio.Event())
-    async with agent(ScriptedProvider([SEARCH, "well"]), tool, quiet=0.05) as box:
+    async with agent([SEARCH, "well"], tool, quiet=0.05) as box:
         said = [(await box.ask(text)).text for text in ("/status", "/stop", "/tasks", "/undo", "/approve x once")]
         await box.say("go")
         await tool.started.wait()
@@ -52,7 +52,7 @@ async def test_the_replies_about_a_chat_and_its_turn_are_in_chinese() -> None:
 
 
 async def test_a_question_to_the_owner_is_in_chinese() -> None:
-    async with agent(ScriptedProvider([Call("deploy", {"query": "make all"}), "done"]), Deploy()) as box:
+    async with agent([Call("deploy", {"query": "make all"}), "done"], Deploy()) as box:
         box.loop.runner.approvals.channels.add(HERE.channel)
         await box.say("Please run make all")
         await box.until(lambda: bool(box.of(ApprovalAsked)))
@@ -68,34 +68,32 @@ async def test_a_question_to_the_owner_is_in_chinese() -> None:
 
 async def test_a_turn_that_reaches_a_limit_or_claims_too_much_says_so_in_chinese() -> None:
     failed = Fail(ProviderError("server", "no", provider="acme", detail="no"))
-    async with agent(ScriptedProvider([SEARCH, failed]), FakeTool(), limits=TurnLimits(max_steps=1)) as box:
+    async with agent([SEARCH, failed], FakeTool(), limits=TurnLimits(max_steps=1)) as box:
         stopped = await box.ask("go")
     assert "我在这里停下了：已达到每轮 1 步的上限。" in stopped.text
-    async with agent(ScriptedProvider(["I've saved it to notes.md."] * 2)) as box:
+    async with agent(["I've saved it to notes.md."] * 2) as box:
         claimed = await box.ask("save it")
     assert claimed.unbacked
-    async with agent(ScriptedProvider([Say(""), Say("")])) as box:
+    async with agent([Say(""), Say("")]) as box:
         empty = await box.ask("hm")
     shown = [stopped.text, *stopped.notes, *claimed.unbacked, empty.error]
     assert not english_left("\n".join(shown))
 
 
 async def test_a_model_is_asked_for_its_summary_in_english() -> None:
-    provider = ScriptedProvider([SEARCH, "Shall I go on?"])
-    async with agent(provider, FakeTool(), limits=TurnLimits(max_steps=1)) as box:
+    async with agent([SEARCH, "Shall I go on?"], FakeTool(), limits=TurnLimits(max_steps=1)) as box:
         await box.ask("go")
-    assert "Stop working: the step limit of 1 for one turn is reached." in str(provider.requests[-1].messages)
+    assert "Stop working: the step limit of 1 for one turn is reached." in str(box.provider.requests[-1].messages)
 
 
 async def test_what_a_call_has_brought_is_shown_in_chinese_and_told_the_model_in_english() -> None:
     items = ["[x] one", "[ ] two"]
     asks = Call("ask", {"question": "Which?", "choices": ["one", "two"]})
-    provider = ScriptedProvider([(Call("todo", {"items": items}), asks, Call("nope", {})), "done"])
-    async with agent(provider, TodoTool(), AskTool()) as box:
+    async with agent([(Call("todo", {"items": items}), asks, Call("nope", {})), "done"], TodoTool(), AskTool()) as box:
         await box.ask("go")
         told = [event.result.message for event in box.of(ToolFinished)]
     assert {"已完成 1 / 2", "这里没有人可以询问"} <= {*told}
-    assert "The list is shown: 1 of 2 done." in str(provider.requests[1].messages)
+    assert "The list is shown: 1 of 2 done." in str(box.provider.requests[1].messages)
 
 
 def test_what_was_spent_is_told_in_chinese() -> None:

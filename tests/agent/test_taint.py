@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from nanobot.agent.history import foreign_in
 from nanobot.bus.events import ApprovalAsked, ToolFinished, ToolProgress
 from nanobot.messages import Media, Text, UserMessage
-from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.providers.scripted import Call
 from nanobot.results import Source, ToolResult
 from nanobot.security.policy import Effect
 from nanobot.session.pins import ToolWords
@@ -33,7 +33,7 @@ async def test_a_sent_picture_and_a_description_of_a_stranger_taint_and_the_own_
     picture = Media("/tmp/x.png", "image/png")
     cases = [((), (), "ran"), ((picture,), (), "denied"), ((), (Described("mcp_mail_read"),), "denied")]
     for media, others, outcome in cases:
-        async with agent(ScriptedProvider([WRITE, "done"]), Writes(), *others) as box:
+        async with agent([WRITE, "done"], Writes(), *others) as box:
             await box.loop.process(replace(message("note it"), media=media))
             await box.until(lambda: bool(box.of(ToolFinished)))
             (event,) = box.of(ToolFinished)
@@ -54,9 +54,8 @@ async def test_a_key_of_the_configuration_reaches_the_model_and_the_person_in_no
             source = Source(1, "https://a.example/", "page of canary-key-5519")
             return ToolResult("X=canary-key-5519", "canary-key-5519", sources=(source,), receipt="canary-key-5519")
 
-    provider = ScriptedProvider([Call("web_search", {"query": "x"}), "done"])
-    async with agent(provider, Leaks()) as box:
+    async with agent([Call("web_search", {"query": "x"}), "done"], Leaks()) as box:
         finished = await box.ask("look")
         shown = "".join(map(repr, (*box.of(ToolFinished), *box.of(ToolProgress), finished)))
-    assert "X=[secret]" in repr(provider.requests[1])
-    assert "canary-key-5519" not in repr(provider.requests[1]) + shown
+    assert "X=[secret]" in repr(box.provider.requests[1])
+    assert "canary-key-5519" not in repr(box.provider.requests[1]) + shown

@@ -100,13 +100,12 @@ async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> N
 
 async def test_N13_N16_nothing_forces_a_search_and_the_stable_prompt_holds_no_clock() -> None:
     search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(()))
-    provider = ScriptedProvider(["Hello.", "Again."])
-    async with agent(provider, search) as box:
+    async with agent(["Hello.", "Again."], search) as box:
         assert (await box.ask("hi")).steps == 1
         await box.ask("hi again")
         assert box.of(ToolStarted) == []
     await search.aclose()
-    first, second = provider.requests
+    first, second = box.provider.requests
     assert first.system == second.system
     assert first.tools == second.tools
     assert "look it up with tools first" in first.system
