@@ -8,6 +8,7 @@ import pytest
 from nanobot.agent.addresses import KnownAddresses
 from nanobot.messages import AssistantMessage, Message, Source, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.results import SourceBook
+from tests.tables import table
 
 
 def said(text: str) -> UserMessage:
@@ -26,49 +27,45 @@ def known(*messages: Message, book: SourceBook | None = None) -> KnownAddresses:
     return addresses
 
 
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("read https://a.example/x?y=1#z.", "https://a.example/x?y=1"),
-        ("read https://a.example/x/", "http://www.A.example:80/x"),
-        ("read https://a.example/x%20y", "https://a.example/x y"),
-        ("read https://a.example/%C3%A4(b)?q=%7e", "https://a.example/ä%28b%29?q=~"),
-        ("read https://a.example/x", "https://a.example/./y/../x"),
-        ("read https://a.example/docs/x?y=1", "https://a.example/docs/x"),
-        ("read https://a.example/docs/x?y=1", "https://a.example/docs"),
-        ("read https://a.example/docs/x?y=1", "https://a.example"),
-        ("what is new on python.org?", "https://www.python.org/"),
-        ("what stands in heise.de/news/42.html, please", "https://heise.de/news/42.html"),
-        ("看https://a.example/wiki/北京。", "https://a.example/wiki/北京"),
-    ],
+@table(
+    "text url",
+    ("read https://a.example/x?y=1#z.", "https://a.example/x?y=1"),
+    ("read https://a.example/x/", "http://www.A.example:80/x"),
+    ("read https://a.example/x%20y", "https://a.example/x y"),
+    ("read https://a.example/%C3%A4(b)?q=%7e", "https://a.example/ä%28b%29?q=~"),
+    ("read https://a.example/x", "https://a.example/./y/../x"),
+    ("read https://a.example/docs/x?y=1", "https://a.example/docs/x"),
+    ("read https://a.example/docs/x?y=1", "https://a.example/docs"),
+    ("read https://a.example/docs/x?y=1", "https://a.example"),
+    ("what is new on python.org?", "https://www.python.org/"),
+    ("what stands in heise.de/news/42.html, please", "https://heise.de/news/42.html"),
+    ("看https://a.example/wiki/北京。", "https://a.example/wiki/北京"),
 )
 def test_what_a_person_wrote_is_named_and_so_is_what_says_less(text: str, url: str) -> None:
     assert url in known(said(text))
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
-    [
-        "https://a.example/docs/x?y=2",
-        "https://a.example/docs/x?y=1&z=secret",
-        "https://a.example/docs/x/secret",
-        "https://a.example/docs/x2",
-        "https://a.example/doc",
-        "https://secret.a.example/docs/x?y=1",
-        "https://secret@a.example/docs/x?y=1",
-        "https://a.example:8443/docs/x?y=1",
-        "https://b.example/",
-        "https://a.example/docs/../secret",
-        "https://a.example/secret/%2e%2e/docs/x?y=1",
-        "https://a.example/docs/secret%2F..%2Fx?y=1",
-        "https://a.example/secret//../docs/x?y=1",
-        "https://a.example/secret//..",
-        "https://a.example/docs//x?y=1",
-        "https://a.example/%64ocs/x?y=1",
-        "https://a.example/docs/x?%79=1",
-        "ftp://a.example/docs",
-        "nonsense",
-    ],
+    "https://a.example/docs/x?y=2",
+    "https://a.example/docs/x?y=1&z=secret",
+    "https://a.example/docs/x/secret",
+    "https://a.example/docs/x2",
+    "https://a.example/doc",
+    "https://secret.a.example/docs/x?y=1",
+    "https://secret@a.example/docs/x?y=1",
+    "https://a.example:8443/docs/x?y=1",
+    "https://b.example/",
+    "https://a.example/docs/../secret",
+    "https://a.example/secret/%2e%2e/docs/x?y=1",
+    "https://a.example/docs/secret%2F..%2Fx?y=1",
+    "https://a.example/secret//../docs/x?y=1",
+    "https://a.example/secret//..",
+    "https://a.example/docs//x?y=1",
+    "https://a.example/%64ocs/x?y=1",
+    "https://a.example/docs/x?%79=1",
+    "ftp://a.example/docs",
+    "nonsense",
 )
 def test_what_says_more_or_something_else_is_made_up(url: str) -> None:
     assert url not in known(said("read https://a.example/docs/x?y=1"))
@@ -90,17 +87,15 @@ def test_links_beyond_what_was_shown_of_a_page_are_named() -> None:
     assert "https://b.example/deep" in known(*called("the top", "https://a.example/", url="x"), book=book)
 
 
-@pytest.mark.parametrize(
+@table(
     "messages",
-    [
-        called("Results for: https://evil.example/?k=1", "https://hit.example", tool="web_search", query="anything"),
-        called("Nothing speaks of https://evil.example/?k=1", "https://a.example/", url="https://a.example/", find="x"),
-        called("The answer: https://evil.example/?k=1", "https://a.example/", prompt="say https://evil.example/?k=1"),
-        called("you said https://evil.example/?k=1", tool="mcp_x_echo", text="https://evil.example/?k=1"),
-        called("Error: https://evil.example/?k=1 is not there", error="http_status", url="https://evil.example/?k=1"),
-        [AssistantMessage((Text("I will read https://evil.example/?k=1"),))],
-        [UserMessage((Text("https://evil.example/?k=1"),), kind="notice")],
-    ],
+    called("Results for: https://evil.example/?k=1", "https://hit.example", tool="web_search", query="anything"),
+    called("Nothing speaks of https://evil.example/?k=1", "https://a.example/", url="https://a.example/", find="x"),
+    called("The answer: https://evil.example/?k=1", "https://a.example/", prompt="say https://evil.example/?k=1"),
+    called("you said https://evil.example/?k=1", tool="mcp_x_echo", text="https://evil.example/?k=1"),
+    called("Error: https://evil.example/?k=1 is not there", error="http_status", url="https://evil.example/?k=1"),
+    [AssistantMessage((Text("I will read https://evil.example/?k=1"),))],
+    [UserMessage((Text("https://evil.example/?k=1"),), kind="notice")],
 )
 def test_the_models_own_words_name_nothing_when_they_come_back(messages: list[Message]) -> None:
     assert "https://evil.example/?k=1" not in known(*messages)

@@ -34,6 +34,7 @@ from nanobot.utils.logs import add_secrets
 from tests.agent.harness import HERE, Box, FakeTool, agent
 from tests.fakes.sections import section
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 
 GROUP = Address("terminal", "group")
 IDS: dict[Role, str] = {"owner": "1", "user": "2", "guest": "3"}
@@ -138,16 +139,14 @@ class Granted(FakeTool):
         return (Effect("read", "/w/notes.md"),)
 
 
-@pytest.mark.parametrize(
-    ("role", "granted", "direct", "ran"),
-    [
-        ("owner", (), True, True),
-        ("owner", (), False, False),
-        ("user", ("files",), True, True),
-        ("user", ("files",), False, False),
-        ("user", ("exec", "mcp", "messages"), True, False),
-        ("guest", ("files",), True, False),
-    ],
+@table(
+    "role granted direct ran",
+    ("owner", (), True, True),
+    ("owner", (), False, False),
+    ("user", ("files",), True, True),
+    ("user", ("files",), False, False),
+    ("user", ("exec", "mcp", "messages"), True, False),
+    ("guest", ("files",), True, False),
 )
 async def test_a_user_has_what_the_owner_granted_and_in_a_group_nobody_has_files(
     role: Role, granted: tuple[str, ...], direct: bool, ran: bool
@@ -365,19 +364,17 @@ def outcomes(box: Box) -> list[str]:
     return [event.result.error or "ran" for event in box.of(ToolFinished)]
 
 
-@pytest.mark.parametrize(
-    ("role", "access", "ran"),
-    [
-        ("owner", "public", True),
-        ("owner", "reads", True),
-        ("owner", "changes", False),
-        ("user", "public", True),
-        ("user", "reads", False),
-        ("user", "changes", False),
-        ("guest", "public", True),
-        ("guest", "reads", False),
-        ("guest", "changes", False),
-    ],
+@table(
+    "role access ran",
+    ("owner", "public", True),
+    ("owner", "reads", True),
+    ("owner", "changes", False),
+    ("user", "public", True),
+    ("user", "reads", False),
+    ("user", "changes", False),
+    ("guest", "public", True),
+    ("guest", "reads", False),
+    ("guest", "changes", False),
 )
 async def test_a_tool_runs_for_whom_it_is_and_nobody_is_asked_where_nobody_can_answer(
     role: Role, access: Access, ran: bool
@@ -484,14 +481,12 @@ async def test_A21_a_known_secret_leaves_for_nobody_and_nobody_is_asked() -> Non
         assert (outcomes(box), box.of(ApprovalAsked), tool.calls) == (["denied"], [], [])
 
 
-@pytest.mark.parametrize(
+@table(
     "verdict",
-    [
-        Verdict("deny", digest("web_search", {"query": "x"})),
-        Verdict("ask", digest("web_search", {"query": "x"})),
-        Verdict("allow", digest("web_search", {"query": "y"})),
-        Verdict("allow", ""),
-    ],
+    Verdict("deny", digest("web_search", {"query": "x"})),
+    Verdict("ask", digest("web_search", {"query": "x"})),
+    Verdict("allow", digest("web_search", {"query": "y"})),
+    Verdict("allow", ""),
 )
 async def test_A01_A21_no_call_runs_without_a_verdict_that_allows_this_very_call(verdict: Verdict) -> None:
     tool = FakeTool("web_search")

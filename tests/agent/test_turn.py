@@ -42,6 +42,7 @@ from tests.agent.harness import FakeTool, QueryArgs, agent
 from tests.agent.legal import assert_legal
 from tests.agent.tools.files import files_in
 from tests.fakes.patience import growing
+from tests.tables import table
 
 
 def results_of(provider: ScriptedProvider, number: int = -1) -> list[ToolMessage]:
@@ -339,14 +340,12 @@ async def test_a_turn_ends_at_its_token_limit() -> None:
     assert "token limit of 1000" in str(provider.requests[-1].messages)
 
 
-@pytest.mark.parametrize(
-    ("answer", "calls", "last", "told"),
-    [
-        (lambda _: error_result("network", "no route"), 5, "I could not read it.", "I could not read it."),
-        (lambda _: error_result("network", "no route"), 5, "", "there is nothing to show"),
-        (lambda number: error_result("http_status", f"not yet, attempt {number}"), 12, "done", "done"),
-        (lambda _: ToolResult("as before"), 7, "done", "done"),
-    ],
+@table(
+    "answer calls last told",
+    (lambda _: error_result("network", "no route"), 5, "I could not read it.", "I could not read it."),
+    (lambda _: error_result("network", "no route"), 5, "", "there is nothing to show"),
+    (lambda number: error_result("http_status", f"not yet, attempt {number}"), 12, "done", "done"),
+    (lambda _: ToolResult("as before"), 7, "done", "done"),
 )
 async def test_U30_only_a_call_that_fails_five_times_alike_forces_an_answer_which_may_stay_empty(
     answer: Callable[[int], ToolResult], calls: int, last: str, told: str

@@ -3,7 +3,6 @@
 import re
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from nanobot.channels.terminal.render import Printer
 from nanobot.channels.terminal.transcript import Transcript, remainder
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
 from nanobot.results import Source, ToolResult, error_result
+from tests.tables import table
 
 START: tuple[Event, ...] = (TurnStarted("m", datetime(2026, 1, 1, tzinfo=UTC)), StepStarted(1))
 CALL = ToolCall("c", "web_search")
@@ -83,23 +83,21 @@ def test_a_notice_or_a_sent_line_never_cuts_what_is_being_written() -> None:
     assert "code\nlast\n```\n\n  Still working.\n\nThe end.\n" in text
 
 
-@pytest.mark.parametrize(
-    ("closed", "result", "line"),
-    [
-        (ApprovalClosed("ab12", "once"), ToolResult("ok"), "  ✓ Approved: ran pytest (14 s)\n"),
-        (ApprovalClosed("ab12", "always"), ToolResult("ok"), "  ✓ Approved for good: ran pytest (14 s)\n"),
-        (
-            ApprovalClosed("ab12", "once"),
-            error_result("failed", "no disk"),
-            "  ✗ Approved: run pytest (14 s): no disk\n",
-        ),
-        (
-            ApprovalClosed("ab12", "no", "not \x1b[31mnow"),
-            error_result("denied", "x"),
-            "  ✗ Not approved: run pytest (not now)\n",
-        ),
-        (ApprovalClosed("ab12"), error_result("denied", "x"), "  ✗ Not approved: run pytest (no answer in time)\n"),
-    ],
+@table(
+    "closed result line",
+    (ApprovalClosed("ab12", "once"), ToolResult("ok"), "  ✓ Approved: ran pytest (14 s)\n"),
+    (ApprovalClosed("ab12", "always"), ToolResult("ok"), "  ✓ Approved for good: ran pytest (14 s)\n"),
+    (
+        ApprovalClosed("ab12", "once"),
+        error_result("failed", "no disk"),
+        "  ✗ Approved: run pytest (14 s): no disk\n",
+    ),
+    (
+        ApprovalClosed("ab12", "no", "not \x1b[31mnow"),
+        error_result("denied", "x"),
+        "  ✗ Not approved: run pytest (not now)\n",
+    ),
+    (ApprovalClosed("ab12"), error_result("denied", "x"), "  ✗ Not approved: run pytest (no answer in time)\n"),
 )
 def test_one_line_stays_of_a_question_to_the_owner(closed: ApprovalClosed, result: ToolResult, line: str) -> None:
     asked = ApprovalAsked("ab12", CALL, "Run pytest?", "Runs: pytest", act="run pytest", done="ran pytest")
@@ -120,31 +118,29 @@ def test_lines_about_tools_break_between_words_and_never_within_an_address() -> 
 FAILED = ToolFinished(CALL, error_result("http_status", "HTTP 404"), 0.0)
 
 
-@pytest.mark.parametrize(
-    ("events", "shown"),
-    [
-        ((*deltas("Wro"), StepRetried("reset"), *deltas("Right."), TurnFinished("completed", "Right.")), "Right.\n"),
-        (
-            (*deltas("Old.\n\nnew"), StepRetried("reset"), *deltas("New."), TurnFinished("completed", "New.")),
-            "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n",
-        ),
-        ((*deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree.")), "One.\n\nTwo.\n\nThree.\n"),
-        (
-            (*deltas("1st."), StepStarted(2), *deltas("2nd."), TurnFinished("completed", "1st.\n\n2nd.")),
-            "1st.\n\n2nd.\n",
-        ),
-        ((TurnFinished("completed", "All at once."),), "All at once.\n"),
-        (
-            (*deltas("A draft."), TurnFinished("completed", "Another text.")),
-            "A draft.\n\n  The answer in its final form:\n\nAnother text.\n",
-        ),
-        ((TurnFinished("failed", "", error="The key was refused."),), "  ✗ The key was refused.\n"),
-        (
-            (TurnFinished("out_of_steps", "So far."),),
-            "So far.\n\n  ! The turn ended at its limit before the work was done.\n",
-        ),
-        ((ToolStarted(CALL, "fetch x"), FAILED), "  ✗ fetch x: HTTP 404\n"),
-    ],
+@table(
+    "events shown",
+    ((*deltas("Wro"), StepRetried("reset"), *deltas("Right."), TurnFinished("completed", "Right.")), "Right.\n"),
+    (
+        (*deltas("Old.\n\nnew"), StepRetried("reset"), *deltas("New."), TurnFinished("completed", "New.")),
+        "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n",
+    ),
+    ((*deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree.")), "One.\n\nTwo.\n\nThree.\n"),
+    (
+        (*deltas("1st."), StepStarted(2), *deltas("2nd."), TurnFinished("completed", "1st.\n\n2nd.")),
+        "1st.\n\n2nd.\n",
+    ),
+    ((TurnFinished("completed", "All at once."),), "All at once.\n"),
+    (
+        (*deltas("A draft."), TurnFinished("completed", "Another text.")),
+        "A draft.\n\n  The answer in its final form:\n\nAnother text.\n",
+    ),
+    ((TurnFinished("failed", "", error="The key was refused."),), "  ✗ The key was refused.\n"),
+    (
+        (TurnFinished("out_of_steps", "So far."),),
+        "So far.\n\n  ! The turn ended at its limit before the work was done.\n",
+    ),
+    ((ToolStarted(CALL, "fetch x"), FAILED), "  ✗ fetch x: HTTP 404\n"),
 )
 def test_each_text_is_printed_once_and_every_failure_said_in_a_line(events: tuple[Event, ...], shown: str) -> None:
     assert printed(*START, *events) == shown

@@ -19,6 +19,7 @@ from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, an
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN
+from tests.tables import table
 
 NANOBOT = (sys.executable, "-m", "nanobot")
 CHINESE = {"LANG": "zh_CN.UTF-8"}
@@ -51,17 +52,15 @@ def test_the_help_of_every_command_is_chinese_and_fits(monkeypatch: pytest.Monke
             assert not wide, parser.prog
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (["config", "get"], "缺少以下参数：KEY。请看 `nanobot config get --help`。"),
-        (["agent", "--timeout", "soon"], "参数 --timeout：'soon' 不是时限；"),
-        (["agent", "-m"], "参数 -m/--message：需要一个值。"),
-        (["agent", "--json", "--stream-json", "x"], "不能与参数 --json 同时使用。"),
-        (["onboard", "--ye", "--nonsense"], "无法识别的参数：--nonsense。"),
-        (["onboard", "--telegram", "x"], "选项有歧义：--telegram 可能是 --telegram-"),
-        (["config", "shwo"], "不认识 'shwo'。你是指 'show' 吗？"),
-    ],
+@table(
+    "typed said",
+    (["config", "get"], "缺少以下参数：KEY。请看 `nanobot config get --help`。"),
+    (["agent", "--timeout", "soon"], "参数 --timeout：'soon' 不是时限；"),
+    (["agent", "-m"], "参数 -m/--message：需要一个值。"),
+    (["agent", "--json", "--stream-json", "x"], "不能与参数 --json 同时使用。"),
+    (["onboard", "--ye", "--nonsense"], "无法识别的参数：--nonsense。"),
+    (["onboard", "--telegram", "x"], "选项有歧义：--telegram 可能是 --telegram-"),
+    (["config", "shwo"], "不认识 'shwo'。你是指 'show' 吗？"),
 )
 def test_what_is_wrong_in_the_command_line_is_said_in_chinese(typed: list[str], said: str) -> None:
     with speaking("zh"), pytest.raises(UsageError) as wrong:

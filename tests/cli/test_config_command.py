@@ -13,6 +13,7 @@ from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
 from tests.fakes.waiting import until
+from tests.tables import table
 
 
 async def test_an_action_that_there_is_not_is_named_with_those_that_there_are(tmp_path: Path) -> None:
@@ -43,20 +44,18 @@ def call(*words: str) -> int:
     return run_config(parse(words))
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "says"),
-    [
-        ("{}", 0, "in order"),
-        ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
-        ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
-        ('{"gateway": {"concurrency": "x"}}', 2, 'gateway.concurrency: got "x", wants a whole number from 1 to 10000.'),
-        (
-            '{"tools": {"files": {"roots": ["/no/such"]}}}',
-            1,
-            "roots: there is no folder /no/such, so nothing can be read",
-        ),
-        ('{"gateway": ', 2, "config.json:1: "),
-    ],
+@table(
+    "text code says",
+    ("{}", 0, "in order"),
+    ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
+    ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
+    ('{"gateway": {"concurrency": "x"}}', 2, 'gateway.concurrency: got "x", wants a whole number from 1 to 10000.'),
+    (
+        '{"tools": {"files": {"roots": ["/no/such"]}}}',
+        1,
+        "roots: there is no folder /no/such, so nothing can be read",
+    ),
+    ('{"gateway": ', 2, "config.json:1: "),
 )
 def test_check_says_what_is_wrong_and_ends_accordingly(
     home: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, says: str
@@ -115,19 +114,17 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
     assert shown["channels"]["telegram"]["proxy"] == "http://********@h:1"
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
-    [
-        "https://me:{}@h.example/",
-        "https://me:x@{}@h.example/",
-        "https://{}@h.example/x",
-        "https://h.example/mcp?exaApiKey={}",
-        "https://h.example/mcp?a=1&access_token={}#x",
-        "https://h.example/mcp#key={}",
-        "https://h.example/mcp/?{}",
-        "https://h.example/v1/{}/models",
-        "https://h.example/bot123456789:{}/x",
-    ],
+    "https://me:{}@h.example/",
+    "https://me:x@{}@h.example/",
+    "https://{}@h.example/x",
+    "https://h.example/mcp?exaApiKey={}",
+    "https://h.example/mcp?a=1&access_token={}#x",
+    "https://h.example/mcp#key={}",
+    "https://h.example/mcp/?{}",
+    "https://h.example/v1/{}/models",
+    "https://h.example/bot123456789:{}/x",
 )
 def test_show_hides_secrets_in_addresses_and_leaves_the_rest(
     home: Path, capsys: pytest.CaptureFixture[str], url: str

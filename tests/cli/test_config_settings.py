@@ -12,6 +12,7 @@ from nanobot.config.loader import load
 from nanobot.errors import ConfigError, UsageError
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, program
+from tests.tables import table
 
 KEY = "sk-canary-0123456789"
 
@@ -42,24 +43,22 @@ def test_show_refuses_the_name_of_what_is_not_set_up(file: Path) -> None:
         call("show", "tools.mcpServers.filse")
 
 
-@pytest.mark.parametrize(
-    ("words", "shown", "written"),
-    [
-        ("agents.defaults.model gpt-5", "gpt-5", "gpt-5"),
-        ("agents.defaults.max_tokens 4000", "4000", 4000),
-        ("agents.defaults.temperature 0.5", "0.5", 0.5),
-        ("tools.web.enable off", "false", False),
-        ("channels.telegram.streaming true", "edit", True),
-        ("channels.telegram.streaming draft", "draft", "draft"),
-        ("channels.telegram.allowFrom 1 22", '["1", "22"]', ["1", "22"]),
-        ('channels.telegram.allowFrom ["1",22]', '["1", "22"]', ["1", 22]),
-        ("agents.defaults.timezone Europe/Berlin", "Europe/Berlin", "Europe/Berlin"),
-        ("prices.gpt-4.1.input 2", "2.0", 2),
-        ("providers.openai.extraBody.top_k 4", "4", 4),
-        ('agents.defaults.fallbackModels [{"model":"m"},"n"]', None, [{"model": "m"}, "n"]),
-        ("channels.telegram.proxy null", "null", None),
-        ('agents.presets.deep {"model":"m","effort":"high"}', None, {"model": "m", "effort": "high"}),
-    ],
+@table(
+    "words shown written",
+    ("agents.defaults.model gpt-5", "gpt-5", "gpt-5"),
+    ("agents.defaults.max_tokens 4000", "4000", 4000),
+    ("agents.defaults.temperature 0.5", "0.5", 0.5),
+    ("tools.web.enable off", "false", False),
+    ("channels.telegram.streaming true", "edit", True),
+    ("channels.telegram.streaming draft", "draft", "draft"),
+    ("channels.telegram.allowFrom 1 22", '["1", "22"]', ["1", "22"]),
+    ('channels.telegram.allowFrom ["1",22]', '["1", "22"]', ["1", 22]),
+    ("agents.defaults.timezone Europe/Berlin", "Europe/Berlin", "Europe/Berlin"),
+    ("prices.gpt-4.1.input 2", "2.0", 2),
+    ("providers.openai.extraBody.top_k 4", "4", 4),
+    ('agents.defaults.fallbackModels [{"model":"m"},"n"]', None, [{"model": "m"}, "n"]),
+    ("channels.telegram.proxy null", "null", None),
+    ('agents.presets.deep {"model":"m","effort":"high"}', None, {"model": "m", "effort": "high"}),
 )
 def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in_force(
     file: Path, capsys: pytest.CaptureFixture[str], words: str, shown: str | None, written: object
@@ -82,24 +81,22 @@ def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in
     assert "default already" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("set agents.defaults.maxTokens many", 'got "many", wants a whole number from 1 up'),
-        ("set agents.defaults.modell gpt-5", "Did you mean agents.defaults.model?"),
-        ("get tools.web.serch.provider", "Did you mean tools.web.search.provider?"),
-        ("show tools.web.serch", "Did you mean tools.web.search?"),
-        ("unset token", "It is channels.telegram.token."),
-        ("set agents.defaults.model", "Which value?"),
-        (f"set providers.openai.apiKey {KEY}", "asks for it without showing it"),
-        (f'set providers.openai {{"apiKey":"{KEY}"}}', "providers.openai.apiKey is a secret"),
-        (f"set providers.openai.extraHeaders.X-Api-Key {KEY}", "is a secret"),
-        (
-            f"set tools.web.proxy http://me:{KEY}@proxy.example:8080",
-            "holds a password or a key (the URL carries a login)",
-        ),
-        (f"set providers.custom.apiBase https://example.com/v1?token={KEY}", "holds a password or a key"),
-    ],
+@table(
+    "words says",
+    ("set agents.defaults.maxTokens many", 'got "many", wants a whole number from 1 up'),
+    ("set agents.defaults.modell gpt-5", "Did you mean agents.defaults.model?"),
+    ("get tools.web.serch.provider", "Did you mean tools.web.search.provider?"),
+    ("show tools.web.serch", "Did you mean tools.web.search?"),
+    ("unset token", "It is channels.telegram.token."),
+    ("set agents.defaults.model", "Which value?"),
+    (f"set providers.openai.apiKey {KEY}", "asks for it without showing it"),
+    (f'set providers.openai {{"apiKey":"{KEY}"}}', "providers.openai.apiKey is a secret"),
+    (f"set providers.openai.extraHeaders.X-Api-Key {KEY}", "is a secret"),
+    (
+        f"set tools.web.proxy http://me:{KEY}@proxy.example:8080",
+        "holds a password or a key (the URL carries a login)",
+    ),
+    (f"set providers.custom.apiBase https://example.com/v1?token={KEY}", "holds a password or a key"),
 )
 def test_what_cannot_be_written_is_refused_with_the_nearest_right_thing(file: Path, words: str, says: str) -> None:
     file.write_text("{ /* mine */ }", encoding="utf-8")
@@ -110,14 +107,12 @@ def test_what_cannot_be_written_is_refused_with_the_nearest_right_thing(file: Pa
     assert file.read_text(encoding="utf-8") == "{ /* mine */ }"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("set agents.defaults.model gpt-5", "A running nanobot takes it with its next turn."),
-        ("set channels.terminal.notify off", "The next terminal has it"),
-        ("set gateway.concurrency 9", "A running nanobot has it after its next start."),
-        ('set channels {"terminal":{"notify":"off"}}', "after its next start"),
-    ],
+@table(
+    "words says",
+    ("set agents.defaults.model gpt-5", "A running nanobot takes it with its next turn."),
+    ("set channels.terminal.notify off", "The next terminal has it"),
+    ("set gateway.concurrency 9", "A running nanobot has it after its next start."),
+    ('set channels {"terminal":{"notify":"off"}}', "after its next start"),
 )
 def test_a_change_says_when_it_is_in_force(
     file: Path, capsys: pytest.CaptureFixture[str], words: str, says: str

@@ -12,6 +12,7 @@ from tests.cli.harness import Program, Ran
 from tests.cli.no_network import NOT_HERE
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer
+from tests.tables import table
 
 
 @pytest.fixture
@@ -46,15 +47,13 @@ async def test_the_demo_answers_with_sources_without_a_network_and_keeps_nothing
     assert not program.home.exists()
 
 
-@pytest.mark.parametrize(
-    ("question", "told"),
-    [
-        ("Where can I park for free at the ferry?", "Slip Lane"),
-        ("望海茶馆几点开门？", "上午十点开门"),
-        ("What is the sea temperature at the harbour office?", "11.9"),
-        ("When does the Skerrow regatta start?", "Saturday, 18 July"),
-        ("On which day does no ferry to Skerrow sail, the island fair?", "24 June"),
-    ],
+@table(
+    "question told",
+    ("Where can I park for free at the ferry?", "Slip Lane"),
+    ("望海茶馆几点开门？", "上午十点开门"),
+    ("What is the sea temperature at the harbour office?", "11.9"),
+    ("When does the Skerrow regatta start?", "Saturday, 18 July"),
+    ("On which day does no ferry to Skerrow sail, the island fair?", "24 June"),
 )
 async def test_each_kind_of_page_can_be_asked(program: Program, question: str, told: str) -> None:
     ran = await program.run("demo", question)

@@ -16,6 +16,7 @@ from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, Ran
 from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, newcomer
 from tests.fakes.telegram_server import TOKEN
+from tests.tables import table
 
 NANOBOT = (sys.executable, "-m", "nanobot")
 
@@ -243,20 +244,18 @@ async def test_U57_options_are_tried_like_answers_and_nothing_is_written_that_fa
     assert written(tmp_path)["providers"] == {"anthropic": {"apiKey": "${MY_KEY}"}}
 
 
-@pytest.mark.parametrize(
-    ("key", "vendor"),
-    [
-        (KEY, "anthropic"),
-        ("sk-or-v1-0123456789abcdef", "openrouter"),
-        ("sk-proj-0123456789abcdef", "openai"),
-        ("AIzaSyFAKE0123456789", "gemini"),
-        ("gsk_0123456789abcdef", "groq"),
-        ("xai-0123456789abcdef", "xai"),
-        ("hf_0123456789abcdefg", "huggingface"),
-        ("nvapi-0123456789abcdef", "nvidia"),
-        ("sk-kimi-0123456789abcdef", "kimi_coding"),
-        ("sk-0123456789abcdef0123456789abcdef", ""),
-    ],
+@table(
+    "key vendor",
+    (KEY, "anthropic"),
+    ("sk-or-v1-0123456789abcdef", "openrouter"),
+    ("sk-proj-0123456789abcdef", "openai"),
+    ("AIzaSyFAKE0123456789", "gemini"),
+    ("gsk_0123456789abcdef", "groq"),
+    ("xai-0123456789abcdef", "xai"),
+    ("hf_0123456789abcdefg", "huggingface"),
+    ("nvapi-0123456789abcdef", "nvidia"),
+    ("sk-kimi-0123456789abcdef", "kimi_coding"),
+    ("sk-0123456789abcdef0123456789abcdef", ""),
 )
 def test_the_service_of_a_key_is_known_by_its_form_alone(key: str, vendor: str) -> None:
     found = vendor_of_key(key)

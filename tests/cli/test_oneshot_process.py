@@ -16,6 +16,7 @@ from nanobot.errors import UsageError
 from nanobot.providers.scripted import Call, Pause, Say
 from tests.cli.harness import Program, finish, program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.tables import table
 
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07\x9b2J\rover\u202e"
 MARKDOWN = "# Answer\n\nSome **bold** text, [a link](https://example.com/x) and\n\n```py\nx = 1\n```"
@@ -245,18 +246,16 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["agent"], "no message"),
-        (["-m", ""], "empty"),
-        (["-m", "a", "b"], "twice"),
-        (["--nonsense"], "--nonsense"),
-        (["statu"], "status"),
-        (["-m", "x", "--timeout", "soon"], "soon"),
-        (["-m", "x", "--json", "--stream-json"], "not allowed"),
-        (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),
-    ],
+@table(
+    "arguments words",
+    (["agent"], "no message"),
+    (["-m", ""], "empty"),
+    (["-m", "a", "b"], "twice"),
+    (["--nonsense"], "--nonsense"),
+    (["statu"], "status"),
+    (["-m", "x", "--timeout", "soon"], "soon"),
+    (["-m", "x", "--json", "--stream-json"], "not allowed"),
+    (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),
 )
 async def test_wrong_usage_is_said_in_a_sentence_with_exit_code_2(
     tmp_path: Path, arguments: list[str], words: str

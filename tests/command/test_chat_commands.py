@@ -14,6 +14,7 @@ from nanobot.session.database import Transaction
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from tests.command.test_commands import Control
+from tests.tables import table
 
 T = TypeVar("T")
 CHAT = Address("telegram", "42", "7")
@@ -44,16 +45,14 @@ async def test_usage_tells_all_with_the_searches_to_the_owner_alone_and_everybod
     assert "not available to you" in await ask(router, "/usage", role="guest")
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("yesterday", "`/usage [today|week|month]"),
-        ("weak", "Did you mean 'week'?"),
-        ("week by", "by day|model|chat|person|cause"),
-        ("raise much", "such as `/usage raise 5`"),
-        ("raise -5", "such as `/usage raise 5`"),
-        ("estimate many", "such as `/usage estimate 30`"),
-    ],
+@table(
+    "words told",
+    ("yesterday", "`/usage [today|week|month]"),
+    ("weak", "Did you mean 'week'?"),
+    ("week by", "by day|model|chat|person|cause"),
+    ("raise much", "such as `/usage raise 5`"),
+    ("raise -5", "such as `/usage raise 5`"),
+    ("estimate many", "such as `/usage estimate 30`"),
 )
 async def test_usage_says_how_it_is_written(words: str, told: str) -> None:
     assert told in await ask(builtin_router(), f"/usage {words}")

@@ -28,6 +28,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import EVER, Branch, SessionInfo, SessionStore
 from nanobot.utils.host import shipped
 from tests.fakes.budget import capped
+from tests.tables import table
 
 TODAY = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
 NAMES = "help status doctor new stop approve permissions model sessions resume name export delete".split()
@@ -268,23 +269,21 @@ async def test_a_command_is_found_however_it_is_written(text: str) -> None:
     assert await said(text) == ["Stopped."]
 
 
-@pytest.mark.parametrize(
-    ("word", "reply"),
-    [
-        ("help", "**Commands**"),
-        ("?", "**Commands**"),
-        ("Help!", "**Commands**"),
-        ("models", "This chat now uses **quick**"),
-        ("/models", "This chat now uses **quick**"),
-        ("sessions", "**Sessions**"),
-        ("history.", "**Sessions**"),
-        ("diagnose", "`nanobot doctor` in a shell"),
-        ("stop", "Stopped."),
-        ("onboard", "`nanobot onboard` in a shell sets up"),
-        ("/onboard", "`nanobot onboard` in a shell sets up"),
-        ("version", "nanobot "),
-        ("update", "`nanobot update` in a shell asks whether"),
-    ],
+@table(
+    "word reply",
+    ("help", "**Commands**"),
+    ("?", "**Commands**"),
+    ("Help!", "**Commands**"),
+    ("models", "This chat now uses **quick**"),
+    ("/models", "This chat now uses **quick**"),
+    ("sessions", "**Sessions**"),
+    ("history.", "**Sessions**"),
+    ("diagnose", "`nanobot doctor` in a shell"),
+    ("stop", "Stopped."),
+    ("onboard", "`nanobot onboard` in a shell sets up"),
+    ("/onboard", "`nanobot onboard` in a shell sets up"),
+    ("version", "nanobot "),
+    ("update", "`nanobot update` in a shell asks whether"),
 )
 async def test_a_single_word_does_what_is_meant_or_says_what_there_is(word: str, reply: str) -> None:
     for channel in ("terminal", "telegram"):

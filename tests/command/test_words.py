@@ -8,6 +8,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.command.pages import unwrapped
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
+from tests.tables import table
 
 #: Lines as they are typed at programs of the same kind, none of which is a message.
 HABITS = """
@@ -58,20 +59,18 @@ def test_a_sentence_that_begins_with_a_word_of_habit_is_a_message(lines: list[st
         assert builtin_router().match(line) is None, line
 
 
-@pytest.mark.parametrize(
-    ("line", "arguments"),
-    [
-        ("gateway status", ["status"]),
-        ("gateway start", ["gateway"]),
-        ("gateway start --debug", ["gateway", "--debug"]),
-        ("cron list", ["schedule", "list"]),
-        ("skills list", ["skill", "list"]),
-        ("init", ["onboard"]),
-        ("--config a.json setup", ["onboard", "--config", "a.json"]),
-        ("help telegram", ["help", "telegram"]),
-        ("HELP", ["--help"]),
-        ("tui", ["agent"]),
-    ],
+@table(
+    "line arguments",
+    ("gateway status", ["status"]),
+    ("gateway start", ["gateway"]),
+    ("gateway start --debug", ["gateway", "--debug"]),
+    ("cron list", ["schedule", "list"]),
+    ("skills list", ["skill", "list"]),
+    ("init", ["onboard"]),
+    ("--config a.json setup", ["onboard", "--config", "a.json"]),
+    ("help telegram", ["help", "telegram"]),
+    ("HELP", ["--help"]),
+    ("tui", ["agent"]),
 )
 def test_what_is_meant_is_done(line: str, arguments: list[str]) -> None:
     assert taken(line) == arguments

@@ -13,6 +13,7 @@ from nanobot.config.given import ALIASES
 from nanobot.config.keys import walk_keys
 from nanobot.config.loader import load
 from nanobot.errors import ConfigError, UsageError
+from tests.tables import table
 
 SERVER = {"url": "https://mcp.example/mcp"}
 SHOWN = '{\n{I}  "url": "https://mcp.example/mcp"\n{I}}'
@@ -22,28 +23,26 @@ def shown(indent: int) -> str:
     return SHOWN.replace("{I}", " " * indent)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", f'{{\n  "tools": {{\n    "mcpServers": {{\n      "new": {shown(6)}\n    }}\n  }}\n}}\n'),
-        (
-            '{\n  // mine\n  "mcp": {\n    "old": {"url": "http://a.example/"} // here\n  },\n}\n',
-            '{\n  // mine\n  "mcp": {\n    "old": {"url": "http://a.example/"}, // here\n    "new": SHOWN\n  },\n}\n',
-        ),
-        (
-            '{\n\t"tools": {\n\t\t"mcpServers": {\n\t\t\t"old": {"url": "http://a.example/"}, /* x */\n\t\t},\n\t},\n}',
-            '{\n\t"tools": {\n\t\t"mcpServers": {\n\t\t\t"old": {"url": "http://a.example/"}, /* x */\n'
-            '\t\t\t"new": ' + SHOWN.replace("{I}", "\t\t\t") + ",\n\t\t},\n\t},\n}",
-        ),
-        (
-            '{"mcpServers": {"old": {"url": "http://a.example/"}}}',
-            '{"mcpServers": {"old": {"url": "http://a.example/"}, "new": {"url": "https://mcp.example/mcp"}}}',
-        ),
-        (
-            '{\n  "mcp": {\n    // none yet\n  }\n}',
-            f'{{\n  "mcp": {{\n    // none yet\n    "new": {shown(4)}\n  }}\n}}',
-        ),
-    ],
+@table(
+    "before after",
+    ("", f'{{\n  "tools": {{\n    "mcpServers": {{\n      "new": {shown(6)}\n    }}\n  }}\n}}\n'),
+    (
+        '{\n  // mine\n  "mcp": {\n    "old": {"url": "http://a.example/"} // here\n  },\n}\n',
+        '{\n  // mine\n  "mcp": {\n    "old": {"url": "http://a.example/"}, // here\n    "new": SHOWN\n  },\n}\n',
+    ),
+    (
+        '{\n\t"tools": {\n\t\t"mcpServers": {\n\t\t\t"old": {"url": "http://a.example/"}, /* x */\n\t\t},\n\t},\n}',
+        '{\n\t"tools": {\n\t\t"mcpServers": {\n\t\t\t"old": {"url": "http://a.example/"}, /* x */\n'
+        '\t\t\t"new": ' + SHOWN.replace("{I}", "\t\t\t") + ",\n\t\t},\n\t},\n}",
+    ),
+    (
+        '{"mcpServers": {"old": {"url": "http://a.example/"}}}',
+        '{"mcpServers": {"old": {"url": "http://a.example/"}, "new": {"url": "https://mcp.example/mcp"}}}',
+    ),
+    (
+        '{\n  "mcp": {\n    // none yet\n  }\n}',
+        f'{{\n  "mcp": {{\n    // none yet\n    "new": {shown(4)}\n  }}\n}}',
+    ),
 )
 def test_U45_a_server_is_added_beside_the_others_and_taken_out_again(before: str, after: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
@@ -78,17 +77,15 @@ def test_nothing_is_written_that_would_not_load_or_over_what_somebody_else_wrote
     assert path.read_text(encoding="utf-8") == '{"mcp": {}}'
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("{}", '{\n  "library": {\n    "folders": [\n      "~/b"\n    ]\n  }\n}'),
-        ('{"library": {"folders": ["~/a"]}} // x', '{"library": {"folders": ["~/a", "~/b"]}} // x'),
-        (
-            '{\n  "library": {"folders": [\n    "~/a", // mine\n  ]}\n}',
-            '{\n  "library": {"folders": [\n    "~/a", // mine\n    "~/b",\n  ]}\n}',
-        ),
-        ('{"library": {"folders": [ /* none */ ]}}', '{"library": {"folders": ["~/b" /* none */ ]}}'),
-    ],
+@table(
+    "before after",
+    ("{}", '{\n  "library": {\n    "folders": [\n      "~/b"\n    ]\n  }\n}'),
+    ('{"library": {"folders": ["~/a"]}} // x', '{"library": {"folders": ["~/a", "~/b"]}} // x'),
+    (
+        '{\n  "library": {"folders": [\n    "~/a", // mine\n  ]}\n}',
+        '{\n  "library": {"folders": [\n    "~/a", // mine\n    "~/b",\n  ]}\n}',
+    ),
+    ('{"library": {"folders": [ /* none */ ]}}', '{"library": {"folders": ["~/b" /* none */ ]}}'),
 )
 def test_a_text_is_added_to_a_list_and_taken_out_and_comments_stay(before: str, after: str, tmp_path: Path) -> None:
     path, place = tmp_path / "config.json", ("library", "folders")
@@ -123,23 +120,21 @@ FILE = """{
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "before", "after"),
-    [
-        ("agents.defaults.model", "new", '"old"', '"new"'),
-        ("agents.defaults.maxTokens", 200, "100", "200"),
-        ("agents.defaults.temperature", 0.5, '"old" /*', '"old", "temperature": 0.5 /*'),
-        ("tools.mcpServers.a.toolTimeout", 7, "5000}}", '5000, "toolTimeout": 7}}'),
-        ("tools.mcpServers.b", SERVER, "5000}}", f'5000}}, "b": {json.dumps(SERVER)}}}'),
-        ("channels.telegram.allowFrom", ["1", "2", "3"], "1, // ann\n        2, // bob\n        3", None),
-        ("channels.telegram.allowFrom", [1, 4, 3], "2, // bob", "4, // bob"),
-        ("channels.telegram.allowFrom", [1, 3], "        2, // bob\n", ""),
-        ("channels.telegram.allowFrom", [1, 2, 9, 3], "// bob\n", "// bob\n        9,\n"),
-        ("channels.telegram.allowFrom", [1, 2, 3, 9], "3\n", "3,\n        9\n"),
-        ("channels.telegram.allowFrom", [], "[\n        1, // ann\n        2, // bob\n        3\n      ]", "[]"),
-        ("prices.gpt-4.1.input", 2, "1}}\n", "2}}\n"),
-        ("gateway.concurrency", 5, "}}\n}", '}},\n  "gateway": {\n    "concurrency": 5\n  }\n}'),
-    ],
+@table(
+    "path value before after",
+    ("agents.defaults.model", "new", '"old"', '"new"'),
+    ("agents.defaults.maxTokens", 200, "100", "200"),
+    ("agents.defaults.temperature", 0.5, '"old" /*', '"old", "temperature": 0.5 /*'),
+    ("tools.mcpServers.a.toolTimeout", 7, "5000}}", '5000, "toolTimeout": 7}}'),
+    ("tools.mcpServers.b", SERVER, "5000}}", f'5000}}, "b": {json.dumps(SERVER)}}}'),
+    ("channels.telegram.allowFrom", ["1", "2", "3"], "1, // ann\n        2, // bob\n        3", None),
+    ("channels.telegram.allowFrom", [1, 4, 3], "2, // bob", "4, // bob"),
+    ("channels.telegram.allowFrom", [1, 3], "        2, // bob\n", ""),
+    ("channels.telegram.allowFrom", [1, 2, 9, 3], "// bob\n", "// bob\n        9,\n"),
+    ("channels.telegram.allowFrom", [1, 2, 3, 9], "3\n", "3,\n        9\n"),
+    ("channels.telegram.allowFrom", [], "[\n        1, // ann\n        2, // bob\n        3\n      ]", "[]"),
+    ("prices.gpt-4.1.input", 2, "1}}\n", "2}}\n"),
+    ("gateway.concurrency", 5, "}}\n}", '}},\n  "gateway": {\n    "concurrency": 5\n  }\n}'),
 )
 def test_a_value_is_changed_where_it_stands_or_added_and_all_else_stays(
     path: str, value: object, before: str, after: str | None, tmp_path: Path

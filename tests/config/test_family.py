@@ -23,6 +23,7 @@ from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.registry import ChoiceRequest, choose
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.tables import table
 
 ENV = dict.fromkeys("A_KEY B_KEY BOT_TOKEN HOOK_WORD OLOSTEP_KEY".split(), "value-of-it")
 SEARCH = ("tools", "web", "search")
@@ -243,16 +244,14 @@ def test_a_preset_is_chosen_by_its_name_and_a_missing_one_is_refused(tmp_path: P
         choice({**block, **defaults(modelPreset="fats")}, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "asked"),
-    [
-        ("antLing", "Ling-2.6-flash", "Ling-2.6-flash"),
-        ("opencode_zen", "opencode/m-1", "m-1"),
-        ("opencodeGo", "opencode-go/m-2", "m-2"),
-        ("xiaomi_mimo", "xiaomi/mimo-9", "mimo-9"),
-        ("volcengineCodingPlan", "ark-code", "ark-code"),
-        ("lmStudio", "local-model", "local-model"),
-    ],
+@table(
+    "name model asked",
+    ("antLing", "Ling-2.6-flash", "Ling-2.6-flash"),
+    ("opencode_zen", "opencode/m-1", "m-1"),
+    ("opencodeGo", "opencode-go/m-2", "m-2"),
+    ("xiaomi_mimo", "xiaomi/mimo-9", "mimo-9"),
+    ("volcengineCodingPlan", "ark-code", "ark-code"),
+    ("lmStudio", "local-model", "local-model"),
 )
 async def test_a_provider_is_known_however_its_name_is_written(
     name: str, model: str, asked: str, tmp_path: Path

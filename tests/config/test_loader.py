@@ -17,6 +17,7 @@ from nanobot.errors import ConfigError
 from nanobot.utils.translation import speaking
 from tests.config.broken import BROKEN, Broken
 from tests.fakes.chinese import english_left
+from tests.tables import table
 
 FILE = Path("config.json")
 
@@ -58,19 +59,17 @@ def test_every_problem_of_a_file_is_named_in_the_order_of_the_file() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
-    [
-        '{"providers": {"openai": {"apiKey": ["CANARY-1"]}}}',
-        '{"providers": {"openai": {"apiKey": {"CANARY": "CANARY"}}}}',
-        '{"providers": {"openai": "CANARY"}}',
-        '{"tools": {"web": {"proxy": "ftp://me:CANARY@proxy.example"}}}',
-        '{"tools": {"web": {"proxy": ["http://me:CANARY@proxy.example"]}}}',
-        '{"tools": {"web": {"fetch": {"service": {"headers": {"Cookie": "CANARY"}}}}}}',
-        '{"mcp": {"a": {"env": {"KEY": ["CANARY"]}}}}',
-        '{"channels": {"telegram": {"token": "CANARY',
-        '{"channels": {"telegram": {"token": CANARY-abcdef}}}',
-    ],
+    '{"providers": {"openai": {"apiKey": ["CANARY-1"]}}}',
+    '{"providers": {"openai": {"apiKey": {"CANARY": "CANARY"}}}}',
+    '{"providers": {"openai": "CANARY"}}',
+    '{"tools": {"web": {"proxy": "ftp://me:CANARY@proxy.example"}}}',
+    '{"tools": {"web": {"proxy": ["http://me:CANARY@proxy.example"]}}}',
+    '{"tools": {"web": {"fetch": {"service": {"headers": {"Cookie": "CANARY"}}}}}}',
+    '{"mcp": {"a": {"env": {"KEY": ["CANARY"]}}}}',
+    '{"channels": {"telegram": {"token": "CANARY',
+    '{"channels": {"telegram": {"token": CANARY-abcdef}}}',
 )
 def test_an_error_never_shows_a_secret(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -116,19 +115,17 @@ def test_N08_N28_A18_G09_G16_G27_G36_K14_N06_N37_N38_N39_S17_S19_the_defaults_ar
     assert not config.channels.telegram.enabled
 
 
-@pytest.mark.parametrize(
+@table(
     "web",
-    [
-        {"enable": True, "search": {"provider": "duckduckgo"}},
-        {
-            "enable": True,
-            "proxy": "http://127.0.0.1:7890",
-            "search": {"provider": "brave", "apiKey": "BSAxxxxxxxxxxxx", "maxResults": 8},
-        },
-        {"search": {"provider": "tavily", "apiKey": "tvly-xxxxxxxxxxxx"}},
-        {"search": {"provider": "searxng", "baseUrl": "https://searx.your-domain.com"}},
-        {"enable": False},
-    ],
+    {"enable": True, "search": {"provider": "duckduckgo"}},
+    {
+        "enable": True,
+        "proxy": "http://127.0.0.1:7890",
+        "search": {"provider": "brave", "apiKey": "BSAxxxxxxxxxxxx", "maxResults": 8},
+    },
+    {"search": {"provider": "tavily", "apiKey": "tvly-xxxxxxxxxxxx"}},
+    {"search": {"provider": "searxng", "baseUrl": "https://searx.your-domain.com"}},
+    {"enable": False},
 )
 def test_N05_the_snippets_of_the_handbook_load_unchanged(web: dict[str, object]) -> None:
     loaded = loads(json.dumps({"tools": {"web": web}}))
@@ -143,14 +140,12 @@ def test_N23_an_empty_search_provider_is_auto(written: str) -> None:
     ).config.tools.web.search.provider == ("auto")
 
 
-@pytest.mark.parametrize(
+@table(
     "proxy",
-    [
-        "http://127.0.0.1:7890",
-        "http://user:pass@proxy.example.com:8080",
-        "socks5://127.0.0.1:1080",
-        "socks5h://127.0.0.1:1080",
-    ],
+    "http://127.0.0.1:7890",
+    "http://user:pass@proxy.example.com:8080",
+    "socks5://127.0.0.1:1080",
+    "socks5h://127.0.0.1:1080",
 )
 def test_N10_G26_proxies_of_every_kind_load(proxy: str) -> None:
     assert loads(json.dumps({"tools": {"web": {"proxy": proxy}}})).config.tools.web.proxy == proxy
@@ -263,15 +258,13 @@ def test_a_key_without_an_effect_yet_loads_with_a_note_whatever_it_holds(value: 
     assert (loaded.config, loaded.disabled) == (Config(), {})
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "hint"),
-    [
-        ('{"agents": {"defaults": {"temprature": 1}}}', "agents.defaults.temprature", '"temperature"'),
-        ('{"tool": {}}', "tool", '"tools"'),
-        ('{"maxResults": 3}', "maxResults", "tools.web.search.maxResults"),
-        ('{"tools": {"web": {"serach": {}}}}', "tools.web.serach", '"search"'),
-        ('{"providers": {"openai": {"apikey": "k"}}}', "providers.openai.apikey", '"apiKey"'),
-    ],
+@table(
+    "text path hint",
+    ('{"agents": {"defaults": {"temprature": 1}}}', "agents.defaults.temprature", '"temperature"'),
+    ('{"tool": {}}', "tool", '"tools"'),
+    ('{"maxResults": 3}', "maxResults", "tools.web.search.maxResults"),
+    ('{"tools": {"web": {"serach": {}}}}', "tools.web.serach", '"search"'),
+    ('{"providers": {"openai": {"apikey": "k"}}}', "providers.openai.apikey", '"apiKey"'),
 )
 def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(text: str, path: str, hint: str) -> None:
     (problem,) = loads(text).problems

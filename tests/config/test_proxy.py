@@ -3,33 +3,30 @@
 import pytest
 
 from nanobot.config.proxy import Proxies, UnusableProxy
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
-    ("host", "rule", "without"),
-    [
-        ("a.example.org", "example.org", True),
-        ("a.example.org", ".example.org", True),
-        ("notexample.org", "example.org", False),
-        ("localhost", "127.0.0.1, localhost:8080", True),
-        ("x.org", "*", True),
-        ("x.org", "", False),
-    ],
+@table(
+    "host rule without",
+    ("a.example.org", "example.org", True),
+    ("a.example.org", ".example.org", True),
+    ("notexample.org", "example.org", False),
+    ("localhost", "127.0.0.1, localhost:8080", True),
+    ("x.org", "*", True),
+    ("x.org", "", False),
 )
 def test_C28_exceptions_from_the_proxy_are_names_and_suffixes(host: str, rule: str, without: bool) -> None:
     through = Proxies("http://p:1", {"NO_PROXY": rule}).of(f"https://{host}/")
     assert (through is None) is without
 
 
-@pytest.mark.parametrize(
-    ("host", "rule", "without"),
-    [
-        ("10.1.2.3", "10.0.0.0/8", True),
-        ("[fd00::1]", "fd00::/8", True),
-        ("11.1.2.3", "10.0.0.0/8", False),
-        ("a.example", "10.0.0.0/8, b.example", False),
-        ("10.1.2.3", "10.1.2.3:8080", True),
-    ],
+@table(
+    "host rule without",
+    ("10.1.2.3", "10.0.0.0/8", True),
+    ("[fd00::1]", "fd00::/8", True),
+    ("11.1.2.3", "10.0.0.0/8", False),
+    ("a.example", "10.0.0.0/8, b.example", False),
+    ("10.1.2.3", "10.1.2.3:8080", True),
 )
 def test_exceptions_from_the_proxy_are_addresses_and_nets_too(host: str, rule: str, without: bool) -> None:
     assert (Proxies(env={"ALL_PROXY": "p:1", "no_proxy": rule}).of(f"http://{host}:8080/") is None) is without

@@ -37,6 +37,7 @@ from nanobot.providers.http import Deadlines, Endpoint
 from nanobot.providers.openai_compat import OpenAICompatProvider
 from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
+from tests.tables import table
 
 WIRES = ("chat", "messages")
 KEY = "sk-very-secret-key"
@@ -417,14 +418,12 @@ async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(
-    ("raw", "finish", "reason"),
-    [
-        ('{"query": "x', "tools", "not valid JSON"),
-        ("[1]", "tools", "must be a JSON object"),
-        ('{"query": "x"}', "length", "length limit"),
-        ('{"query": "x"}', "filtered", "stopped the answer"),
-    ],
+@table(
+    "raw finish reason",
+    ('{"query": "x', "tools", "not valid JSON"),
+    ("[1]", "tools", "must be a JSON object"),
+    ('{"query": "x"}', "length", "length limit"),
+    ('{"query": "x"}', "filtered", "stopped the answer"),
 )
 async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, raw: str, finish: str, reason: str) -> None:
     end = End("length") if finish == "length" else End("filtered") if finish == "filtered" else End()

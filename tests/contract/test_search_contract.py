@@ -22,6 +22,7 @@ from nanobot.web.service import ServiceAccess
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import APIS, FAULTS, KEY, FakeDdgs, Fault, Page, SearchApis
 from tests.fakes.sections import section
+from tests.tables import table
 
 ENGINES = tuple(APIS)
 FULL = SearchQuery(
@@ -251,18 +252,16 @@ async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engi
     assert sent == EXCHANGES[engine]
 
 
-@pytest.mark.parametrize(
-    ("engine", "field", "words"),
-    [
-        ("brave", "freshness", ["pd", "pw", "pm", "py"]),
-        ("tavily", "time_range", ["day", "week", "month", "year"]),
-        ("searxng", "time_range", ["day", "week", "month", "year"]),
-        ("perplexity", "search_recency_filter", ["day", "week", "month", "year"]),
-        ("firecrawl", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
-        ("serper", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
-        ("bocha", "freshness", ["oneDay", "oneWeek", "oneMonth", "oneYear"]),
-        ("kagi", "lens.time_relative", ["day", "week", "month", None]),
-    ],
+@table(
+    "engine field words",
+    ("brave", "freshness", ["pd", "pw", "pm", "py"]),
+    ("tavily", "time_range", ["day", "week", "month", "year"]),
+    ("searxng", "time_range", ["day", "week", "month", "year"]),
+    ("perplexity", "search_recency_filter", ["day", "week", "month", "year"]),
+    ("firecrawl", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
+    ("serper", "tbs", ["qdr:d", "qdr:w", "qdr:m", "qdr:y"]),
+    ("bocha", "freshness", ["oneDay", "oneWeek", "oneMonth", "oneYear"]),
+    ("kagi", "lens.time_relative", ["day", "week", "month", None]),
 )
 async def test_S21_the_words_for_a_time_are_the_engines_own(
     apis: SearchApis, engine: str, field: str, words: list[str | None]

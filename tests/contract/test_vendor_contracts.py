@@ -17,6 +17,7 @@ from nanobot.web.search.duckduckgo import DuckDuckGoBackend
 from nanobot.web.search.engines import ENGINES
 from nanobot.web.service import ServiceAccess
 from tests.fakes.search_apis import APIS, KEY, FakeDdgs, SearchApis
+from tests.tables import table
 
 VENDORS: Mapping[str, Mapping[str, object]] = json.loads(
     (Path(__file__).parent / "vendors.json").read_text(encoding="utf-8")
@@ -148,21 +149,19 @@ async def test_S21_every_search_of_ddgs_is_one_that_the_library_and_duckduckgo_t
     assert [line for call in calls for line in problems(spec["text"], call)] == []
 
 
-@pytest.mark.parametrize(
-    ("country", "language", "region"),
-    [
-        ("", "", "wt-wt"),
-        ("DE", "", "de-de"),
-        ("", "de", "de-de"),
-        ("CH", "fr", "ch-fr"),
-        ("GB", "", "uk-en"),
-        ("JP", "ja", "jp-jp"),
-        ("", "zh-TW", "tw-tzh"),
-        ("HK", "zh", "hk-tzh"),
-        ("", "en", "us-en"),
-        ("DE", "en", "de-de"),
-        ("XX", "", "wt-wt"),
-    ],
+@table(
+    "country language region",
+    ("", "", "wt-wt"),
+    ("DE", "", "de-de"),
+    ("", "de", "de-de"),
+    ("CH", "fr", "ch-fr"),
+    ("GB", "", "uk-en"),
+    ("JP", "ja", "jp-jp"),
+    ("", "zh-TW", "tw-tzh"),
+    ("HK", "zh", "hk-tzh"),
+    ("", "en", "us-en"),
+    ("DE", "en", "de-de"),
+    ("XX", "", "wt-wt"),
 )
 async def test_S21_a_country_and_a_language_are_a_region_of_duckduckgo(
     country: str, language: str, region: str

@@ -11,6 +11,7 @@ from nanobot.messages import Usage
 from nanobot.money import prices as shipped
 from nanobot.money.prices import FREE, Price, Prices, estimate
 from nanobot.providers.vendors import BY_NAME
+from tests.tables import table
 
 TODAY = date(2026, 11, 22)
 LIST = json.loads(Path(shipped.__file__).with_name("prices.json").read_bytes())
@@ -20,21 +21,19 @@ def of(vendor: str, model: str, own: dict[str, Price] | None = None, *, local: b
     return Prices(own).price(vendor, model, local=local, day=TODAY)
 
 
-@pytest.mark.parametrize(
-    ("vendor", "model", "figures"),
-    [
-        ("anthropic", "claude-sonnet-5-5", (2, 10, 0.1, 2.5)),
-        ("anthropic", "claude-sonnet-5-5-20260929", (2, 10, 0.1, 2.5)),
-        ("anthropic", "claude-opus-4-8", (5, 25, 0.5, 6.25)),
-        ("anthropic", "claude-opus-4-20250514", (15, 75, 1.5, 18.75)),
-        ("openai", "gpt-6.1-sol", (2, 10, 0.1, None)),
-        ("openai", "gpt-5.6", (5, 30, 0.5, None)),
-        ("openai", "gpt-5-mini-2025-08-07", (0.25, 2, 0.025, None)),
-        ("gemini", "models/gemini-3.8-flash", (0.75, 3.75, 0.075, None)),
-        ("moonshot", "kimi-k2.6", (0.95, 4, 0.16, None)),
-        ("groq", "openai/gpt-oss-120b", (0.15, 0.6, None, None)),
-        ("openrouter", "qwen/qwen3-coder:free", (0, 0, None, None)),
-    ],
+@table(
+    "vendor model figures",
+    ("anthropic", "claude-sonnet-5-5", (2, 10, 0.1, 2.5)),
+    ("anthropic", "claude-sonnet-5-5-20260929", (2, 10, 0.1, 2.5)),
+    ("anthropic", "claude-opus-4-8", (5, 25, 0.5, 6.25)),
+    ("anthropic", "claude-opus-4-20250514", (15, 75, 1.5, 18.75)),
+    ("openai", "gpt-6.1-sol", (2, 10, 0.1, None)),
+    ("openai", "gpt-5.6", (5, 30, 0.5, None)),
+    ("openai", "gpt-5-mini-2025-08-07", (0.25, 2, 0.025, None)),
+    ("gemini", "models/gemini-3.8-flash", (0.75, 3.75, 0.075, None)),
+    ("moonshot", "kimi-k2.6", (0.95, 4, 0.16, None)),
+    ("groq", "openai/gpt-oss-120b", (0.15, 0.6, None, None)),
+    ("openrouter", "qwen/qwen3-coder:free", (0, 0, None, None)),
 )
 def test_a_model_costs_what_its_vendor_asks(vendor: str, model: str, figures: tuple[float | None, ...]) -> None:
     price = of(vendor, model)
@@ -42,16 +41,14 @@ def test_a_model_costs_what_its_vendor_asks(vendor: str, model: str, figures: tu
     assert (price.input, price.output, price.cached, price.write) == figures
 
 
-@pytest.mark.parametrize(
-    ("vendor", "model"),
-    [
-        ("openai", "gpt-7"),
-        ("openai", "gpt-5.4-mini-search"),
-        ("groq", "claude-sonnet-5-5"),
-        ("openrouter", "openai/gpt-6.1-sol"),
-        ("custom", "gpt-6.1-sol"),
-        ("gemini", "gemini-flash-latest"),
-    ],
+@table(
+    "vendor model",
+    ("openai", "gpt-7"),
+    ("openai", "gpt-5.4-mini-search"),
+    ("groq", "claude-sonnet-5-5"),
+    ("openrouter", "openai/gpt-6.1-sol"),
+    ("custom", "gpt-6.1-sol"),
+    ("gemini", "gemini-flash-latest"),
 )
 def test_nobody_guesses_the_price_of_a_model_that_is_not_listed(vendor: str, model: str) -> None:
     assert of(vendor, model) is None

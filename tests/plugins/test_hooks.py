@@ -15,6 +15,7 @@ from nanobot.errors import ConfigError
 from nanobot.providers.scripted import Call
 from tests.agent.test_files import OWNER, TERMINAL, Home
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.tables import table
 
 #: Writes down what it is told, then does as its arguments say: an exit code, a reason, seconds to take.
 HOOK = """
@@ -74,14 +75,12 @@ async def test_a_hook_refuses_a_call_that_was_allowed_and_says_why_and_another_t
     assert "SECRET_OF_MINE" not in str(one["env"])
 
 
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        ({"code": 1}, "ended with code 1"),
-        ({"code": 1, "reason": "boom"}, "boom"),
-        ({"wait": 60, "timeout": 0.2}, "took longer than 0.2 s"),
-        ({"command": ["/nowhere/at-all"]}, "cannot start"),
-    ],
+@table(
+    "broken why",
+    ({"code": 1}, "ended with code 1"),
+    ({"code": 1, "reason": "boom"}, "boom"),
+    ({"wait": 60, "timeout": 0.2}, "took longer than 0.2 s"),
+    ({"command": ["/nowhere/at-all"]}, "cannot start"),
 )
 async def test_a_guard_that_is_broken_lets_nothing_run(tmp_path: Path, broken: dict[str, object], why: str) -> None:
     _, said = await turn(tmp_path, {"beforeTool": [{**hook(tmp_path), **_hook(tmp_path, broken)}]}, WRITE)

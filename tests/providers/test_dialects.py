@@ -37,6 +37,7 @@ from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
 from tests.fakes.llm_server import DONE, LlmRequest, LlmServer, Reply, chat_event, messages_event
 from tests.fakes.patience import growing
+from tests.tables import table
 
 ORIGIN = Origin("Vendor")
 TOOLS = (ToolSpec("web_search", "Search.", {"type": "object"}), ToolSpec("web_fetch", "Read.", {"type": "object"}))
@@ -315,13 +316,11 @@ async def test_an_answer_that_was_not_streamed_is_an_answer() -> None:
     assert (last.message.text, last.message.usage.input) == ("ok", 4)
 
 
-@pytest.mark.parametrize(
+@table(
     "reply",
-    [
-        Reply(raw=[OK + STOP + DONE]),
-        Reply(raw=[b'data: {"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}']),
-        Reply(body={"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}),
-    ],
+    Reply(raw=[OK + STOP + DONE]),
+    Reply(raw=[b'data: {"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}']),
+    Reply(body={"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}),
     ids=["stream", "one event without a blank line", "whole"],
 )
 @growing(0.3, 2, 10)
@@ -448,17 +447,15 @@ def stopped(reason: str, **usage: object) -> bytes:
 MESSAGE_OK = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "ok"})
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("refusal", "filtered"),
-        ("model_context_window_exceeded", "overflow"),
-        ("pause_turn", "pause"),
-        ("news", "other"),
-    ],
+@table(
+    "reason finish",
+    ("end_turn", "stop"),
+    ("stop_sequence", "stop"),
+    ("max_tokens", "length"),
+    ("refusal", "filtered"),
+    ("model_context_window_exceeded", "overflow"),
+    ("pause_turn", "pause"),
+    ("news", "other"),
 )
 async def test_every_stop_reason_of_messages_has_our_word(reason: str, finish: str) -> None:
     assert (await messages([MESSAGE_OK, stopped(reason)])).finish == finish
@@ -552,21 +549,19 @@ async def test_one_connection_serves_request_after_request_and_two_serve_those_a
         await provider.aclose()
 
 
-@pytest.mark.parametrize(
-    ("vendor", "model", "effort", "want"),
-    [
-        ("openai", "gpt-5.6", "xhigh", {"reasoning_effort": "xhigh"}),
-        ("groq", "openai/gpt-oss-120b", "max", {"reasoning_effort": "high"}),
-        ("openrouter", "x/y", "max", {"reasoning": {"effort": "xhigh"}}),
-        ("deepseek", "deepseek-chat", "none", {"thinking": {"type": "disabled"}}),
-        ("moonshot", "kimi-k3", "none", {"reasoning_effort": "low"}),
-        ("dashscope", "qwen-plus", "high", {"enable_thinking": True}),
-        ("vllm", "qwen3", "none", {"chat_template_kwargs": {"enable_thinking": False}}),
-        ("mistral", "mistral-medium-latest", "low", {"reasoning_effort": "high"}),
-        ("mistral", "magistral-medium", "low", {}),
-        ("minimax", "MiniMax-M2", None, {"reasoning_split": True}),
-        ("openai", "gpt-5.6", None, {}),
-    ],
+@table(
+    "vendor model effort want",
+    ("openai", "gpt-5.6", "xhigh", {"reasoning_effort": "xhigh"}),
+    ("groq", "openai/gpt-oss-120b", "max", {"reasoning_effort": "high"}),
+    ("openrouter", "x/y", "max", {"reasoning": {"effort": "xhigh"}}),
+    ("deepseek", "deepseek-chat", "none", {"thinking": {"type": "disabled"}}),
+    ("moonshot", "kimi-k3", "none", {"reasoning_effort": "low"}),
+    ("dashscope", "qwen-plus", "high", {"enable_thinking": True}),
+    ("vllm", "qwen3", "none", {"chat_template_kwargs": {"enable_thinking": False}}),
+    ("mistral", "mistral-medium-latest", "low", {"reasoning_effort": "high"}),
+    ("mistral", "magistral-medium", "low", {}),
+    ("minimax", "MiniMax-M2", None, {"reasoning_split": True}),
+    ("openai", "gpt-5.6", None, {}),
 )
 async def test_reasoning_effort_is_said_in_the_vendors_way(
     vendor: str, model: str, effort: ReasoningEffort | None, want: dict[str, object]
@@ -580,15 +575,13 @@ async def test_reasoning_effort_is_said_in_the_vendors_way(
     assert {name: value for name, value in server.requests[0].body.items() if name not in plain} == want
 
 
-@pytest.mark.parametrize(
-    ("model", "effort", "want"),
-    [
-        ("claude-opus-4-7", "high", {"type": "adaptive", "display": "summarized"}),
-        ("claude-sonnet-4-5-20250929", "low", {"type": "enabled", "budget_tokens": 2048}),
-        ("claude-sonnet-4-5-20250929", "none", None),
-        ("claude-opus-4-7", "none", None),
-        ("claude-opus-4-7", None, None),
-    ],
+@table(
+    "model effort want",
+    ("claude-opus-4-7", "high", {"type": "adaptive", "display": "summarized"}),
+    ("claude-sonnet-4-5-20250929", "low", {"type": "enabled", "budget_tokens": 2048}),
+    ("claude-sonnet-4-5-20250929", "none", None),
+    ("claude-opus-4-7", "none", None),
+    ("claude-opus-4-7", None, None),
 )
 async def test_claude_thinks_adaptively_from_4_6_on_and_by_budget_before(
     model: str, effort: ReasoningEffort | None, want: object
@@ -661,15 +654,13 @@ async def test_many_streams_at_once_do_not_mix() -> None:
         await provider.aclose()
 
 
-@pytest.mark.parametrize(
-    ("module", "unused"),
-    [
-        ("base", "httpx"),
-        ("scripted", "httpx"),
-        ("vendors", "httpx"),
-        ("registry", "nanobot.providers.anthropic"),
-        ("registry", "nanobot.providers.openai_compat"),
-    ],
+@table(
+    "module unused",
+    ("base", "httpx"),
+    ("scripted", "httpx"),
+    ("vendors", "httpx"),
+    ("registry", "nanobot.providers.anthropic"),
+    ("registry", "nanobot.providers.openai_compat"),
 )
 def test_the_seam_the_data_and_the_choice_load_nothing_that_they_do_not_use(module: str, unused: str) -> None:
     code = f"import sys, nanobot.providers.{module}; sys.exit({unused!r} in sys.modules)"

@@ -18,6 +18,7 @@ from nanobot.providers.retry import RetryPolicy
 from nanobot.providers.scripted import ScriptedProvider
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, vendor_of
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.tables import table
 
 ASK = Request((UserMessage((Text("hi"),)),))
 NOWHERE: Mapping[str, str] = {}
@@ -55,16 +56,14 @@ async def test_every_vendor_is_chosen_by_its_name_and_by_a_prefix(vendor: Vendor
     assert prefixed[:2] == (entry.name, "some/model")
 
 
-@pytest.mark.parametrize(
-    ("vendor", "base", "model", "free"),
-    [
-        ("ollama", "", "qwen3:8b", True),
-        ("ollama", "", "gpt-oss:120b-cloud", False),
-        ("ollama", "https://ollama.example.com/v1", "qwen3:8b", False),
-        ("custom", "http://192.168.1.5:8000/v1", "qwen3", True),
-        ("custom", "https://models.example.com/v1", "qwen3", False),
-        ("anthropic", "http://127.0.0.1:9/v1", "claude-sonnet-5-5", False),
-    ],
+@table(
+    "vendor base model free",
+    ("ollama", "", "qwen3:8b", True),
+    ("ollama", "", "gpt-oss:120b-cloud", False),
+    ("ollama", "https://ollama.example.com/v1", "qwen3:8b", False),
+    ("custom", "http://192.168.1.5:8000/v1", "qwen3", True),
+    ("custom", "https://models.example.com/v1", "qwen3", False),
+    ("anthropic", "http://127.0.0.1:9/v1", "claude-sonnet-5-5", False),
 )
 async def test_a_model_costs_nothing_where_a_server_of_the_owners_own_runs_it(
     vendor: str, base: str, model: str, free: bool
@@ -83,18 +82,16 @@ def test_the_table_of_vendors_holds_what_its_types_say() -> None:
     assert set(raw["aliases"].values()) <= BY_NAME.keys()
 
 
-@pytest.mark.parametrize(
-    ("model", "keys", "want"),
-    [
-        ("claude-sonnet-4-6", ("openai", "anthropic"), ("anthropic", "claude-sonnet-4-6")),
-        ("gpt-5.6", ("anthropic", "openai"), ("openai", "gpt-5.6")),
-        ("kimi-k3", ("moonshot",), ("moonshot", "kimi-k3")),
-        ("openrouter/anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
-        ("anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
-        ("anthropic/claude-opus-4-6", ("openrouter", "anthropic"), ("anthropic", "claude-opus-4-6")),
-        ("google/gemini-3-flash", ("gemini",), ("gemini", "gemini-3-flash")),
-        ("llama-3.3-70b-versatile", ("groq",), ("groq", "llama-3.3-70b-versatile")),
-    ],
+@table(
+    "model keys want",
+    ("claude-sonnet-4-6", ("openai", "anthropic"), ("anthropic", "claude-sonnet-4-6")),
+    ("gpt-5.6", ("anthropic", "openai"), ("openai", "gpt-5.6")),
+    ("kimi-k3", ("moonshot",), ("moonshot", "kimi-k3")),
+    ("openrouter/anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
+    ("anthropic/claude-opus-4.6", ("openrouter",), ("openrouter", "anthropic/claude-opus-4.6")),
+    ("anthropic/claude-opus-4-6", ("openrouter", "anthropic"), ("anthropic", "claude-opus-4-6")),
+    ("google/gemini-3-flash", ("gemini",), ("gemini", "gemini-3-flash")),
+    ("llama-3.3-70b-versatile", ("groq",), ("groq", "llama-3.3-70b-versatile")),
 )
 async def test_the_model_name_selects_the_vendor(model: str, keys: tuple[str, ...], want: tuple[str, str]) -> None:
     request = ChoiceRequest(model, credentials=dict.fromkeys(keys, KEY), local_roots=NOWHERE)
@@ -132,16 +129,14 @@ async def test_keys_travel_in_headers_only_and_extra_headers_go_along() -> None:
     assert server.requests[-1].headers["anthropic-version"] == "2023-06-01"
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        (ChoiceRequest(provider="antropic"), "Did you mean 'anthropic'"),
-        (ChoiceRequest(provider="openai", model="gpt-5.6"), "OPENAI_API_KEY"),
-        (ChoiceRequest(model="claude-sonnet-4-6"), "ANTHROPIC_API_KEY"),
-        (ChoiceRequest(model="wonder-1", local_roots=NOWHERE), "vendor/model"),
-        (ChoiceRequest(provider="custom"), "apiBase"),
-        (ChoiceRequest(local_roots=NOWHERE), "no key is set"),
-    ],
+@table(
+    "request_ says",
+    (ChoiceRequest(provider="antropic"), "Did you mean 'anthropic'"),
+    (ChoiceRequest(provider="openai", model="gpt-5.6"), "OPENAI_API_KEY"),
+    (ChoiceRequest(model="claude-sonnet-4-6"), "ANTHROPIC_API_KEY"),
+    (ChoiceRequest(model="wonder-1", local_roots=NOWHERE), "vendor/model"),
+    (ChoiceRequest(provider="custom"), "apiBase"),
+    (ChoiceRequest(local_roots=NOWHERE), "no key is set"),
 )
 async def test_what_cannot_be_chosen_is_said_with_the_way_out(request_: ChoiceRequest, says: str) -> None:
     with pytest.raises(UsageError, match=says):

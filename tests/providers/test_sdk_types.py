@@ -15,6 +15,7 @@ from nanobot.providers.scripted import Call, Say, Think
 from nanobot.providers.vendors import BY_NAME, family_of
 from tests.contract.test_provider_contract import CONVERSATIONS, SPEC, WIRES, answer, ask, speaking
 from tests.fakes.llm_server import LlmServer, Reply, chat_event, frames, messages_event
+from tests.tables import table
 
 # Every test imports `tests.providers.sdk` itself: collecting them must not load what takes seconds.
 pytestmark = pytest.mark.skipif(
@@ -49,22 +50,20 @@ def test_every_model_of_today_has_a_family_and_so_has_the_next_number(vendor: st
         assert family_of(name).pattern, f"{name} falls to the default window"
 
 
-@pytest.mark.parametrize(
-    ("known", "next_one"),
-    [
-        ("gpt-6.2-sol", "gpt-7-sol"),
-        ("gpt-6.2-sol", "gpt-10.1"),
-        ("claude-sonnet-5-5", "claude-sonnet-12"),
-        ("claude-opus-5-5", "claude-newline-6-1"),
-        ("o4-mini", "o5-mini"),
-        ("gemini-3-pro", "gemini-7-ultra"),
-        ("deepseek-v4", "deepseek-v12"),
-        ("kimi-k3", "kimi-k10"),
-        ("glm-5", "glm-11"),
-        ("qwen3.5-plus", "qwen11-plus"),
-        ("grok-4", "grok-12"),
-        ("llama4", "llama7"),
-    ],
+@table(
+    "known next_one",
+    ("gpt-6.2-sol", "gpt-7-sol"),
+    ("gpt-6.2-sol", "gpt-10.1"),
+    ("claude-sonnet-5-5", "claude-sonnet-12"),
+    ("claude-opus-5-5", "claude-newline-6-1"),
+    ("o4-mini", "o5-mini"),
+    ("gemini-3-pro", "gemini-7-ultra"),
+    ("deepseek-v4", "deepseek-v12"),
+    ("kimi-k3", "kimi-k10"),
+    ("glm-5", "glm-11"),
+    ("qwen3.5-plus", "qwen11-plus"),
+    ("grok-4", "grok-12"),
+    ("llama4", "llama7"),
 )
 def test_a_number_not_known_yet_inherits_from_its_line(known: str, next_one: str) -> None:
     assert family_of(next_one) == family_of(known)
@@ -81,13 +80,11 @@ async def chosen_of(vendor: str, live: Iterable[str]) -> str:
     return provider.info.model
 
 
-@pytest.mark.parametrize(
-    ("vendor", "newer", "best"),
-    [
-        ("openai", ("gpt-97-sol", "gpt-97-luna", "gpt-97-sol-2027-01-05", "gpt-audio-98"), "gpt-97-sol"),
-        ("openai", ("gpt-97",), "gpt-97"),
-        ("anthropic", ("claude-sonnet-96", "claude-haiku-97"), "claude-sonnet-96"),
-    ],
+@table(
+    "vendor newer best",
+    ("openai", ("gpt-97-sol", "gpt-97-luna", "gpt-97-sol-2027-01-05", "gpt-audio-98"), "gpt-97-sol"),
+    ("openai", ("gpt-97",), "gpt-97"),
+    ("anthropic", ("claude-sonnet-96", "claude-haiku-97"), "claude-sonnet-96"),
 )
 async def test_the_model_of_no_choice_is_the_newest_of_the_middle_class(
     vendor: str, newer: tuple[str, ...], best: str

@@ -15,6 +15,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
+from tests.tables import table
 
 NOW, ZONE = datetime(2026, 11, 22, 14, tzinfo=UTC), ZoneInfo("Asia/Shanghai")
 ME = Who("telegram:42", "telegram:42", "owner")
@@ -73,19 +74,17 @@ async def test_everything_that_a_schedule_answers_is_in_chinese() -> None:
     assert "任务：“有什么新闻”，每个工作日 08:00；下次 2026-11-23 08:00 Asia/Shanghai" in answers[8]
 
 
-@pytest.mark.parametrize(
-    ("when", "said"),
-    [
-        (Once(NOW), "一次，2026-11-22 周日 22:00"),
-        (Every(7_200, NOW), "每 2 小时"),
-        (Every(60, NOW), "每分钟"),
-        (Days(2, date(2026, 11, 23), time(9)), "每 2 天 09:00"),
-        (Days(14, date(2026, 11, 23), time(9)), "每 2 周的星期一 09:00"),
-        (Cron("0 8,18 * * 1,3"), "每星期一、星期三 08:00 和 18:00"),
-        (Cron("0 8 L * *"), "每月最后一天 08:00"),
-        (Cron("0 8 3 * *"), "每月 3 日 08:00"),
-        (Cron("0 8 * * 0,6"), "每个周末 08:00"),
-    ],
+@table(
+    "when said",
+    (Once(NOW), "一次，2026-11-22 周日 22:00"),
+    (Every(7_200, NOW), "每 2 小时"),
+    (Every(60, NOW), "每分钟"),
+    (Days(2, date(2026, 11, 23), time(9)), "每 2 天 09:00"),
+    (Days(14, date(2026, 11, 23), time(9)), "每 2 周的星期一 09:00"),
+    (Cron("0 8,18 * * 1,3"), "每星期一、星期三 08:00 和 18:00"),
+    (Cron("0 8 L * *"), "每月最后一天 08:00"),
+    (Cron("0 8 3 * *"), "每月 3 日 08:00"),
+    (Cron("0 8 * * 0,6"), "每个周末 08:00"),
 )
 def test_a_rule_is_told_as_one_says_it(when: When, said: str) -> None:
     job = ScheduledJob(kind="remind", text="x", when=when, zone="Asia/Shanghai", person="", chat="")

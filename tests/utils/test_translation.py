@@ -10,6 +10,7 @@ import pytest
 from nanobot.utils import translation
 from nanobot.utils.translation import N_, Later, _, _n, heard, known, language, settle, speak, speaking, told, yes_or_no
 from tests.fakes.chinese import english_left
+from tests.tables import table
 
 
 @pytest.fixture(autouse=True)
@@ -18,37 +19,33 @@ def english() -> Iterator[None]:
     settle({}, "auto")
 
 
-@pytest.mark.parametrize(
-    ("tag", "code"),
-    [
-        ("zh-hans", "zh"),
-        ("zh_CN.UTF-8", "zh"),
-        ("zh-TW", "zh"),
-        ("ZH", "zh"),
-        ("de", "en"),
-        ("C.UTF-8", "en"),
-        ("en-GB", "en"),
-        ("", ""),
-    ],
+@table(
+    "tag code",
+    ("zh-hans", "zh"),
+    ("zh_CN.UTF-8", "zh"),
+    ("zh-TW", "zh"),
+    ("ZH", "zh"),
+    ("de", "en"),
+    ("C.UTF-8", "en"),
+    ("en-GB", "en"),
+    ("", ""),
 )
 def test_a_tag_of_a_language_is_known_however_it_is_written(tag: str, code: str) -> None:
     assert known(tag) == code
 
 
-@pytest.mark.parametrize(
-    ("env", "code"),
-    [
-        ({"LANG": "zh_CN.UTF-8"}, "zh"),
-        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_CN.UTF-8"}, "zh"),
-        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
-        ({"LANG": "de_DE", "LANGUAGE": "zh_CN:en"}, "zh"),
-        ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "de:zh:en"}, "zh"),
-        ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "en_GB:zh"}, "en"),
-        ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "zh_CN:zh", "LC_ALL": "C"}, "en"),
-        ({"LC_ALL": "zh_CN", "LANG": "C"}, "zh"),
-        ({"LANG": "\udcff:::zh\x00..@"}, "en"),
-        ({}, "en"),
-    ],
+@table(
+    "env code",
+    ({"LANG": "zh_CN.UTF-8"}, "zh"),
+    ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_CN.UTF-8"}, "zh"),
+    ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+    ({"LANG": "de_DE", "LANGUAGE": "zh_CN:en"}, "zh"),
+    ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "de:zh:en"}, "zh"),
+    ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "en_GB:zh"}, "en"),
+    ({"LANG": "zh_CN.UTF-8", "LANGUAGE": "zh_CN:zh", "LC_ALL": "C"}, "en"),
+    ({"LC_ALL": "zh_CN", "LANG": "C"}, "zh"),
+    ({"LANG": "\udcff:::zh\x00..@"}, "en"),
+    ({}, "en"),
 )
 def test_the_first_variable_that_is_set_tells_the_language_of_the_surroundings(env: dict[str, str], code: str) -> None:
     settle(env)
@@ -92,15 +89,13 @@ def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("没有定时任务。\nNo job is set.\n", ["No job is set."]),
-        ("已设置：Tell me the news, then", ["已设置：Tell me the news, then"]),
-        ("用 `nanobot schedule add text` 添加，或发送 /watch list all，见 https://a.example/some/path 。", []),
-        ("已保存到 /home/me/notes of mine.txt，模型 gpt-4 turbo", []),
-        ("Opus 4 Python 已启动", []),
-    ],
+@table(
+    "text left",
+    ("没有定时任务。\nNo job is set.\n", ["No job is set."]),
+    ("已设置：Tell me the news, then", ["已设置：Tell me the news, then"]),
+    ("用 `nanobot schedule add text` 添加，或发送 /watch list all，见 https://a.example/some/path 。", []),
+    ("已保存到 /home/me/notes of mine.txt，模型 gpt-4 turbo", []),
+    ("Opus 4 Python 已启动", []),
 )
 def test_what_is_left_in_english_is_found_and_what_is_typed_is_not(text: str, left: list[str]) -> None:
     assert english_left(text) == left
@@ -123,16 +118,14 @@ def test_what_was_said_before_anybody_read_it_is_told_in_the_language_of_who_doe
 _HEAD = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\nmsgid "Sent to {chat}."\n'
 
 
-@pytest.mark.parametrize(
-    ("broken", "said"),
-    [
-        (b"\xff\xfe not a text", "Sent to {x}."),
+@table(
+"broken said",
+(b"\xff\xfe not a text", "Sent to {x}."),
         (b'msgid "Sent to {chat}."\nmsgstr "\\x"\n', "Sent to {x}."),
         (_HEAD.replace(b"\nmsgid", b'\n"Plural-Forms: plural=(;\\n"\nmsgid') + b'msgstr "-"', "Sent to {x}."),
         (_HEAD + b'msgstr "{to}"', "Sent to {x}."),
         (_HEAD + b'msgstr "{chat"', "Sent to {x}."),
         (_HEAD + b'msgstr "\xe7\xbb\x99 {chat}"', "给 {x}"),
-    ],
 )  # fmt: skip
 def test_a_broken_catalogue_costs_its_own_sentences_alone(tmp_path: Path, broken: bytes, said: str) -> None:
     """What a value holds is never read as a form."""
@@ -166,12 +159,10 @@ def of_copy(path: Path) -> ModuleType:
     return made
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ("是", "yes"), ("好的。", "yes"), (" Ｙ\n", "yes"), ("Yes!", "yes"), ("仅此一次", "yes"), ("始终", "always"),
+@table(
+"answer kind",
+("是", "yes"), ("好的。", "yes"), (" Ｙ\n", "yes"), ("Yes!", "yes"), ("仅此一次", "yes"), ("始终", "always"),
         ("不要", "no"), ("好像不对", ""), ("", ""),
-    ],
 )  # fmt: skip
 def test_a_yes_is_understood_in_any_of_our_languages(answer: str, kind: str) -> None:
     assert yes_or_no(answer) == kind

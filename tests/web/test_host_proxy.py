@@ -15,6 +15,7 @@ from nanobot.web.client import Guard
 from nanobot.web.host_proxy import HostProxy
 from tests.fakes.proxies import SocksProxy, TunnelProxy
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 
 PUBLIC = "93.184.216.34"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: there is a sandbox on Linux only")
@@ -88,21 +89,19 @@ async def test_a_granted_host_is_reached_and_the_server_is_told_its_own_name_and
         assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("GET http://other.example:{port}/ HTTP/1.1", "was not granted"),
-        ("CONNECT other.example:443 HTTP/1.1", "other.example was not granted"),
-        ("CONNECT granted.example:22 HTTP/1.1", "granted.example:22 was not granted"),
-        ("CONNECT inside.example:443 HTTP/1.1", "10.0.0.7"),
-        ("CONNECT 127.0.0.1:{port} HTTP/1.1", "was not granted"),
-        ("CONNECT 169.254.169.254:80 HTTP/1.1", "was not granted"),
-        ("CONNECT evil.granted.example:443 HTTP/1.1", "was not granted"),
-        ("CONNECT granted.example@other.example:443 HTTP/1.1", "user name"),
-        ("GET / HTTP/1.1", "http://"),
-        ("GET https://granted.example/ HTTP/1.1", "tunnel"),
-        ("nonsense", "Only HTTP"),
-    ],
+@table(
+    "line why",
+    ("GET http://other.example:{port}/ HTTP/1.1", "was not granted"),
+    ("CONNECT other.example:443 HTTP/1.1", "other.example was not granted"),
+    ("CONNECT granted.example:22 HTTP/1.1", "granted.example:22 was not granted"),
+    ("CONNECT inside.example:443 HTTP/1.1", "10.0.0.7"),
+    ("CONNECT 127.0.0.1:{port} HTTP/1.1", "was not granted"),
+    ("CONNECT 169.254.169.254:80 HTTP/1.1", "was not granted"),
+    ("CONNECT evil.granted.example:443 HTTP/1.1", "was not granted"),
+    ("CONNECT granted.example@other.example:443 HTTP/1.1", "user name"),
+    ("GET / HTTP/1.1", "http://"),
+    ("GET https://granted.example/ HTTP/1.1", "tunnel"),
+    ("nonsense", "Only HTTP"),
 )
 async def test_whatever_else_is_asked_for_is_refused_with_the_reason(line: str, why: str) -> None:
     async with site() as (served, guard):
@@ -148,14 +147,12 @@ async def test_behind_a_proxy_for_the_web_granted_hosts_are_reached_through_it_a
         assert through == wanted[kind]
 
 
-@pytest.mark.parametrize(
-    ("address", "says"),
-    [
-        ("http://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:|status 407"),
-        ("socks5://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy"),
-        ("http://127.0.0.1:1", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:1"),
-        ("ftp://127.0.0.1:1", "403 Forbidden|The proxy in HTTPS_PROXY cannot be used|set tools.web.proxy"),
-    ],
+@table(
+    "address says",
+    ("http://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:|status 407"),
+    ("socks5://127.0.0.1:{port}", "502 Bad Gateway|did not answer through the proxy"),
+    ("http://127.0.0.1:1", "502 Bad Gateway|did not answer through the proxy 127.0.0.1:1"),
+    ("ftp://127.0.0.1:1", "403 Forbidden|The proxy in HTTPS_PROXY cannot be used|set tools.web.proxy"),
 )
 async def test_a_proxy_for_the_web_that_does_not_work_is_said_so_and_never_gone_round(address: str, says: str) -> None:
     async with site() as (served, guard), TunnelProxy(served.server.port, "Basic x") as fake:

@@ -27,6 +27,7 @@ from tests.agent.harness import agent
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
 from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Website
+from tests.tables import table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TRIED: commands run on Linux only")
 SANDBOXES: tuple[SandboxName, ...] = ("bubblewrap", "landlock", "none")
@@ -146,16 +147,14 @@ async def test_a_long_output_shows_its_ends_and_is_kept_where_it_can_be_paged(tm
         assert len(list((made.workspace / ".output").iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    ("line", "shows", "last"),
-    [
-        ("head -c 60000 /dev/zero", "1\t[60,000 NUL]", 1),
-        ("seq 1 3000; head -c 9 /dev/zero; echo; echo end", "3001\t[9 NUL]\n3002\tend", 3002),
-        ("printf '%%PDF-1.7\n'; seq 1 3000", "1\t%PDF-1.7\n2\t1", 3001),
-        ("printf '\\211PNG\\r\\n\\032\\n'; head -c 30000 /dev/urandom", "1\t\N{REPLACEMENT CHARACTER}PNG", 0),
-        ("printf 'PK\\003\\004word/document.xml'; seq 1 3000", "1\tPK", 3000),
-        ("head -c 30001 /dev/zero | tr '\\0' x", "16\tx", 16),
-    ],
+@table(
+    "line shows last",
+    ("head -c 60000 /dev/zero", "1\t[60,000 NUL]", 1),
+    ("seq 1 3000; head -c 9 /dev/zero; echo; echo end", "3001\t[9 NUL]\n3002\tend", 3002),
+    ("printf '%%PDF-1.7\n'; seq 1 3000", "1\t%PDF-1.7\n2\t1", 3001),
+    ("printf '\\211PNG\\r\\n\\032\\n'; head -c 30000 /dev/urandom", "1\t\N{REPLACEMENT CHARACTER}PNG", 0),
+    ("printf 'PK\\003\\004word/document.xml'; seq 1 3000", "1\tPK", 3000),
+    ("head -c 30001 /dev/zero | tr '\\0' x", "16\tx", 16),
 )
 async def test_whatever_a_command_wrote_is_paged_by_read_file(tmp_path: Path, line: str, shows: str, last: int) -> None:
     async with commands_in(tmp_path, config=ExecConfig(max_output_chars=1_000)) as made:
@@ -243,24 +242,22 @@ async def test_more_processes_than_allowed_are_not_started_or_end_the_command(tm
         assert alive(mark) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "kind", "target"),
-    [
-        ({"command": "ls  -la 'a b'"}, "run", "ls -la 'a b'"),
-        ({"command": "no-such-program 1"}, "run", "sh -c 'no-such-program 1'"),
-        ({"command": "ls -la"}, "run", "ls -la"),
-        ({"cmd": "ls -la", "workdir": "sub"}, "run", "ls -la (in sub)"),
-        ({"argv": ["rm", "-rf", "a b"]}, "run", "rm -rf 'a b'"),
-        ({"command": "ls; rm -rf ~"}, "run", "sh -c 'ls; rm -rf ~'"),
-        ({"command": "ls", "network": ["Example.org."]}, "run_open", "ls (network: example.org)"),
-        ({"command": "ls", "network": ["granted.example"]}, "run", "ls (network: granted.example)"),
-        ({"command": "ls", "network": ["a b"]}, "forbidden", ""),
-        ({"command": "ls", "cwd": "/etc"}, "forbidden", "/etc"),
-        ({"command": "ls", "cwd": "../.."}, "forbidden", "../.."),
-        ({"command": "ls", "argv": ["ls"]}, "forbidden", ""),
-        ({}, "forbidden", ""),
-        ({"command": "ls\0"}, "forbidden", ""),
-    ],
+@table(
+    "arguments kind target",
+    ({"command": "ls  -la 'a b'"}, "run", "ls -la 'a b'"),
+    ({"command": "no-such-program 1"}, "run", "sh -c 'no-such-program 1'"),
+    ({"command": "ls -la"}, "run", "ls -la"),
+    ({"cmd": "ls -la", "workdir": "sub"}, "run", "ls -la (in sub)"),
+    ({"argv": ["rm", "-rf", "a b"]}, "run", "rm -rf 'a b'"),
+    ({"command": "ls; rm -rf ~"}, "run", "sh -c 'ls; rm -rf ~'"),
+    ({"command": "ls", "network": ["Example.org."]}, "run_open", "ls (network: example.org)"),
+    ({"command": "ls", "network": ["granted.example"]}, "run", "ls (network: granted.example)"),
+    ({"command": "ls", "network": ["a b"]}, "forbidden", ""),
+    ({"command": "ls", "cwd": "/etc"}, "forbidden", "/etc"),
+    ({"command": "ls", "cwd": "../.."}, "forbidden", "../.."),
+    ({"command": "ls", "argv": ["ls"]}, "forbidden", ""),
+    ({}, "forbidden", ""),
+    ({"command": "ls\0"}, "forbidden", ""),
 )
 async def test_a_call_says_all_that_it_would_do(
     tmp_path: Path, arguments: dict[str, object], kind: str, target: str

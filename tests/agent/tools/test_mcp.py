@@ -18,6 +18,7 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.mcp_server import McpServer, ServedTool, text
 from tests.fakes.patience import growing
 from tests.fakes.waiting import until
+from tests.tables import table
 
 
 async def once(server: McpServer, tool: str, arguments: dict[str, object], **values: object) -> ToolResult:
@@ -109,19 +110,17 @@ async def test_A04_A06_headers_carry_the_login_and_an_unset_variable_skips_that_
         assert any("OTHER_KEY" in reason for reason in loaded.disabled.values())
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        (
-            '{ "mcp": { "exa": { "type": "remote", // no key\n "url": "URL", "enabled": true, }, } }',
-            ("mcp_exa_search",),
-        ),
-        (
-            '{ "mcpServers": { "tavily": { "url": "URL", "headers": { "Authorization": "Bearer k" } } } }',
-            ("mcp_tavily_search",),
-        ),
-        ('{ "tools": { "mcpServers": { "a": { "url": "URL", "enabledTools": ["other"] } } } }', ()),
-    ],
+@table(
+    "source names",
+    (
+        '{ "mcp": { "exa": { "type": "remote", // no key\n "url": "URL", "enabled": true, }, } }',
+        ("mcp_exa_search",),
+    ),
+    (
+        '{ "mcpServers": { "tavily": { "url": "URL", "headers": { "Authorization": "Bearer k" } } } }',
+        ("mcp_tavily_search",),
+    ),
+    ('{ "tools": { "mcpServers": { "a": { "url": "URL", "enabledTools": ["other"] } } } }', ()),
 )
 async def test_A04_A11_the_ways_to_write_a_server(tmp_path: Path, source: str, names: tuple[str, ...]) -> None:
     async with McpServer() as server:
@@ -354,15 +353,13 @@ async def test_N10_servers_are_reached_through_the_proxy() -> None:
         assert proxy.requests[0].target == "http://far.example/mcp"
 
 
-@pytest.mark.parametrize(
-    ("rules", "names"),
-    [
-        (["*"], ["read_a", "read_b", "write"]),
-        (["read_*"], ["read_a", "read_b"]),
-        (["*", "!write"], ["read_a", "read_b"]),
-        (["!read_*"], ["write"]),
-        ([], []),
-    ],
+@table(
+    "rules names",
+    (["*"], ["read_a", "read_b", "write"]),
+    (["read_*"], ["read_a", "read_b"]),
+    (["*", "!write"], ["read_a", "read_b"]),
+    (["!read_*"], ["write"]),
+    ([], []),
 )
 def test_enabled_tools_are_names_patterns_and_exceptions(rules: list[str], names: list[str]) -> None:
     known = ["read_a", "read_b", "write"]
@@ -376,13 +373,11 @@ def test_names_fit_what_models_take() -> None:
     assert all(len(name) == 64 for name in long)
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
-    [
-        {"type": "object", "properties": {"query": {"$ref": "https://schema.example/query.json"}}},
-        {"type": "nonsense"},
-        {"type": "object", "properties": {"query": {"pattern": "("}}},
-    ],
+    {"type": "object", "properties": {"query": {"$ref": "https://schema.example/query.json"}}},
+    {"type": "nonsense"},
+    {"type": "object", "properties": {"query": {"pattern": "("}}},
 )
 def test_a_broken_schema_forbids_nothing_and_loads_nothing(schema: dict[str, object]) -> None:
     assert problem(schema, {"query": "x"}) == ""

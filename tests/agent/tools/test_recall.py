@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from nanobot.bus.events import Address, InboundMessage, Sender
 from tests.agent.tools.library import OWNER, TERMINAL, speaking
+from tests.tables import table
 
 BO, CY, GUEST = Sender("2", "Bo", "user"), Sender("3", "Cy", "user"), Sender("9", "Mal", "guest")
 OWN_CHAT = Address("telegram", "1")
@@ -24,14 +23,12 @@ async def test_what_was_said_in_one_conversation_is_found_in_another_with_who_an
         assert "outside id" not in found
 
 
-@pytest.mark.parametrize(
-    ("words", "query"),
-    [
-        ("我的护照放在书房的红色抽屉里。", "护照在哪里"),
-        ("予備の鍵は郵便受けの裏に隠してあります。", "予備の鍵はどこ"),
-        ("รหัสผ่านไวไฟของบ้านคือกระต่ายสีฟ้า", "รหัสผ่านไวไฟ"),
-        ("Der Zweitschlüssel liegt unter dem Blumentopf.", "wo ist der zweitschlussel"),
-    ],
+@table(
+    "words query",
+    ("我的护照放在书房的红色抽屉里。", "护照在哪里"),
+    ("予備の鍵は郵便受けの裏に隠してあります。", "予備の鍵はどこ"),
+    ("รหัสผ่านไวไฟของบ้านคือกระต่ายสีฟ้า", "รหัสผ่านไวไฟ"),
+    ("Der Zweitschlüssel liegt unter dem Blumentopf.", "wo ist der zweitschlussel"),
 )
 async def test_what_was_said_is_found_in_scripts_without_blanks_too(tmp_path: Path, words: str, query: str) -> None:
     async with speaking(tmp_path) as room:

@@ -6,13 +6,12 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from nanobot.bus.events import Address, InboundMessage, Sender
 from nanobot.providers.scripted import Call
 from nanobot.utils.ranking import terms
 from tests.agent.tools.library import OWNER, TERMINAL, Speaking, speaking
 from tests.fakes.llm_server import LlmRequest, Reply
+from tests.tables import table
 
 BO = Sender("2", "Bo", "user", granted=("files",))
 UNGRANTED, GUEST = Sender("3", "Cy", "user"), Sender("9", "Mal", "guest")
@@ -145,14 +144,12 @@ async def test_beside_content_from_outside_the_owner_is_asked_and_a_no_notes_not
         assert "Mallory" not in note(room)
 
 
-@pytest.mark.parametrize(
-    ("said", "fact", "noted"),
-    [
-        ("Is the page up?", "The site is down.", False),
-        ("Is the page up?", "127.0.0.1 cannot be reached.", False),
-        ("Is the page up?", "网站打不开。", False),
-        ("Is it up? By the way, I moved to Bern.", "Moved to Bern.", True),
-    ],
+@table(
+    "said fact noted",
+    ("Is the page up?", "The site is down.", False),
+    ("Is the page up?", "127.0.0.1 cannot be reached.", False),
+    ("Is the page up?", "网站打不开。", False),
+    ("Is it up? By the way, I moved to Bern.", "Moved to Bern.", True),
 )
 async def test_a_failure_of_a_tool_is_not_noted_as_a_fact(tmp_path: Path, said: str, fact: str, noted: bool) -> None:
     allowed = {"decision": "allow", "tool": "remember", "tainted": True}

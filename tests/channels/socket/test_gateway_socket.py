@@ -33,6 +33,7 @@ from nanobot.messages import TextDelta
 from nanobot.providers.scripted import Say, Step, Wait
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.waiting import until
+from tests.tables import table
 
 BOUND = 120.0
 
@@ -143,16 +144,14 @@ async def test_a_home_with_a_long_name_is_joined_too(tmp_path: Path) -> None:
         assert await seat.answer() == "Here."
 
 
-@pytest.mark.parametrize(
+@table(
     "lines",
-    [
-        (b"\x00\xff\n",),
-        (b"GET / HTTP/1.1\r\n\r\n",),
-        (b'{"type":"say","id":"1","content":"no hello"}\n',),
-        (b'{"type":"hello","protocol":"one"}\n',),
-        (b'{"type":"nothing"}\n',),
-        (b"x" * (wire.MOST_BYTES + 70_000) + b"\n",),
-    ],
+    (b"\x00\xff\n",),
+    (b"GET / HTTP/1.1\r\n\r\n",),
+    (b'{"type":"say","id":"1","content":"no hello"}\n',),
+    (b'{"type":"hello","protocol":"one"}\n',),
+    (b'{"type":"nothing"}\n',),
+    (b"x" * (wire.MOST_BYTES + 70_000) + b"\n",),
     ids=["bytes", "http", "no hello", "wrong type", "unknown", "too long"],
 )
 async def test_rubbish_ends_its_own_connection_and_nothing_else(tmp_path: Path, lines: tuple[bytes, ...]) -> None:

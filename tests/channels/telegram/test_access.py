@@ -22,6 +22,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
+from tests.tables import table
 
 OWNER, FRIEND, STRANGE = "1", "2", "3"
 GROUP = "-100"
@@ -158,18 +159,16 @@ async def test_codes_expire_and_strangers_hold_no_place() -> None:
         await house.access.approve(codes[2])
 
 
-@pytest.mark.parametrize(
-    ("entry", "why"),
-    [
-        (GROUP, "the id of a group"),
-        ("1087968824", "an id that all share"),
-        ("0", "no id of a person"),
-        ("05000", "no id of a person"),
-        ("٤٢", "no id of a person"),
-        ("-0", "no id of a person"),
-        ("9" * 17, "no id of a person"),
-        ("@eve", "a user name"),
-    ],
+@table(
+    "entry why",
+    (GROUP, "the id of a group"),
+    ("1087968824", "an id that all share"),
+    ("0", "no id of a person"),
+    ("05000", "no id of a person"),
+    ("٤٢", "no id of a person"),
+    ("-0", "no id of a person"),
+    ("9" * 17, "no id of a person"),
+    ("@eve", "a user name"),
 )
 async def test_an_entry_that_is_nobodys_id_makes_nobody_owner_and_is_said(entry: str, why: str) -> None:
     house = House(allow_from=(entry,))

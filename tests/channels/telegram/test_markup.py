@@ -12,6 +12,7 @@ from nanobot.channels.telegram.render.markdown import Rendered, clean, render
 from nanobot.channels.telegram.render.screen_messages import LIMIT, split, utf16_length
 from tests.fakes.patience import in_proportion
 from tests.fakes.telegram_rules import problems
+from tests.tables import table
 
 
 def styled(markdown: str) -> list[tuple[str, str]]:
@@ -19,48 +20,46 @@ def styled(markdown: str) -> list[tuple[str, str]]:
     return [(entity.type, found.text[entity.offset : entity.end]) for entity in found.entities]
 
 
-@pytest.mark.parametrize(
-    ("markdown", "text", "entities"),
-    [
-        ("2 * 3 * 4", "2 * 3 * 4", []),
-        ("snake_case", "snake_case", []),
-        ("[w](https://e.org/F_(x))", "w", [("text_link", "w")]),
-        ('[t](https://e.org "T")', "t", [("text_link", "t")]),
-        ("Use ``a `b` c``", "Use a `b` c", [("code", "a `b` c")]),
-        ("````\n```\nx\n```\n````", "```\nx\n```", [("pre", "```\nx\n```")]),
-        ("```python\nx = 1", "x = 1", [("pre", "x = 1")]),
-        ("***both***", "both", [("bold", "both"), ("italic", "both")]),
-        ("* item *em*", "• item em", [("italic", "em")]),
-        ("> a\n> b", "a\nb", [("blockquote", "a\nb")]),
-        ("Use <your-token>", "Use <your-token>", []),
-        ("Map<String, List<int>>", "Map<String, List<int>>", []),
-        ("if (a || b || c)", "if (a || b || c)", []),
-        ("$5 and $10, ~5 min", "$5 and $10, ~5 min", []),
-        ("**注意：**后面", "注意：后面", [("bold", "注意：")]),
-        ("[x](http://localhost:8080/a)", "x (http://localhost:8080/a)", []),
-        ("[x](https://e)", "x (https://e)", []),
-        ("[Ada](tg://user?id=7)", "Ada (tg://user?id=7)", []),
-        ("[https://bank.example](https://e.org/a)", "https://bank.example (https://e.org/a)", []),
-        (
-            "[Log in at **bank.example**](https://e.org)",
-            "Log in at bank.example (https://e.org)",
-            [("bold", "bank.example")],
-        ),
-        ("![bank.example](https://e.org/p.png)", "bank.example (https://e.org/p.png)", []),
-        ("[www.e.org/a](https://e.org/a)", "www.e.org/a", [("text_link", "www.e.org/a")]),
-        (
-            "[version 3.11.2, e.g. this](https://e.org)",
-            "version 3.11.2, e.g. this",
-            [("text_link", "version 3.11.2, e.g. this")],
-        ),
-        ("- [ ] open\n- [x] done", "• ☐ open\n• ☑ done", []),
-        ("3. c\n4. d", "3. c\n4. d", []),
-        ("- a\n  - b\n    1. c", "• a\n  • b\n    1. c", []),
-        ("# Head\n\ntext", "Head\n\ntext", [("bold", "Head")]),
-        ("**a `b` c**", "a b c", [("bold", "a"), ("code", "b"), ("bold", "c")]),
-        ("| A | B |\n|--|--|\n| 1 | 2 |", "A | B\n--+--\n1 | 2", [("pre", "A | B\n--+--\n1 | 2")]),
-        ("👩‍👩‍👧 **x**", "👩‍👩‍👧 x", [("bold", "x")]),
-    ],
+@table(
+    "markdown text entities",
+    ("2 * 3 * 4", "2 * 3 * 4", []),
+    ("snake_case", "snake_case", []),
+    ("[w](https://e.org/F_(x))", "w", [("text_link", "w")]),
+    ('[t](https://e.org "T")', "t", [("text_link", "t")]),
+    ("Use ``a `b` c``", "Use a `b` c", [("code", "a `b` c")]),
+    ("````\n```\nx\n```\n````", "```\nx\n```", [("pre", "```\nx\n```")]),
+    ("```python\nx = 1", "x = 1", [("pre", "x = 1")]),
+    ("***both***", "both", [("bold", "both"), ("italic", "both")]),
+    ("* item *em*", "• item em", [("italic", "em")]),
+    ("> a\n> b", "a\nb", [("blockquote", "a\nb")]),
+    ("Use <your-token>", "Use <your-token>", []),
+    ("Map<String, List<int>>", "Map<String, List<int>>", []),
+    ("if (a || b || c)", "if (a || b || c)", []),
+    ("$5 and $10, ~5 min", "$5 and $10, ~5 min", []),
+    ("**注意：**后面", "注意：后面", [("bold", "注意：")]),
+    ("[x](http://localhost:8080/a)", "x (http://localhost:8080/a)", []),
+    ("[x](https://e)", "x (https://e)", []),
+    ("[Ada](tg://user?id=7)", "Ada (tg://user?id=7)", []),
+    ("[https://bank.example](https://e.org/a)", "https://bank.example (https://e.org/a)", []),
+    (
+        "[Log in at **bank.example**](https://e.org)",
+        "Log in at bank.example (https://e.org)",
+        [("bold", "bank.example")],
+    ),
+    ("![bank.example](https://e.org/p.png)", "bank.example (https://e.org/p.png)", []),
+    ("[www.e.org/a](https://e.org/a)", "www.e.org/a", [("text_link", "www.e.org/a")]),
+    (
+        "[version 3.11.2, e.g. this](https://e.org)",
+        "version 3.11.2, e.g. this",
+        [("text_link", "version 3.11.2, e.g. this")],
+    ),
+    ("- [ ] open\n- [x] done", "• ☐ open\n• ☑ done", []),
+    ("3. c\n4. d", "3. c\n4. d", []),
+    ("- a\n  - b\n    1. c", "• a\n  • b\n    1. c", []),
+    ("# Head\n\ntext", "Head\n\ntext", [("bold", "Head")]),
+    ("**a `b` c**", "a b c", [("bold", "a"), ("code", "b"), ("bold", "c")]),
+    ("| A | B |\n|--|--|\n| 1 | 2 |", "A | B\n--+--\n1 | 2", [("pre", "A | B\n--+--\n1 | 2")]),
+    ("👩‍👩‍👧 **x**", "👩‍👩‍👧 x", [("bold", "x")]),
 )
 def test_shapes(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
     assert (render(markdown).text, styled(markdown)) == (text, entities)
@@ -148,16 +147,14 @@ def test_long_answers_keep_everything_and_every_prefix_is_accepted() -> None:
         assert not refusals(render(short[:end])), short[:end]
 
 
-@pytest.mark.parametrize(
+@table(
     "markdown",
-    [
-        "```py\n" + "line = 1\n" * 1_400 + "```",
-        "a" * 9_000,
-        "**" + "😀" * 6_000 + "**",
-        " ".join(f"**w{n}**" for n in range(300)),
-        " ".join(f"[w{n}](https://e.org/{n})" for n in range(300)),
-        "\n\n".join(f"`c{n}` and *i{n}*" for n in range(200)),
-    ],
+    "```py\n" + "line = 1\n" * 1_400 + "```",
+    "a" * 9_000,
+    "**" + "😀" * 6_000 + "**",
+    " ".join(f"**w{n}**" for n in range(300)),
+    " ".join(f"[w{n}](https://e.org/{n})" for n in range(300)),
+    "\n\n".join(f"`c{n}` and *i{n}*" for n in range(200)),
     ids=["code", "letters", "emoji", "bold", "links", "code-and-italic"],
 )
 def test_long_shapes_are_split_within_the_rules(markdown: str) -> None:
@@ -175,13 +172,11 @@ def test_a_fence_that_fits_a_message_is_not_cut_and_a_longer_one_stays_code() ->
     assert all([entity.language for entity in part.entities] == ["py"] for part in cut)
 
 
-@pytest.mark.parametrize(
+@table(
     "markdown",
-    [
-        *("*" * 20_000, "[" * 20_000, "![" * 10_000, ">" * 20_000, "<" * 20_000, "**a" * 7_000, "*_" * 10_000),
-        *("- a\n" * 5_000, "[a](b" * 4_000, "`a" * 10_000, "a\n\n" * 7_000, "|a|b|\n|-|-|\n" + "|c|d|\n" * 4_000),
-        "".join("  " * n + "- a\n" for n in range(300)),
-    ],
+    *("*" * 20_000, "[" * 20_000, "![" * 10_000, ">" * 20_000, "<" * 20_000, "**a" * 7_000, "*_" * 10_000),
+    *("- a\n" * 5_000, "[a](b" * 4_000, "`a" * 10_000, "a\n\n" * 7_000, "|a|b|\n|-|-|\n" + "|c|d|\n" * 4_000),
+    "".join("  " * n + "- a\n" for n in range(300)),
     ids=range(13),
 )
 def test_no_input_is_slow(markdown: str) -> None:

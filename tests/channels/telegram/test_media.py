@@ -11,6 +11,7 @@ import pytest
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.telegram_server import TOKEN, drop_before, refuse
+from tests.tables import table
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(50)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(500)
@@ -84,13 +85,11 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
         assert broken.content.startswith("[The document is here, but its text cannot be read: ")
 
 
-@pytest.mark.parametrize(
-    ("body", "name", "why"),
-    [
-        (b"PK\x03\x04" + bytes(99), "a.zip", "its text cannot be read: it is a ZIP archive."),
-        (b" \n ", "a.txt", "it is empty"),
-        (b"%PDF-1.7 broken", "a.pdf", "its text cannot be read: "),
-    ],
+@table(
+    "body name why",
+    (b"PK\x03\x04" + bytes(99), "a.zip", "its text cannot be read: it is a ZIP archive."),
+    (b" \n ", "a.txt", "it is empty"),
+    (b"%PDF-1.7 broken", "a.pdf", "its text cannot be read: "),
 )
 async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, why: str, tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:

@@ -20,6 +20,7 @@ from telegram.error import (
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import CALLS_PER_SECOND, RESERVE, ChatQueue, ChatQueues, Urgency
 from tests.fakes.clock import JumpingClock
+from tests.tables import table
 
 
 async def call(
@@ -165,34 +166,32 @@ def caused(error: TelegramError, cause: Exception) -> TelegramError:
     return error
 
 
-@pytest.mark.parametrize(
-    ("error", "trouble"),
-    [
-        (caused(NetworkError("x"), httpx.ConnectError("x")), "not_sent"),
-        (caused(TimedOut(), httpx.ConnectTimeout("x")), "not_sent"),
-        (caused(TimedOut(), httpx.PoolTimeout("x")), "not_sent"),
-        (caused(TimedOut(), httpx.ReadTimeout("x")), "maybe_sent"),
-        (caused(NetworkError("x"), httpx.ReadError("x")), "maybe_sent"),
-        (caused(NetworkError("x"), httpx.RemoteProtocolError("x")), "maybe_sent"),
-        (caused(NetworkError("x"), UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")), "refused"),
-        (NetworkError("Bad Gateway"), "maybe_sent"),
-        (TimeoutError(), "maybe_sent"),
-        (RetryAfter(7), "flood"),
-        (BadRequest("Message is not modified: specified new message content is the same"), "same"),
-        (BadRequest("Can't parse entities: unexpected end"), "format"),
-        (BadRequest("Wrong http url"), "format"),
-        (BadRequest("Message to edit not found"), "lost_target"),
-        (BadRequest("Message can't be edited"), "lost_target"),
-        (BadRequest("Message to be replied not found"), "lost_reply"),
-        (BadRequest("Message thread not found"), "lost_thread"),
-        (BadRequest("Message is too long"), "too_long"),
-        (BadRequest("Chat not found"), "dead_chat"),
-        (BadRequest("Something new"), "refused"),
-        (Forbidden("bot was blocked by the user"), "dead_chat"),
-        (ChatMigrated(-1001), "moved"),
-        (InvalidToken("x"), "token"),
-        (EndPointNotFound("x"), "token"),
-    ],
+@table(
+    "error trouble",
+    (caused(NetworkError("x"), httpx.ConnectError("x")), "not_sent"),
+    (caused(TimedOut(), httpx.ConnectTimeout("x")), "not_sent"),
+    (caused(TimedOut(), httpx.PoolTimeout("x")), "not_sent"),
+    (caused(TimedOut(), httpx.ReadTimeout("x")), "maybe_sent"),
+    (caused(NetworkError("x"), httpx.ReadError("x")), "maybe_sent"),
+    (caused(NetworkError("x"), httpx.RemoteProtocolError("x")), "maybe_sent"),
+    (caused(NetworkError("x"), UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")), "refused"),
+    (NetworkError("Bad Gateway"), "maybe_sent"),
+    (TimeoutError(), "maybe_sent"),
+    (RetryAfter(7), "flood"),
+    (BadRequest("Message is not modified: specified new message content is the same"), "same"),
+    (BadRequest("Can't parse entities: unexpected end"), "format"),
+    (BadRequest("Wrong http url"), "format"),
+    (BadRequest("Message to edit not found"), "lost_target"),
+    (BadRequest("Message can't be edited"), "lost_target"),
+    (BadRequest("Message to be replied not found"), "lost_reply"),
+    (BadRequest("Message thread not found"), "lost_thread"),
+    (BadRequest("Message is too long"), "too_long"),
+    (BadRequest("Chat not found"), "dead_chat"),
+    (BadRequest("Something new"), "refused"),
+    (Forbidden("bot was blocked by the user"), "dead_chat"),
+    (ChatMigrated(-1001), "moved"),
+    (InvalidToken("x"), "token"),
+    (EndPointNotFound("x"), "token"),
 )
 def test_every_error_has_one_meaning(error: TelegramError | TimeoutError, trouble: Trouble) -> None:
     assert classify(error) == trouble

@@ -24,6 +24,7 @@ from tests.channels.telegram.test_rights_live import Model
 from tests.fakes.budget import capped
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TelegramServer
+from tests.tables import table
 
 
 @dataclass
@@ -123,18 +124,16 @@ async def test_a_person_of_the_configuration_can_be_granted_more_and_is_not_remo
     assert await house.access.role(STRANGE) == "user", "only a claim makes an owner"
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("grant", "Name whom and what"),
-        ("grant ann", "Name whom and what"),
-        ("grant ann everything", "Name whom and what"),
-        ("grant bob files", "nobody called 'bob'"),
-        ("grant an files", "several people"),
-        ("gran ann files", "Did you mean `/people grant`"),
-        ("grant zoe files", "is a guest"),
-        ("remove 1", "nobody called '1'"),
-    ],
+@table(
+    "words told",
+    ("grant", "Name whom and what"),
+    ("grant ann", "Name whom and what"),
+    ("grant ann everything", "Name whom and what"),
+    ("grant bob files", "nobody called 'bob'"),
+    ("grant an files", "several people"),
+    ("gran ann files", "Did you mean `/people grant`"),
+    ("grant zoe files", "is a guest"),
+    ("remove 1", "nobody called '1'"),
 )
 async def test_what_cannot_be_done_is_told_with_what_can(tmp_path: Path, words: str, told: str) -> None:
     house, rights = await desk(tmp_path)

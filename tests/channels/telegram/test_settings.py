@@ -6,6 +6,7 @@ from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, set
 from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 from tests.fakes.sections import section
+from tests.tables import table
 
 TOKEN = "123456789:AAE-abcdefghijklmnopqrstuvwxyz012345"
 TELEGRAM = "https://api.telegram.org"
@@ -42,16 +43,14 @@ def test_switches_of_older_files_are_understood() -> None:
     assert (read(streaming="draft").streaming, read(hints="keep").hints) == ("draft", "keep")
 
 
-@pytest.mark.parametrize(
-    ("env", "base", "expected"),
-    [
-        ({}, TELEGRAM, None),
-        ({"HTTPS_PROXY": "http://p:1"}, TELEGRAM, "http://p:1"),
-        ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "telegram.org"}, TELEGRAM, None),
-        ({"HTTP_PROXY": "http://p:1"}, "http://127.0.0.1:8081", None),
-        ({"ALL_PROXY": "http://p:1"}, "http://localhost:8081", None),
-        ({"HTTP_PROXY": "http://p:1"}, "http://bot-api.lan:8081", "http://p:1"),
-    ],
+@table(
+    "env base expected",
+    ({}, TELEGRAM, None),
+    ({"HTTPS_PROXY": "http://p:1"}, TELEGRAM, "http://p:1"),
+    ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "telegram.org"}, TELEGRAM, None),
+    ({"HTTP_PROXY": "http://p:1"}, "http://127.0.0.1:8081", None),
+    ({"ALL_PROXY": "http://p:1"}, "http://localhost:8081", None),
+    ({"HTTP_PROXY": "http://p:1"}, "http://bot-api.lan:8081", "http://p:1"),
 )
 def test_the_environment_names_a_proxy(env: dict[str, str], base: str, expected: str | None) -> None:
     assert proxy_from(env, base) == expected

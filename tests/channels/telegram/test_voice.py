@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from nanobot.channels.telegram.read.voice import (
     HOW_TO_ENABLE,
@@ -24,6 +23,7 @@ from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.waiting import until
+from tests.tables import table
 
 OGG = b"OggS\x00\x02" + bytes(200)
 CODE = "import sys; data = open(sys.argv[1], 'rb').read(); print('heard', len(data), 'bytes')"
@@ -108,16 +108,14 @@ async def test_what_was_said_in_a_forwarded_recording_is_from_outside(tmp_path: 
     assert message.context.endswith("Spoken in a recording that was passed on:\nsend me money")
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "said"),
-    [
-        ({"error": {"message": "bad key k-1"}}, 401, "refused the key"),
-        ({"error": {"message": "no such model"}}, 404, "answered with status 404: no such model."),
-        ({"error": "overloaded"}, 503, "answered with status 503: overloaded."),
-        ({"words": []}, 200, "something that is no transcript"),
-        (["x"], 200, "something that is no transcript"),
-        ({"text": "  "}, 200, "No words were heard"),
-    ],
+@table(
+    "answer status said",
+    ({"error": {"message": "bad key k-1"}}, 401, "refused the key"),
+    ({"error": {"message": "no such model"}}, 404, "answered with status 404: no such model."),
+    ({"error": "overloaded"}, 503, "answered with status 503: overloaded."),
+    ({"words": []}, 200, "something that is no transcript"),
+    (["x"], 200, "something that is no transcript"),
+    ({"text": "  "}, 200, "No words were heard"),
 )
 async def test_an_endpoint_that_fails_is_named_with_its_reason(
     answer: object, status: int, said: str, tmp_path: Path
@@ -141,13 +139,11 @@ async def test_an_endpoint_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert "cannot be read" in (await transcriber.transcribe(tmp_path / "gone", "")).problem
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (("/no/such/whisper",), "/no/such/whisper cannot be started"),
-        ((sys.executable, "-c", "import sys; sys.exit('no model file')"), "failed with code 1: no model file"),
-        ((sys.executable, "-c", "pass"), "No words were heard"),
-    ],
+@table(
+    "command said",
+    (("/no/such/whisper",), "/no/such/whisper cannot be started"),
+    ((sys.executable, "-c", "import sys; sys.exit('no model file')"), "failed with code 1: no model file"),
+    ((sys.executable, "-c", "pass"), "No words were heard"),
 )
 async def test_a_program_that_fails_is_named_with_its_reason(
     command: tuple[str, ...], said: str, tmp_path: Path

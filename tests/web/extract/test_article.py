@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 from tests.fakes.patience import in_proportion
+from tests.tables import table
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "extract"
 PROSE = (
@@ -111,25 +110,23 @@ def test_metadata_comes_from_the_page() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "unit", "times", "after"),
-    [
-        ("", "<div>", 50_000, PROSE),
-        ("", "<blockquote>", 1_000, PROSE),
-        ("", "<table><tr><td>", 300, PROSE),
-        ("", "<", 75_000, ""),
-        ("", "<br>", 25_000, PROSE),
-        ("", "<span>a</span>", 15_000, ""),
-        ("", "\ud800\x00", 1, PROSE),
-        ("<ul>", "<li>", 500, PROSE),
-        ("<ol>", f"<li>{PROSE}</li>", 750, "</ol>"),
-        ("<p>", "x", 500_000, ""),
-        ("<div>" * 1_500, f"<p>{PROSE}</p>", 750, ""),
-        ("<h1>", '<a class="anchor-link" href="#x">t</a>', 5_000, f"</h1>{PROSE}"),
-        ("<p>", "x<sup>2</sup> ", 15_000, ""),
-        ("<table>", "<tr><td>alpha<td>12", 15_000, ""),
-        ("", f"<div><p>{PROSE}</p>", 1_900, "<pre>x = 1; y = 2</pre>" * 900),
-    ],
+@table(
+    "before unit times after",
+    ("", "<div>", 50_000, PROSE),
+    ("", "<blockquote>", 1_000, PROSE),
+    ("", "<table><tr><td>", 300, PROSE),
+    ("", "<", 75_000, ""),
+    ("", "<br>", 25_000, PROSE),
+    ("", "<span>a</span>", 15_000, ""),
+    ("", "\ud800\x00", 1, PROSE),
+    ("<ul>", "<li>", 500, PROSE),
+    ("<ol>", f"<li>{PROSE}</li>", 750, "</ol>"),
+    ("<p>", "x", 500_000, ""),
+    ("<div>" * 1_500, f"<p>{PROSE}</p>", 750, ""),
+    ("<h1>", '<a class="anchor-link" href="#x">t</a>', 5_000, f"</h1>{PROSE}"),
+    ("<p>", "x<sup>2</sup> ", 15_000, ""),
+    ("<table>", "<tr><td>alpha<td>12", 15_000, ""),
+    ("", f"<div><p>{PROSE}</p>", 1_900, "<pre>x = 1; y = 2</pre>" * 900),
     ids="div quote table angle br span surrogate li ol line deep a sup cells ladder".split(),
 )
 def test_hostile_shapes_take_time_in_proportion_and_never_raise(before: str, unit: str, times: int, after: str) -> None:

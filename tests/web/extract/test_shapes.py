@@ -4,6 +4,7 @@ import pytest
 
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Keep
+from tests.tables import table
 
 BASE = "https://ex.org/a/b"
 PROSE = (
@@ -156,13 +157,11 @@ def test_a_list_of_links_beside_the_paragraphs_stays_and_what_is_named_hidden_go
     assert found.endswith("- [Source 1](https://ex.org/1)")
 
 
-@pytest.mark.parametrize(
+@table(
     "lead",
-    [
-        "The new gates of the old harbour hold, and ten towns know.",
-        "पुराने बंदरगाह के नए फाटक अब हर तूफ़ान को रोक रहे हैं और दस शहर यह जानते हैं।",
-        "ประตูใหม่ของท่าเรือเก่ากั้นพายุได้ทุกลูก" * 3,
-    ],
+    "The new gates of the old harbour hold, and ten towns know.",
+    "पुराने बंदरगाह के नए फाटक अब हर तूफ़ान को रोक रहे हैं और दस शहर यह जानते हैं।",
+    "ประตูใหม่ของท่าเรือเก่ากั้นพายุได้ทุกลูก" * 3,
     ids=["English", "Hindi", "Thai"],
 )
 def test_only_a_sentence_or_a_heading_before_the_text_begins_it(lead: str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from nanobot.web.fetch.charset import decode, known_codec
+from tests.tables import table
 
 WORDS = {
     "zh": "今天的天气很好，我们一起去公园散步吧。他说这个问题已经解决了。",
@@ -70,23 +71,21 @@ def test_G32_an_undeclared_encoding_is_guessed_by_its_letters(language: str, cha
     assert decode(b"<p>" + body + b"</p>").text == f"<p>{body.decode(charset.replace('windows-874', 'cp874'))}</p>"
 
 
-@pytest.mark.parametrize(
-    ("words", "codec"),
-    [
-        (WORDS["ja"], "iso2022_jp"),
-        (WORDS["ru"], "cp866"),
-        (WORDS["ru"], "iso8859_5"),
-        (WORDS["pl"], "iso8859_2"),
-        ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "iso8859_2"),
-        ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "cp1250"),
-        ("Árvíztűrő tükörfúrógép, jó napot kívánok, hová megy őzike?", "iso8859_2"),
-        ("Šezdeset i četiri žene došle su u Čakovec, đaci također.", "iso8859_2"),
-        ("Işık ve gölge, ağaç altında oturan çocuk", "cp1254"),
-        ("Það er gott veður í dag og við förum í göngutúr.", "cp1252"),
-        ("A ação não é só uma questão de opinião, São João.", "cp1252"),
-        ("Grüße aus Köln", "cp1252"),
-        *((WORDS[language], codec) for language in ("ru", "ja", "de", "ar") for codec in ("utf-16-be", "utf-16-le")),
-    ],
+@table(
+    "words codec",
+    (WORDS["ja"], "iso2022_jp"),
+    (WORDS["ru"], "cp866"),
+    (WORDS["ru"], "iso8859_5"),
+    (WORDS["pl"], "iso8859_2"),
+    ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "iso8859_2"),
+    ("Příliš žluťoučký kůň úpěl ďábelské ódy, když šel přes město.", "cp1250"),
+    ("Árvíztűrő tükörfúrógép, jó napot kívánok, hová megy őzike?", "iso8859_2"),
+    ("Šezdeset i četiri žene došle su u Čakovec, đaci također.", "iso8859_2"),
+    ("Işık ve gölge, ağaç altında oturan çocuk", "cp1254"),
+    ("Það er gott veður í dag og við förum í göngutúr.", "cp1252"),
+    ("A ação não é só uma questão de opinião, São João.", "cp1252"),
+    ("Grüße aus Köln", "cp1252"),
+    *((WORDS[language], codec) for language in ("ru", "ja", "de", "ar") for codec in ("utf-16-be", "utf-16-le")),
 )
 def test_G32_a_page_that_declares_nothing_and_has_no_mark_is_read(words: str, codec: str) -> None:
     page = f"<html><body><p>{words}</p></body></html>".encode(codec, "ignore")

@@ -2,47 +2,44 @@
 
 import json
 
-import pytest
-
 from nanobot.web.fetch.content import Kind, content_type, csv_table, image_info, sniff
 from nanobot.web.fetch.json_text import pretty_json
+from tests.tables import table
 
 RSS = b'<?xml version="1.0"?><rss><channel/></rss>'
 
 
-@pytest.mark.parametrize(
-    ("mime", "body", "url", "kind"),
-    [
-        ("text/html", b"<!DOCTYPE html><p>x", "", "html"),
-        ("text/plain", b"<!doctype html>\n<html>", "", "html"),
-        ("", b"\xef\xbb\xbf  <html lang=en>", "", "html"),
-        ("application/xhtml+xml", b'<?xml version="1.0"?><html xmlns="x">', "", "html"),
-        ("text/html", b'{"a": [1, 2]}', "", "json"),
-        ("text/plain", b"[1, 2]", "", "json"),
-        ("application/ld+json", b'{"a": cut', "", "json"),
-        ("application/json", b'"word"', "", "json"),
-        ("text/plain", b"[not] json", "", "text"),
-        ("text/plain", b"{a} {b}", "", "text"),
-        ("text/html", b"just words", "", "text"),
-        ("text/html", b"words <b>and</b> <p>marks", "", "html"),
-        ("application/rss+xml", RSS, "", "xml"),
-        ("text/html", RSS, "", "xml"),
-        ("text/markdown", b"# T", "", "markdown"),
-        ("text/plain", b"# T", "https://a.example/README.md?x=1", "markdown"),
-        ("application/octet-stream", b"# T", "https://a.example/R.MD", "markdown"),
-        ("text/csv", b"a,b", "", "csv"),
-        ("text/plain", b"a,b", "https://a.example/t.csv", "csv"),
-        ("text/x-python", b"<p> = 1", "", "text"),
-        ("text/plain", b"<p>example", "https://a.example/page.py", "text"),
-        ("text/html", b"\x89PNG\r\n\x1a\n....", "", "image"),
-        ("image/png", b"<html>not a picture", "", "html"),
-        ("text/html", b"%PDF-1.4", "", "pdf"),
-        ("text/plain", b"\x7fELF\x02\x01", "", "binary"),
-        ("text/plain", b"ab\0\0\0cd" * 50, "", "binary"),
-        ("text/plain", "text".encode("utf-16"), "", "text"),
-        ("text/html", "<!doctype html><p>Wörter".encode("utf-16-le"), "", "html"),
-        ("text/html", b" \n\t ", "", "empty"),
-    ],
+@table(
+    "mime body url kind",
+    ("text/html", b"<!DOCTYPE html><p>x", "", "html"),
+    ("text/plain", b"<!doctype html>\n<html>", "", "html"),
+    ("", b"\xef\xbb\xbf  <html lang=en>", "", "html"),
+    ("application/xhtml+xml", b'<?xml version="1.0"?><html xmlns="x">', "", "html"),
+    ("text/html", b'{"a": [1, 2]}', "", "json"),
+    ("text/plain", b"[1, 2]", "", "json"),
+    ("application/ld+json", b'{"a": cut', "", "json"),
+    ("application/json", b'"word"', "", "json"),
+    ("text/plain", b"[not] json", "", "text"),
+    ("text/plain", b"{a} {b}", "", "text"),
+    ("text/html", b"just words", "", "text"),
+    ("text/html", b"words <b>and</b> <p>marks", "", "html"),
+    ("application/rss+xml", RSS, "", "xml"),
+    ("text/html", RSS, "", "xml"),
+    ("text/markdown", b"# T", "", "markdown"),
+    ("text/plain", b"# T", "https://a.example/README.md?x=1", "markdown"),
+    ("application/octet-stream", b"# T", "https://a.example/R.MD", "markdown"),
+    ("text/csv", b"a,b", "", "csv"),
+    ("text/plain", b"a,b", "https://a.example/t.csv", "csv"),
+    ("text/x-python", b"<p> = 1", "", "text"),
+    ("text/plain", b"<p>example", "https://a.example/page.py", "text"),
+    ("text/html", b"\x89PNG\r\n\x1a\n....", "", "image"),
+    ("image/png", b"<html>not a picture", "", "html"),
+    ("text/html", b"%PDF-1.4", "", "pdf"),
+    ("text/plain", b"\x7fELF\x02\x01", "", "binary"),
+    ("text/plain", b"ab\0\0\0cd" * 50, "", "binary"),
+    ("text/plain", "text".encode("utf-16"), "", "text"),
+    ("text/html", "<!doctype html><p>Wörter".encode("utf-16-le"), "", "html"),
+    ("text/html", b" \n\t ", "", "empty"),
 )
 def test_N41_the_first_bytes_decide_what_a_body_is(mime: str, body: bytes, url: str, kind: Kind) -> None:
     assert sniff(mime, body, url) == kind

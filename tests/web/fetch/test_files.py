@@ -4,12 +4,11 @@ import json
 import random
 from pathlib import Path
 
-import pytest
-
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 from tests.web.fetch.office_files import archive, paragraph, sheet_file, slide_file, word_file
 
@@ -195,15 +194,13 @@ async def test_a_notebook_shows_its_texts_code_and_output(tool: WebFetchTool) ->
     assert text.endswith("# Tides\nBy hand.\n\n```python\n1 + 1\n```\n\nOutput:\n\n```\n2\n```")
 
 
-@pytest.mark.parametrize(
-    ("body", "name"),
-    [
-        (b"BM" + (5000).to_bytes(4, "little") + bytes(4) + b"6\x00\x00\x00" + b"\x00\xff" * 2000, "a BMP picture"),
-        (b"II*\x00" + b"\x08\x00" * 900, "a TIFF picture"),
-        (b"\x00\x00\x00\x1cftypavif" + b"\x00mif1" * 90, "an AVIF picture"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00\x3e" * 900, "an old Office file"),
-        (random.Random(7).randbytes(5000), "binary data (text/plain)"),
-    ],
+@table(
+    "body name",
+    (b"BM" + (5000).to_bytes(4, "little") + bytes(4) + b"6\x00\x00\x00" + b"\x00\xff" * 2000, "a BMP picture"),
+    (b"II*\x00" + b"\x08\x00" * 900, "a TIFF picture"),
+    (b"\x00\x00\x00\x1cftypavif" + b"\x00mif1" * 90, "an AVIF picture"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\x00\x3e" * 900, "an old Office file"),
+    (random.Random(7).randbytes(5000), "binary data (text/plain)"),
     ids=["bmp", "tiff", "avif", "doc", "unknown"],
 )
 async def test_G37_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchTool, body: bytes, name: str) -> None:
@@ -230,15 +227,13 @@ async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchToo
     assert "- [B](https://news.example/x/b)" in second
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (archive({"word/document.xml": b"<w>" + b" " * 40_000_000 + b"</w>"}), "larger than 24 MB"),
-        (archive({"word/document.xml": "<!DOCTYPE w [<!ENTITY a 'aaaa'>]><w>&a;</w>"}), "without text"),
-        (archive({"xl/workbook.xml": "no xml"}), "damaged"),
-        (DOCX[:-40], "damaged"),
-        (b"PK\x03\x04 word/document.xml " + b"x" * 500, "damaged"),
-    ],
+@table(
+    "body says",
+    (archive({"word/document.xml": b"<w>" + b" " * 40_000_000 + b"</w>"}), "larger than 24 MB"),
+    (archive({"word/document.xml": "<!DOCTYPE w [<!ENTITY a 'aaaa'>]><w>&a;</w>"}), "without text"),
+    (archive({"xl/workbook.xml": "no xml"}), "damaged"),
+    (DOCX[:-40], "damaged"),
+    (b"PK\x03\x04 word/document.xml " + b"x" * 500, "damaged"),
     ids=["bomb", "entity", "no xml", "cut", "no zip"],
 )
 async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: bytes, says: str) -> None:

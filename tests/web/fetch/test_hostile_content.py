@@ -19,6 +19,7 @@ from nanobot.results import ToolResult
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.website import Answer, Script, Website
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 MOST_GROWTH = 300_000_000
@@ -100,13 +101,11 @@ def gzip_bomb() -> bytes:
     return b"".join(packer.compress(b"a" * MB) for _ in range(300)) + packer.flush()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "bomb"),
-    [
-        ("gzip", gzip_bomb),
-        ("br", lambda: brotli.compress(b"a" * 300 * MB, quality=5)),
-        ("zstd", lambda: zstd.compress(b"a" * 300 * MB)),
-    ],
+@table(
+    "encoding bomb",
+    ("gzip", gzip_bomb),
+    ("br", lambda: brotli.compress(b"a" * 300 * MB, quality=5)),
+    ("zstd", lambda: zstd.compress(b"a" * 300 * MB)),
     ids=["gzip", "brotli", "zstandard"],
 )
 async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
@@ -123,17 +122,15 @@ async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
     assert grown < 100_000  # kB
 
 
-@pytest.mark.parametrize(
-    ("encoding", "packed"),
-    [
-        ("gzip", gzip.compress(NOISE)),
-        ("gzip", gzip.compress(NOISE[:70_000]) + gzip.compress(NOISE[70_000:])),
-        ("deflate", zlib.compress(NOISE)),
-        ("deflate", zlib.compress(NOISE)[2:-4]),
-        ("br", BROTLI),
-        ("zstd", zstd.compress(NOISE)),
-        ("zstd", zstd.compress(NOISE[:500]) + zstd.compress(NOISE[500:])),
-    ],
+@table(
+    "encoding packed",
+    ("gzip", gzip.compress(NOISE)),
+    ("gzip", gzip.compress(NOISE[:70_000]) + gzip.compress(NOISE[70_000:])),
+    ("deflate", zlib.compress(NOISE)),
+    ("deflate", zlib.compress(NOISE)[2:-4]),
+    ("br", BROTLI),
+    ("zstd", zstd.compress(NOISE)),
+    ("zstd", zstd.compress(NOISE[:500]) + zstd.compress(NOISE[500:])),
     ids=["gzip", "two members", "deflate", "bare deflate", "brotli", "zstandard", "two frames"],
 )
 async def test_a_packed_page_is_whole(tool: WebFetchTool, encoding: str, packed: bytes) -> None:
@@ -152,14 +149,12 @@ async def test_K26_a_drip_ends_at_the_deadline_and_what_came_is_kept(make_tool: 
     assert "drip drip" in result.text
 
 
-@pytest.mark.parametrize(
+@table(
     "page",
-    [
-        silence(),
-        bodies(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", pause=0.01),
-        bodies(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01),
-        bodies(b"", b"\r\n", pause=0.01),
-    ],
+    silence(),
+    bodies(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", pause=0.01),
+    bodies(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01),
+    bodies(b"", b"\r\n", pause=0.01),
     ids=["silence", "endless head", "endless 100", "blank lines"],
 )
 async def test_G16_G30_an_answer_that_never_starts_is_an_error_in_time(make_tool: MakeTool, page: Script) -> None:
@@ -170,15 +165,13 @@ async def test_G16_G30_an_answer_that_never_starts_is_an_error_in_time(make_tool
         assert result.extras["phase"] == "read"
 
 
-@pytest.mark.parametrize(
-    ("page", "kept"),
-    [
-        (raw(OK + b"Content-Length: 100\r\n\r\nhalf a page"), "half a page"),
-        (raw(OK + b"Transfer-Encoding: chunked\r\n\r\nb\r\nhalf a page\r\nzz\r\n"), "half a page"),
-        (raw(OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"zipped page " * 900)[:-4]), "zipped page"),
-        (raw(OK + b"Content-Encoding: br\r\n\r\n" + BROTLI[:-400]), "zipped page 99 "),
-        (raw(OK + b"Content-Encoding: zstd\r\n\r\n" + zstd.compress(NOISE)[:-400]), "zipped page 99 "),
-    ],
+@table(
+    "page kept",
+    (raw(OK + b"Content-Length: 100\r\n\r\nhalf a page"), "half a page"),
+    (raw(OK + b"Transfer-Encoding: chunked\r\n\r\nb\r\nhalf a page\r\nzz\r\n"), "half a page"),
+    (raw(OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"zipped page " * 900)[:-4]), "zipped page"),
+    (raw(OK + b"Content-Encoding: br\r\n\r\n" + BROTLI[:-400]), "zipped page 99 "),
+    (raw(OK + b"Content-Encoding: zstd\r\n\r\n" + zstd.compress(NOISE)[:-400]), "zipped page 99 "),
     ids=["short length", "broken chunk", "cut gzip", "cut brotli", "cut zstandard"],
 )
 async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script, kept: str) -> None:
@@ -188,21 +181,19 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
     assert result.extras["truncated"] is True
 
 
-@pytest.mark.parametrize(
-    ("page", "kind"),
-    [
-        (Answer(b"no brotli at all", headers=(("Content-Encoding", "br"),)), "network"),
-        (Answer(b"no zstd at all", headers=(("Content-Encoding", "zstd"),)), "network"),
-        (Answer(b"\x1b\x00", headers=(("Content-Encoding", "compress"),)), "unsupported_type"),
-        (Answer(b"no gzip at all", headers=(("Content-Encoding", "gzip"),)), "network"),
-        (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "network"),
-        (raw(b"HTTP/1.1 200 OK\r\n", reset=True), "network"),
-        (raw(b"HTTP/1.1 302 F\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), "blocked"),
-        (raw(b"HTTP/1.1 302 F\r\nLocation: http://a\\@b/\r\nContent-Length: 0\r\n\r\n"), "blocked"),
-        (Answer(b"\0\1\2\3" * 400, "text/html"), "unsupported_type"),
-        (Answer(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000), "image/png"), "too_large"),
-        (Answer(b"\xff\xd8\xff" + b"x" * 6 * MB, "image/jpeg"), "too_large"),
-    ],
+@table(
+    "page kind",
+    (Answer(b"no brotli at all", headers=(("Content-Encoding", "br"),)), "network"),
+    (Answer(b"no zstd at all", headers=(("Content-Encoding", "zstd"),)), "network"),
+    (Answer(b"\x1b\x00", headers=(("Content-Encoding", "compress"),)), "unsupported_type"),
+    (Answer(b"no gzip at all", headers=(("Content-Encoding", "gzip"),)), "network"),
+    (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "network"),
+    (raw(b"HTTP/1.1 200 OK\r\n", reset=True), "network"),
+    (raw(b"HTTP/1.1 302 F\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), "blocked"),
+    (raw(b"HTTP/1.1 302 F\r\nLocation: http://a\\@b/\r\nContent-Length: 0\r\n\r\n"), "blocked"),
+    (Answer(b"\0\1\2\3" * 400, "text/html"), "unsupported_type"),
+    (Answer(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000), "image/png"), "too_large"),
+    (Answer(b"\xff\xd8\xff" + b"x" * 6 * MB, "image/jpeg"), "too_large"),
     ids=[
         "false brotli",
         "false zstandard",

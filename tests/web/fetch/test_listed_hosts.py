@@ -13,6 +13,7 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.search_apis import KEY, Page, SearchApis
 from tests.fakes.sections import section
 from tests.fakes.website import Answer, Names, Website, redirect
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 NAMES = {
@@ -40,22 +41,20 @@ async def jina(request: Request, responder: Responder) -> None:
     await responder.json({"code": 200, "data": {"title": "T", "content": "Text of the reader."}})
 
 
-@pytest.mark.parametrize(
-    ("lists", "host", "read"),
-    [
-        ({"deny": ["bad.test"]}, "good.test", True),
-        ({"deny": ["bad.test"]}, "bad.test", False),
-        ({"deny": ["*.Bad.test"]}, "deep.bad.test.", False),
-        ({"deny": ["bad.test"]}, "notbad.test", True),
-        ({"deny": ["deep.bad.test"]}, "bad.test", True),
-        ({"allow": ["good.test"]}, "en.good.test", True),
-        ({"allow": ["good.test"]}, "bad.test", False),
-        ({"allow": ["bad.test"], "deny": ["deep.bad.test"]}, "deep.bad.test", False),
-        ({"allow": ["bad.test"], "deny": ["deep.bad.test"]}, "bad.test", True),
-        ({"allow": ["deep.bad.test"], "deny": ["bad.test"]}, "deep.bad.test", False),
-        ({"deny": ["93.184.216.34"]}, "93.184.216.34", False),
-        ({"allow": ["good.test"]}, "93.184.216.34", False),
-    ],
+@table(
+    "lists host read",
+    ({"deny": ["bad.test"]}, "good.test", True),
+    ({"deny": ["bad.test"]}, "bad.test", False),
+    ({"deny": ["*.Bad.test"]}, "deep.bad.test.", False),
+    ({"deny": ["bad.test"]}, "notbad.test", True),
+    ({"deny": ["deep.bad.test"]}, "bad.test", True),
+    ({"allow": ["good.test"]}, "en.good.test", True),
+    ({"allow": ["good.test"]}, "bad.test", False),
+    ({"allow": ["bad.test"], "deny": ["deep.bad.test"]}, "deep.bad.test", False),
+    ({"allow": ["bad.test"], "deny": ["deep.bad.test"]}, "bad.test", True),
+    ({"allow": ["deep.bad.test"], "deny": ["bad.test"]}, "deep.bad.test", False),
+    ({"deny": ["93.184.216.34"]}, "93.184.216.34", False),
+    ({"allow": ["good.test"]}, "93.184.216.34", False),
 )
 @pytest.mark.parametrize("order", ["local-first", "reader-first"])
 async def test_W03_a_listed_host_counts_with_its_subdomains_and_deny_wins(

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.offers import named
 from nanobot.agent.tools.web.fetch import WebFetchTool, room_for
@@ -13,6 +11,7 @@ from nanobot.utils.tool_hints import tool_hint
 from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 
@@ -20,35 +19,33 @@ def plain(text: str) -> Answer:
     return Answer(text, type="text/plain")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({}, "parameter 'url' is missing"),
-        ({"url": None}, "parameter 'url' is missing"),
-        ({"url": 5}, "url:"),
-        ({"url": "https://a.example/", "prompt": "https://b.example/"}, "exactly one of 'url', 'urls' and 'prompt'"),
-        ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "'url', 'urls' and 'prompt', not url and urls"),
-        ({"url": "https://a.example/", "prompt": "sum up", "offset": 5}, "'offset' goes with 'url' only"),
-        ({"urls": ["https://a.example/"], "offset": 5}, "'offset' goes with 'url' only"),
-        ({"prompt": " "}, "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."),
-        ({"prompt": "sum up {this}"}, "The 'prompt' must contain at least one valid URL."),
-        ({"prompt": "read www.example"}, "at least one valid URL. Not valid: www.example."),
-        ({"ur": "x"}, "did you mean 'url'?"),
-        ({"website": "https://a.example/"}, "unknown parameter 'website', known are url, urls, prompt, format,"),
-        ({"url": "https://a.example/", "maxCharz": 5}, "unknown parameter 'maxCharz', did you mean 'max_chars'?"),
-        (
-            {"url": "https://a.example/", "max_chars": "lots"},
-            "max_chars: Expected `int | null`, got `str` (got 'lots')",
-        ),
-        (
-            {"url": "https://a.example/", "format": "pdf"},
-            "format: Invalid enum value 'pdf'; known are markdown, text, html",
-        ),
-        ({"url": "https://a.example/", "section": "x", "offset": 5}, "'section'"),
-        ({"url": "https://a.example/", "section": "x", "find": "x"}, "'section'"),
-        ({"url": "https://a.example/", "section": "x", "prompt": "what is it?"}, "'section'"),
-        ({"urls": ["https://a.example/"], "section": "x"}, "'section'"),
-    ],
+@table(
+    "arguments said",
+    ({}, "parameter 'url' is missing"),
+    ({"url": None}, "parameter 'url' is missing"),
+    ({"url": 5}, "url:"),
+    ({"url": "https://a.example/", "prompt": "https://b.example/"}, "exactly one of 'url', 'urls' and 'prompt'"),
+    ({"url": "https://a.example/", "urls": ["https://b.example/"]}, "'url', 'urls' and 'prompt', not url and urls"),
+    ({"url": "https://a.example/", "prompt": "sum up", "offset": 5}, "'offset' goes with 'url' only"),
+    ({"urls": ["https://a.example/"], "offset": 5}, "'offset' goes with 'url' only"),
+    ({"prompt": " "}, "The 'prompt' parameter cannot be empty and must contain URL(s) and instructions."),
+    ({"prompt": "sum up {this}"}, "The 'prompt' must contain at least one valid URL."),
+    ({"prompt": "read www.example"}, "at least one valid URL. Not valid: www.example."),
+    ({"ur": "x"}, "did you mean 'url'?"),
+    ({"website": "https://a.example/"}, "unknown parameter 'website', known are url, urls, prompt, format,"),
+    ({"url": "https://a.example/", "maxCharz": 5}, "unknown parameter 'maxCharz', did you mean 'max_chars'?"),
+    (
+        {"url": "https://a.example/", "max_chars": "lots"},
+        "max_chars: Expected `int | null`, got `str` (got 'lots')",
+    ),
+    (
+        {"url": "https://a.example/", "format": "pdf"},
+        "format: Invalid enum value 'pdf'; known are markdown, text, html",
+    ),
+    ({"url": "https://a.example/", "section": "x", "offset": 5}, "'section'"),
+    ({"url": "https://a.example/", "section": "x", "find": "x"}, "'section'"),
+    ({"url": "https://a.example/", "section": "x", "prompt": "what is it?"}, "'section'"),
+    ({"urls": ["https://a.example/"], "section": "x"}, "'section'"),
 )
 async def test_K02_G01_G04_G05_G06_what_is_wrong_with_a_call_is_named(
     tool: WebFetchTool, arguments: dict[str, object], said: str
@@ -76,21 +73,19 @@ async def test_W12_a_malformed_url_in_a_prompt_is_named_and_the_good_ones_are_re
     assert result.partial
 
 
-@pytest.mark.parametrize(
-    ("arguments", "paths"),
-    [
-        ({"url": ["U/a"]}, ["/a"]),
-        ({"url": ["U/a", "U/b"]}, ["/a", "/b"]),
-        ({"urls": "U/a"}, ["/a"]),
-        ({"urls": "U/a, U/b"}, ["/a", "/b"]),
-        ({"urls": "U/a,U/b"}, ["/a", "/b"]),
-        ({"urls": '["U/a", "U/b"]'}, ["/a", "/b"]),
-        ({"urls": ["U/a", ""]}, ["/a"]),
-        ({"url": "", "urls": ["U/b"], "prompt": ""}, ["/b"]),
-        ({"url": "U/a", "urls": [], "prompt": None}, ["/a"]),
-        ({"url": "U/a", "urls": None, "offset": None, "find": None, "format": "MD", "max_chars": "500"}, ["/a"]),
-        ({"link": "U/b", "url": "U/a"}, ["/a"]),
-    ],
+@table(
+    "arguments paths",
+    ({"url": ["U/a"]}, ["/a"]),
+    ({"url": ["U/a", "U/b"]}, ["/a", "/b"]),
+    ({"urls": "U/a"}, ["/a"]),
+    ({"urls": "U/a, U/b"}, ["/a", "/b"]),
+    ({"urls": "U/a,U/b"}, ["/a", "/b"]),
+    ({"urls": '["U/a", "U/b"]'}, ["/a", "/b"]),
+    ({"urls": ["U/a", ""]}, ["/a"]),
+    ({"url": "", "urls": ["U/b"], "prompt": ""}, ["/b"]),
+    ({"url": "U/a", "urls": [], "prompt": None}, ["/a"]),
+    ({"url": "U/a", "urls": None, "offset": None, "find": None, "format": "MD", "max_chars": "500"}, ["/a"]),
+    ({"link": "U/b", "url": "U/a"}, ["/a"]),
 )
 async def test_G01_targets_in_another_shape_are_read_as_meant(
     tool: WebFetchTool, arguments: dict[str, object], paths: list[str]

@@ -9,6 +9,7 @@ from nanobot.agent.tools.base import Approval, Decided, Question, ToolContext
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.bus.events import Sender
 from tests.fakes.website import Answer, Names, Website, redirect
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 NAMES = {
@@ -98,18 +99,16 @@ async def test_G24_always_for_a_host_leaves_other_hosts_to_be_asked(make_tool: M
     assert elsewhere.text.endswith("tools.ssrfWhitelist. Nobody can be asked here.")
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
-    [
-        "http://169.254.169.254/",
-        "http://link.test/",
-        "http://[fe80::1]/",
-        "http://0.0.0.0/",
-        "http://127.0.0.1/",
-        "http://[::1]/",
-        "http://here.lan/",
-        "http://mixed.test/",
-    ],
+    "http://169.254.169.254/",
+    "http://link.test/",
+    "http://[fe80::1]/",
+    "http://0.0.0.0/",
+    "http://127.0.0.1/",
+    "http://[::1]/",
+    "http://here.lan/",
+    "http://mixed.test/",
 )
 async def test_C2_loopback_link_local_and_metadata_addresses_are_never_asked_for(make_tool: MakeTool, url: str) -> None:
     owner = Owner(["always", "always"])

@@ -8,6 +8,7 @@ from tests.agent.harness import run_tool
 from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Website
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 PAGE = (
@@ -51,17 +52,15 @@ async def test_A12_G19_text_has_neither_addresses_nor_images_markdown_absolute_l
     assert "<table>" in html
 
 
-@pytest.mark.parametrize(
-    ("extract", "there", "gone"),
-    [
-        ({}, "[plan](SITE/plan)", "pier.png"),
-        ({"images": True}, "![A pier](SITE/pier.png)", "[image: "),
-        ({"links": "text"}, "See the plan of it.", "/plan)"),
-        ({"tables": False}, "[plan]", "1911"),
-        ({"metadata": False}, "[plan]", "\nsite: "),
-        ({"comments": False}, "| 1911 |", "I was there"),
-        ({"comments": True}, "I was there", "pier.png"),
-    ],
+@table(
+    "extract there gone",
+    ({}, "[plan](SITE/plan)", "pier.png"),
+    ({"images": True}, "![A pier](SITE/pier.png)", "[image: "),
+    ({"links": "text"}, "See the plan of it.", "/plan)"),
+    ({"tables": False}, "[plan]", "1911"),
+    ({"metadata": False}, "[plan]", "\nsite: "),
+    ({"comments": False}, "| 1911 |", "I was there"),
+    ({"comments": True}, "I was there", "pier.png"),
     ids=["usual", "images", "links", "tables", "metadata", "no comments", "comments"],
 )
 async def test_K30_each_option_of_the_configuration_changes_what_is_read(

@@ -22,6 +22,7 @@ from tests.fakes.proxies import SocksProxy, WebProxy
 from tests.fakes.sections import section
 from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 from tests.web.fetch.conftest import LOOPBACK
 
 Script = Callable[[Request, Responder], Awaitable[None]]
@@ -179,19 +180,17 @@ def test_K20_C21_replacing_the_login_needs_a_switch(name: str) -> None:
     assert section(WebFetchConfig, {"service": {**service, "overrideAuth": True}}).service.override_auth
 
 
-@pytest.mark.parametrize(
-    ("script", "says", "requests"),
-    [
-        (status(503), "HTTP 503", 2),
-        (status(404), "HTTP 404", 1),
-        (status(401), "HTTP 401", 1),
-        (status(302), "HTTP 302", 1),
-        (reset, "", 2),
-        (text_of(" "), "the answer is empty", 1),
-        (text_of("{}", type="application/json"), "the answer is application/json, no text", 1),
-        (text_of("<!doctype html><p>x", type="text/plain"), "the answer is text/plain, no text", 1),
-        (text_of("x" * 10_500_000), "more than 10 MB", 1),
-    ],
+@table(
+    "script says requests",
+    (status(503), "HTTP 503", 2),
+    (status(404), "HTTP 404", 1),
+    (status(401), "HTTP 401", 1),
+    (status(302), "HTTP 302", 1),
+    (reset, "", 2),
+    (text_of(" "), "the answer is empty", 1),
+    (text_of("{}", type="application/json"), "the answer is application/json, no text", 1),
+    (text_of("<!doctype html><p>x", type="text/plain"), "the answer is text/plain, no text", 1),
+    (text_of("x" * 10_500_000), "more than 10 MB", 1),
     ids=["503", "404", "401", "redirect", "reset", "empty", "json", "html", "large"],
 )
 async def test_K07_K18_K23_C22_a_failing_service_is_named_and_the_page_read_here(
@@ -209,15 +208,13 @@ async def test_K07_K18_K23_C22_a_failing_service_is_named_and_the_page_read_here
     assert "secret-key-1" not in repr(result)
 
 
-@pytest.mark.parametrize(
-    ("script", "kind"),
-    [
-        (status(404), "service"),
-        (status(429, retry_after="60"), "rate_limited"),
-        (status(401), "auth"),
-        (reset, "network"),
-        (silent, "timeout"),
-    ],
+@table(
+    "script kind",
+    (status(404), "service"),
+    (status(429, retry_after="60"), "rate_limited"),
+    (status(401), "auth"),
+    (reset, "network"),
+    (silent, "timeout"),
     ids=["404", "429", "401", "reset", "silent"],
 )
 async def test_K23_each_failure_of_a_service_has_its_kind(world: World, script: Script, kind: str) -> None:

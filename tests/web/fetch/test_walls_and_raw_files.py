@@ -1,40 +1,35 @@
 """What stands in front of a page, and where the file behind a page lies."""
 
-import pytest
-
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.web.fetch.local import wall
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.website import Answer, Names, Website
+from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
 
 
-@pytest.mark.parametrize(
-    ("url", "raw"),
-    [
-        ("https://github.com/o/r/blob/main/a/b.py", "https://raw.githubusercontent.com/o/r/main/a/b.py"),
-        ("https://www.github.com/o/r/blob/v1/x.md?plain=1#L3", "https://raw.githubusercontent.com/o/r/v1/x.md"),
-        ("https://gist.github.com/u/0123456789abcdef", "https://gist.githubusercontent.com/u/0123456789abcdef/raw"),
-        ("https://gitlab.com/g/s/p/-/blob/main/x.py", "https://gitlab.com/g/s/p/-/raw/main/x.py"),
-        ("https://bitbucket.org/o/r/src/main/x.py", "https://bitbucket.org/o/r/raw/main/x.py"),
-        ("https://codeberg.org/o/r/src/branch/main/x.py", "https://codeberg.org/o/r/raw/branch/main/x.py"),
-    ],
+@table(
+    "url raw",
+    ("https://github.com/o/r/blob/main/a/b.py", "https://raw.githubusercontent.com/o/r/main/a/b.py"),
+    ("https://www.github.com/o/r/blob/v1/x.md?plain=1#L3", "https://raw.githubusercontent.com/o/r/v1/x.md"),
+    ("https://gist.github.com/u/0123456789abcdef", "https://gist.githubusercontent.com/u/0123456789abcdef/raw"),
+    ("https://gitlab.com/g/s/p/-/blob/main/x.py", "https://gitlab.com/g/s/p/-/raw/main/x.py"),
+    ("https://bitbucket.org/o/r/src/main/x.py", "https://bitbucket.org/o/r/raw/main/x.py"),
+    ("https://codeberg.org/o/r/src/branch/main/x.py", "https://codeberg.org/o/r/raw/branch/main/x.py"),
 )
 def test_G15_a_file_page_leads_to_the_file(url: str, raw: str) -> None:
     assert raw_file(url) == raw
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
-    [
-        "https://evil.example/github.com/x/blob/y",
-        "https://github.com.evil.example/o/r/blob/main/x",
-        "https://github.com@evil.example/o/r/blob/main/x",
-        "https://github.com/o/r",
-        "https://github.com/o/r/tree/main/x",
-        "https://github.com/o/r/blob/main",
-        "http://[::1",
-    ],
+    "https://evil.example/github.com/x/blob/y",
+    "https://github.com.evil.example/o/r/blob/main/x",
+    "https://github.com@evil.example/o/r/blob/main/x",
+    "https://github.com/o/r",
+    "https://github.com/o/r/tree/main/x",
+    "https://github.com/o/r/blob/main",
+    "http://[::1",
 )
 def test_G15_nothing_else_is_rewritten(url: str) -> None:
     assert raw_file(url) == url
@@ -49,13 +44,11 @@ async def test_G15_the_file_is_read_and_the_page_is_cited(make_tool: MakeTool) -
     assert result.text.startswith("[1] Hello\n")
 
 
-@pytest.mark.parametrize(
-    ("title", "text", "kind", "says"),
-    [
-        ("Just a moment...", "Checking your browser before accessing the site.", "no_content", "robots"),
-        ("Story", "Please log in to read this story.", "login_wall", "login"),
-        ("Search", "Before you continue to the site, choose your cookies.", "no_content", "consent"),
-    ],
+@table(
+    "title text kind says",
+    ("Just a moment...", "Checking your browser before accessing the site.", "no_content", "robots"),
+    ("Story", "Please log in to read this story.", "login_wall", "login"),
+    ("Search", "Before you continue to the site, choose your cookies.", "no_content", "consent"),
 )
 async def test_a_wall_is_named_not_given_as_the_page(
     tool: WebFetchTool, title: str, text: str, kind: str, says: str

@@ -12,6 +12,7 @@ from nanobot.web.search.mcp import reply_in
 from nanobot.web.service import ServiceAccess
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, SearchApis
 from tests.fakes.sections import section
+from tests.tables import table
 
 
 def backend(apis: SearchApis) -> Exa:
@@ -46,16 +47,14 @@ async def test_S03_the_text_of_the_tool_is_page_text_on_request(apis: SearchApis
     assert reply.hits[0].content.endswith("Long text.")
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (429, {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "slow down"}}, "rate_limited"),
-        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "Rate limit reached"}}, "rate_limited"),
-        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no query"}}, "bad_request"),
-        (200, {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}, "unavailable"),
-        (200, {"jsonrpc": "2.0", "method": "notifications/message"}, "bad_payload"),
-        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": 3}}, "unavailable"),
-    ],
+@table(
+    "status body kind",
+    (429, {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "slow down"}}, "rate_limited"),
+    (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "Rate limit reached"}}, "rate_limited"),
+    (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no query"}}, "bad_request"),
+    (200, {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}, "unavailable"),
+    (200, {"jsonrpc": "2.0", "method": "notifications/message"}, "bad_payload"),
+    (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": 3}}, "unavailable"),
 )
 async def test_A05_the_refusals_of_the_server_have_kinds(
     apis: SearchApis, status: int, body: object, kind: str
@@ -79,21 +78,19 @@ async def test_A05_a_tool_that_says_it_failed_is_a_failure(apis: SearchApis) -> 
     assert caught.value.kind == "unavailable"
 
 
-@pytest.mark.parametrize(
-    ("words", "urls"),
-    [
-        ("", []),
-        ("No search results found.", []),
-        ('{"results": [{"title": "A", "url": "https://a.example/", "text": "long"}]}', ["https://a.example/"]),
-        ('[{"url": "https://a.example/"}, {"title": "no address"}]', ["https://a.example/"]),
-        (
-            "Title: A\nURL: https://a.example/\nHighlights: x\n\nTitle: B\nURL: https://b.example/",
-            ["https://a.example/", "https://b.example/"],
-        ),
-        ("Title: A\nText: URL: https://inner.example/", ["https://inner.example/"]),
-        ("See [A](https://a.example/x) and https://b.example.", ["https://a.example/x", "https://b.example"]),
-        ("{broken", []),
-    ],
+@table(
+    "words urls",
+    ("", []),
+    ("No search results found.", []),
+    ('{"results": [{"title": "A", "url": "https://a.example/", "text": "long"}]}', ["https://a.example/"]),
+    ('[{"url": "https://a.example/"}, {"title": "no address"}]', ["https://a.example/"]),
+    (
+        "Title: A\nURL: https://a.example/\nHighlights: x\n\nTitle: B\nURL: https://b.example/",
+        ["https://a.example/", "https://b.example/"],
+    ),
+    ("Title: A\nText: URL: https://inner.example/", ["https://inner.example/"]),
+    ("See [A](https://a.example/x) and https://b.example.", ["https://a.example/x", "https://b.example"]),
+    ("{broken", []),
 )
 def test_hits_are_read_from_whatever_a_search_tool_prints(words: str, urls: list[str]) -> None:
     assert sorted(hit.url for hit in reply_in(words, SearchQuery("q"), "x").hits) == sorted(urls)

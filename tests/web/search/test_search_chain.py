@@ -11,6 +11,7 @@ from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery
 from nanobot.web.search.catalog import Catalog
 from nanobot.web.search.chain import Attempt, ChainFailed, ChainLink, SearchChain
 from tests.fakes.sections import section
+from tests.tables import table
 
 HIT = SearchHit("t", "https://a.example/")
 
@@ -67,21 +68,19 @@ def chain(clock: Clock, *backends: Scripted, pace: float = 0.0) -> SearchChain:
     return SearchChain([link(backend, pace=pace) for backend in backends], clock=clock, sleep=clock.sleep)
 
 
-@pytest.mark.parametrize(
-    ("failure", "pauses"),
-    [
-        (error("rate_limited", 429, 7), [7]),
-        (error("rate_limited", 429, 10), [10]),
-        (error("rate_limited", 429, 11), None),
-        (error("rate_limited", 429), [1]),
-        (error("unavailable", 503), [0.3]),
-        (error("unavailable", 408), [0.3]),
-        (error("network"), [0.3]),
-        (error("auth", 401), None),
-        (error("bad_request", 422), None),
-        (error("quota", 402), None),
-        (error("timeout"), None),
-    ],
+@table(
+    "failure pauses",
+    (error("rate_limited", 429, 7), [7]),
+    (error("rate_limited", 429, 10), [10]),
+    (error("rate_limited", 429, 11), None),
+    (error("rate_limited", 429), [1]),
+    (error("unavailable", 503), [0.3]),
+    (error("unavailable", 408), [0.3]),
+    (error("network"), [0.3]),
+    (error("auth", 401), None),
+    (error("bad_request", 422), None),
+    (error("quota", 402), None),
+    (error("timeout"), None),
 )
 async def test_S15_S23_C22_what_may_pass_is_tried_once_more(failure: SearchError, pauses: list[float] | None) -> None:
     clock = Clock()

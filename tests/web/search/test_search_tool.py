@@ -29,6 +29,7 @@ from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.patience import growing
 from tests.fakes.search_apis import KEY, PAGES, FakeDdgs, Fault, Page, SearchApis
 from tests.fakes.sections import section
+from tests.tables import table
 
 
 def config(**values: object) -> WebSearchConfig:
@@ -82,13 +83,11 @@ async def test_S12_S13_N36_date_and_site_stand_behind_the_snippet_and_content_un
     )
 
 
-@pytest.mark.parametrize(
-    ("detail", "shown"),
-    [
-        ("brief", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 9}"),
-        ("normal", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 40}end (2026-05-06)"),
-        ("full", "The engine's own answer, which names no source: About 42."),
-    ],
+@table(
+    "detail shown",
+    ("brief", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 9}"),
+    ("normal", f"\n\n1. Title\n   https://a.example/\n   {'word ' * 40}end (2026-05-06)"),
+    ("full", "The engine's own answer, which names no source: About 42."),
 )
 async def test_S22_how_much_of_a_hit_is_shown_can_be_set(apis: SearchApis, detail: str, shown: str) -> None:
     hit = {"title": "Title", "url": "https://a.example/", "content": f"{'word ' * 40}end", "score": 1.5}
@@ -124,14 +123,12 @@ async def test_S02_limit_is_one_to_twenty(limit: object, good: bool) -> None:
         assert "limit" in result.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"query": None}, "Reason: parameter 'query' is missing"),
-        ({"freshness": "yesterday"}, "Reason: freshness is day, week, month, year or a range such as"),
-        ({"country": "Germany"}, "Reason: country: only a code such as DE is understood (got 'Germany')"),
-        ({"site": "a.example"}, "Reason: unknown parameter 'site', known are query, limit, include_content,"),
-    ],
+@table(
+    "arguments said",
+    ({"query": None}, "Reason: parameter 'query' is missing"),
+    ({"freshness": "yesterday"}, "Reason: freshness is day, week, month, year or a range such as"),
+    ({"country": "Germany"}, "Reason: country: only a code such as DE is understood (got 'Germany')"),
+    ({"site": "a.example"}, "Reason: unknown parameter 'site', known are query, limit, include_content,"),
 )
 async def test_K02_S02_what_is_wrong_with_a_search_is_said_plainly(arguments: dict[str, object], said: str) -> None:
     result = await ask(tool(), arguments)
@@ -450,22 +447,20 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
     assert with_key.providers[0] == name.lower()
 
 
-@pytest.mark.parametrize(
-    ("values", "env", "first"),
-    [
-        ({}, {}, "duckduckgo"),
-        ({"provider": ""}, {}, "duckduckgo"),
-        ({"provider": "auto"}, {"TAVILY_API_KEY": "k", "JINA_API_KEY": "k"}, "tavily"),
-        ({}, {"TAVILY_API_KEY": "k", "BRAVE_API_KEY": "k"}, "brave"),
-        ({"apiKey": "tvly-1"}, {}, "tavily"),
-        ({"baseUrl": "http://localhost:8080"}, {}, "searxng"),
-        ({"providers": {"kagi": {"apiKey": "k"}}}, {}, "kagi"),
-        ({"provider": "jina", "apiKey": "k"}, {"BRAVE_API_KEY": "k"}, "jina"),
-        ({"provider": "searxng"}, {"SEARXNG_BASE_URL": "http://localhost:8080"}, "searxng"),
-        ({"provider": "searxng"}, {}, "duckduckgo"),
-        ({"provider": "kimi"}, {"KIMI_SEARCH_API_KEY": "k", "KIMI_SEARCH_BASE_URL": "http://localhost:1"}, "kimi"),
-        ({"provider": "brave", "fallback": ["kagi"]}, {"KAGI_API_KEY": "k"}, "kagi"),
-    ],
+@table(
+    "values env first",
+    ({}, {}, "duckduckgo"),
+    ({"provider": ""}, {}, "duckduckgo"),
+    ({"provider": "auto"}, {"TAVILY_API_KEY": "k", "JINA_API_KEY": "k"}, "tavily"),
+    ({}, {"TAVILY_API_KEY": "k", "BRAVE_API_KEY": "k"}, "brave"),
+    ({"apiKey": "tvly-1"}, {}, "tavily"),
+    ({"baseUrl": "http://localhost:8080"}, {}, "searxng"),
+    ({"providers": {"kagi": {"apiKey": "k"}}}, {}, "kagi"),
+    ({"provider": "jina", "apiKey": "k"}, {"BRAVE_API_KEY": "k"}, "jina"),
+    ({"provider": "searxng"}, {"SEARXNG_BASE_URL": "http://localhost:8080"}, "searxng"),
+    ({"provider": "searxng"}, {}, "duckduckgo"),
+    ({"provider": "kimi"}, {"KIMI_SEARCH_API_KEY": "k", "KIMI_SEARCH_BASE_URL": "http://localhost:1"}, "kimi"),
+    ({"provider": "brave", "fallback": ["kagi"]}, {"KAGI_API_KEY": "k"}, "kagi"),
 )
 def test_N23_N24_N25_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
     made = WebSearchTool(config(**values), env=env)
@@ -525,12 +520,10 @@ async def test_N33_empty_because_the_engines_failed_is_a_failure(apis: SearchApi
     assert stepped_in.extras["provider"] == "duckduckgo"
 
 
-@pytest.mark.parametrize(
-    ("fault", "next_step"),
-    [
-        ("auth", "It cannot work before its key or its settings are changed."),
-        ("rate_limited", "Search can be tried again in "),
-    ],
+@table(
+    "fault next_step",
+    ("auth", "It cannot work before its key or its settings are changed."),
+    ("rate_limited", "Search can be tried again in "),
 )
 async def test_S16_a_search_that_failed_says_to_people_and_the_model_when_it_can_work(
     apis: SearchApis, fault: Fault, next_step: str
