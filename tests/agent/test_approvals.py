@@ -116,7 +116,8 @@ async def test_nobody_is_asked_where_no_owner_can_answer(role: Role, shown: bool
     async with agent(provider(), tool) as box:
         if shown:
             box.loop.runner.approvals.channels.add(HERE.channel)
-        await asyncio.wait_for(box.loop.process(InboundMessage(HERE, Sender("9", role=role), "read it")), 120)
+        async with asyncio.timeout(120):
+            await box.loop.process(InboundMessage(HERE, Sender("9", role=role), "read it"))
         assert box.of(ApprovalAsked) == []
     assert tool.answers == ["nobody"]
 

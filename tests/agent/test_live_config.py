@@ -132,13 +132,11 @@ async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_
             return found
 
         async with running(home) as gateway:
-            ada.say("good morning")
-            await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
+            await ada.asks("good morning", lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
             path.write_text(json.dumps(good, indent=1).replace('"fake"', '"fake", "maxTokens": "many"'), "utf-8")
             broken = await told("cannot be used")
             assert "config.json:4: agents.defaults.maxTokens: got" in broken
-            ada.say("hello")
-            await telegram.until(lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
+            await ada.asks("hello", lambda: telegram.visible(OWNER)[-1] == "bot: Hello.")
             path.write_text(json.dumps({**good, "gateway": {"concurrency": 9}, "budget": {"perDay": 3}}), "utf-8")
             assert "is in order again" in await told("is in order again")
             assert "the change of gateway counts after a restart" in await told("after a restart")
@@ -150,7 +148,6 @@ async def test_the_owner_hears_once_what_is_broken_and_what_needs_a_restart(tmp_
             path.write_text(json.dumps({**good, "agents": {"defaults": other}}), "utf-8")
             assert 'modelPreset names "nothing"' in await told('names "nothing"')
             path.write_text(json.dumps({**good, "budget": {"perDay": 3}}), "utf-8")
-            ada.say("/usage")
-            await telegram.until(lambda: "of 3.00 USD" in telegram.visible(OWNER)[-1])
+            await ada.asks("/usage", lambda: "of 3.00 USD" in telegram.visible(OWNER)[-1])
             assert broken in telegram.visible(OWNER)
             assert gateway.text.count("agents.defaults.maxTokens: got") == 1

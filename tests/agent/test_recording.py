@@ -49,7 +49,8 @@ class AskingTool(Tool[AskingArguments]):
 
     async def run(self, args: AskingArguments, context: ToolContext) -> ToolResult:
         if args.url.endswith("first"):
-            await asyncio.wait_for(self._second.wait(), BOUND)
+            async with asyncio.timeout(BOUND):
+                await self._second.wait()
         assert context.ask is not None
         said = await context.ask("Read.", args.url)
         source = context.sources.add(

@@ -78,7 +78,8 @@ async def left(*messages: Message, intents: tuple[ToolCall, ...] = ()) -> Kept:
 
 
 async def serve(kept: Kept, box: Box, entry: InboundMessage) -> TurnFinished:
-    return await asyncio.wait_for(box.loop.process(entry, kept), 120)
+    async with asyncio.timeout(120):
+        return await box.loop.process(entry, kept)
 
 
 def texts(provider: ScriptedProvider, number: int = 0) -> list[str]:

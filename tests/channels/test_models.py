@@ -48,8 +48,7 @@ async def test_a_chat_turns_the_pages_of_the_picker_and_keeps_its_choice_over_a_
         async with running(home):
             first = await ada.asks("/model", "Page 1 of 6")
             assert "1. quick · fake-small (custom), effort low\n2. default · as configured: fake\n3. fake-0" in first
-            ada.press("▶")
-            await telegram.shows(OWNER, "Page 2 of 6")
+            await ada.presses("▶", "Page 2 of 6")
             ada.press("10. fake-7")
             assert "It does not see pictures" in await telegram.shows(OWNER, "This chat now uses fake-7 (custom).")
         async with running(home):

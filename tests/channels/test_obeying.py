@@ -74,12 +74,10 @@ async def on_telegram(home: Program, telegram: TelegramServer, words: str) -> in
                 lambda: any("No" in one.buttons or "All done." in one.text for one in telegram.chats[OWNER])
             )
             if any("All done." in one.text for one in telegram.chats[OWNER]):
-                ada.say("/undo")
-                await telegram.until(lambda: any("is undone: " in one.text for one in telegram.chats[OWNER]))
+                await ada.asks("/undo", lambda: any("is undone: " in one.text for one in telegram.chats[OWNER]))
                 return asked
             asked += 1
-            ada.press("No")
-            await telegram.until(lambda: not any("No" in one.buttons for one in telegram.chats[OWNER]))
+            await ada.presses("No", lambda: not any("No" in one.buttons for one in telegram.chats[OWNER]))
 
 
 async def in_the_terminal(home: Program, words: str) -> int:

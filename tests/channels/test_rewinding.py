@@ -73,8 +73,7 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
         question = await ada.asks("/rewind", "Go back to before which question?")
         assert "how many" not in question
         button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)
-        ada.press(button)
-        await telegram.shows(OWNER, "You are back before that question")
+        await ada.presses(button, "You are back before that question")
         assert not any(message.buttons for message in telegram.chats[OWNER])
         own.say("/group@nano_test_bot on")
         await telegram.shows(-55, "I answer in this group now")

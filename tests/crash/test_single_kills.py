@@ -64,8 +64,7 @@ async def test_what_a_group_asked_before_a_kill_is_answered_after_it(nursery: Nu
     async with furnished(tmp_path, Reply(ANSWER, delay=60), after=ANSWER) as (telegram, llm, _, home):
         ada = telegram.member("Ada", -7_000, user_id=OWNER)
         first = await nursery.start(home, "gateway")
-        ada.say("/group@nano_test_bot on")
-        await telegram.until(lambda: len(telegram.visible(ada.chat)) > 1)
+        await ada.asks("/group@nano_test_bot on", lambda: len(telegram.visible(ada.chat)) > 1)
         mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
         ada.say("@nano_test_bot a question", entities=[mention])
         await llm.asked(1)
@@ -111,8 +110,7 @@ async def test_a_kill_at_rest_sends_nothing_and_asks_no_model_again(nursery: Nur
             await settled(home)
             await life.kill()
         await nursery.start(home, "gateway")
-        ada.say("another question")
-        await telegram.until(lambda: telegram.visible(ada.chat).count(f"bot: {ANSWER}") == 2)
+        await ada.asks("another question", lambda: telegram.visible(ada.chat).count(f"bot: {ANSWER}") == 2)
         await settled(home)
         assert telegram.visible(ada.chat).count(f"bot: {ANSWER}") == 2
         assert [len(telegram.sent("sendMessage")), len(llm.requests)] == [2, 2]

@@ -40,6 +40,8 @@ BOT = {
     "has_topics_enabled": True,
 }
 Json = dict[str, object]
+#: What a person waits for: words in a line of the chat, or a condition.
+Seen = str | Callable[[], bool]
 #: Calls that succeed and change nothing here.
 _AGREED = {"answercallbackquery", "setwebhook", "deletewebhook"}
 
@@ -158,14 +160,22 @@ class User:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
         return self.server.receive(self, text, extra)
 
-    async def asks(self, text: str, seen: str) -> str:
-        """Send a message, and wait until a line of the chat holds `seen`; the last one that does."""
+    async def asks(self, text: str, seen: Seen) -> str:
+        """Send a message, and wait for what comes of it."""
         self.say(text)
         return await self.sees(seen)
 
-    async def sees(self, text: str) -> str:
-        """Wait until a line of the chat holds this; the last one that does."""
-        return await self.server.shows(self.chat, text)
+    async def presses(self, label: str, seen: Seen) -> str:
+        """Press the newest button of that label in the chat, and wait for what comes of it."""
+        self.press(label)
+        return await self.sees(seen)
+
+    async def sees(self, seen: Seen) -> str:
+        """Wait until a line of the chat holds this, the last of which is returned, or until a condition holds."""
+        if isinstance(seen, str):
+            return await self.server.shows(self.chat, seen)
+        await self.server.until(seen)
+        return ""
 
     def send(self, kind: str, data: bytes, caption: str = "", *, size: int = -1, **extra: object) -> Json:
         """Send a file: a photo, document, voice, audio, video, video_note or animation.

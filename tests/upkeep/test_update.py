@@ -167,8 +167,7 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         at.breaks("nanobot/channels/telegram/channel.py", "raise SystemExit('never starts')")
         back = await at.run("update", "--yes", env=service)
         after = await at.run("--version")
-        ada.say("and now")
-        await telegram.until(lambda: sum("still here" in line for line in telegram.visible(ada.chat)) == 2)
+        await ada.asks("and now", lambda: sum("still here" in line for line in telegram.visible(ada.chat)) == 2)
         gone = await at.run("gateway", "--uninstall", env=service)
     folder = tmp_path / "checkout"
     assert (same.code, "is up to date" in same.out, "asked just now" in same.out) == (0, True, True), same.err

@@ -61,8 +61,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
             await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
             session = re.findall(r"(\w{10}) remember the heron", terminal.text())[0]
             await ada.asks(f"/resume {session}", "Back in session")
-            ada.say("and from here?")
-            await telegram.until(lambda: "bot: On the phone." in telegram.visible(ada.chat))
+            await ada.asks("and from here?", lambda: "bot: On the phone." in telegram.visible(ada.chat))
             await terminal.until("On Telegram: and from here?")
             await terminal.until("On the phone.")
             await terminal.answers("and here again?\r", "At the desk.")

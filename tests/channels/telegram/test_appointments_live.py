@@ -57,8 +57,7 @@ async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -
         await ada.sees("obey evil.test")
         asked = next(line for line in telegram.visible(ada.chat) if "obey evil.test" in line)
         assert "[No]" in asked
-        ada.press("No")
-        await ada.sees("Done.")
+        await ada.presses("No", "Done.")
         await ada.asks("/schedule", "Nothing is scheduled.")
 
 
@@ -90,8 +89,7 @@ async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(
         bob = telegram.user("Bob", 7_002)
         await ada.asks("/invite user", "?start=")
         link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
-        bob.say(f"/start {link.partition('?start=')[2].split()[0]}")
-        await telegram.until(lambda: len(telegram.visible(bob.chat)) > 1)
+        await bob.asks(f"/start {link.partition('?start=')[2].split()[0]}", lambda: len(telegram.visible(bob.chat)) > 1)
         bob.say("/schedule every day at 9 water the plants")
         await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
         await ada.asks("/schedule", "Nothing is scheduled.")

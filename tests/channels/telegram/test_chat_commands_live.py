@@ -24,8 +24,7 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
 
         async def ask(text: str) -> str:
             before = len(telegram.visible(OWNER))
-            ada.say(text)
-            await telegram.until(lambda: len(telegram.visible(OWNER)) == before + 2)
+            await ada.asks(text, lambda: len(telegram.visible(OWNER)) == before + 2)
             return telegram.visible(OWNER)[-1]
 
         async with running(configured(tmp_path, telegram, llm)):
@@ -81,10 +80,8 @@ async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_
         search = {"provider": "tavily", "apiKey": "tvly-1", "baseUrl": tavily.url}
         put(home.home / "config.json", {"tools": {"web": {"search": search}}})
         async with running(home):
-            ada.say("/whoami")
-            await telegram.until(lambda: len(telegram.visible(OWNER)) == 2)
-            ada.say("/status")
-            await telegram.until(lambda: len(telegram.visible(OWNER)) == 4)
+            await ada.asks("/whoami", lambda: len(telegram.visible(OWNER)) == 2)
+            await ada.asks("/status", lambda: len(telegram.visible(OWNER)) == 4)
             await asyncio.wait_for(hung.wait(), 120)
             assert "150 / 1,000" not in telegram.visible(OWNER)[-1]
             answer.set()

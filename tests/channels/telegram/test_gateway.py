@@ -168,8 +168,7 @@ async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path
             assert f"process {gateway.process.pid}" in same_token.text
             assert "Traceback" not in same_home.text + same_token.text, same_home.text + same_token.text
             assert telegram.conflicts == 0
-            ada.say("still there?")
-            await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
+            await ada.asks("still there?", lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
 
 
 async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_path: Path) -> None:
@@ -179,8 +178,7 @@ async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_
         async with running(configured(tmp_path, telegram, llm)) as gateway:
             await telegram.until(lambda: len(telegram.calls) > 1)
             telegram.mend()
-            ada.say("question")
-            await telegram.until(lambda: "bot: The answer." in telegram.visible(ada.chat))
+            await ada.asks("question", lambda: "bot: The answer." in telegram.visible(ada.chat))
         told = [line for line in gateway.text.splitlines() if line.startswith(telegram.url)]
         assert len(told) == 2, gateway.text
         assert re.search(r"Telegram cannot be reached \(.+\)\. Next try in \d+ s\.$", told[0])
@@ -233,8 +231,7 @@ async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) ->
         config["providers"]["custom"]["apiKey"] = canary
         (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
         async with running(home, "--debug") as gateway:
-            ada.say("one")
-            await telegram.until(lambda: len(telegram.sent("sendMessage")) >= 3)
+            await ada.asks("one", lambda: len(telegram.sent("sendMessage")) >= 3)
             telegram.push("message", {"message_id": TOKEN})
             ada.say(f"my token is {TOKEN}; two")
             await said(telegram, gateway, ada.chat, "Ok.")

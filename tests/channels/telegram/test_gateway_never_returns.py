@@ -33,12 +33,10 @@ async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_th
         async with running(home):
             ada.say("the hard one")
             await llm.asked(1)
-            bob.say("hello")
-            await telegram.until(lambda: "bot: At once." in telegram.visible(bob.chat))
+            await bob.asks("hello", lambda: "bot: At once." in telegram.visible(bob.chat))
             await ada.sees("while waiting for the model fake")
             ada.say("/new")
-            ada.say("an easy one")
-            await telegram.until(lambda: "bot: At once." in telegram.visible(ada.chat))
+            await ada.asks("an easy one", lambda: "bot: At once." in telegram.visible(ada.chat))
             log = (home.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
         assert "hangs; it waits here" in log
         assert "Link.post" in log
@@ -48,5 +46,4 @@ async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_p
     async with serving(tmp_path, after=look_and_be_silent) as (telegram, _, ada, _):
         await ada.asks("go", "[Stop]")
         telegram.fail("answerCallbackQuery", black_hole())
-        ada.press("Stop")
-        await ada.sees("stopped")
+        await ada.presses("Stop", "stopped")

@@ -20,8 +20,7 @@ async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_l
             return value
 
         async with running(home, env=env) as gateway:
-            ada.say("hello")
-            await telegram.until(lambda: "bot: Still here." in telegram.visible(ada.chat))
+            await ada.asks("hello", lambda: "bot: Still here." in telegram.visible(ada.chat))
             gateway.process.send_signal(signal.SIGUSR1)
             await until(lambda: health()["state"] == "stalled")
             assert health()["ok"] is False
@@ -31,5 +30,4 @@ async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_l
             go_on.touch()
             await until(lambda: health()["state"] == "polling")
             assert health()["ok"] is True
-            ada.say("are you there?")
-            await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Still here.") == 2)
+            await ada.asks("are you there?", lambda: telegram.visible(ada.chat).count("bot: Still here.") == 2)

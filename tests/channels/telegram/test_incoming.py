@@ -69,11 +69,9 @@ async def test_U39_a_long_paste_in_pieces_is_one_turn(tmp_path: Path, limit: flo
     async with TelegramServer() as telegram, LlmServer("Long.", after="Again?") as llm:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(folder, telegram, llm, joinSeconds=limit)):
-            ada.say("begin " + "x" * 4_090)
-            await telegram.until(lambda: bool(telegram.confirmed))
+            await ada.asks("begin " + "x" * 4_090, lambda: bool(telegram.confirmed))
             ada.say("y" * 4_096)
-            ada.say("end")
-            await telegram.until(lambda: "bot: Long." in telegram.visible(OWNER))
+            await ada.asks("end", lambda: "bot: Long." in telegram.visible(OWNER))
     assert len(llm.requests) == 1
     assert "begin x" in words(llm.requests[0])
     assert "yend" in words(llm.requests[0])
@@ -109,8 +107,7 @@ async def test_nothing_is_fetched_for_a_stranger(tmp_path: Path) -> None:
         async with running(configured(tmp_path, telegram, llm)):
             eve.send("photo", PNG, "look")
             await telegram.until(lambda: len(telegram.visible(99)) == 2)
-            ada.say("hi")
-            await telegram.until(lambda: "bot: Hi." in telegram.visible(OWNER))
+            await ada.asks("hi", lambda: "bot: Hi." in telegram.visible(OWNER))
         assert not telegram.sent("getFile")
     assert len(llm.requests) == 1
 

@@ -84,8 +84,7 @@ async def test_a_start_asks_for_updates_at_once_and_answers_before_it_sets_the_m
     async with TelegramServer() as telegram, LlmServer("Hello.") as model:
         ada = telegram.user("Ada", OWNER)
         async with running(configured(tmp_path, telegram, model)):
-            ada.say("hi")
-            await telegram.until(lambda: len(telegram.sent("setMyCommands")) == 2)
+            await ada.asks("hi", lambda: len(telegram.sent("setMyCommands")) == 2)
         called = [call.method for call in telegram.calls if call.method != "sendchataction"]
         assert called[:2] == ["getme", "getupdates"]
         assert called.index("sendmessage") < len(called) - 1 - called[::-1].index("setmycommands")

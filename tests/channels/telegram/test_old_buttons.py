@@ -23,11 +23,9 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
         await ada.asks("the first one", "[Stop]")
         old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
         data = list(old.data)
-        ada.press("Stop")
-        await telegram.until(lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
+        await ada.presses("Stop", lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
         await ada.asks("the second one", "[Stop]")
         old.buttons, old.data = ["Stop of before"], data
-        ada.press("Stop of before")
-        await telegram.until(lambda: not old.buttons)
+        await ada.presses("Stop of before", lambda: not old.buttons)
         pressed.set()
         await ada.sees("bot: All done.")

@@ -90,8 +90,7 @@ async def test_links_and_folders_are_left_alone(ledger: Ledger, tmp_path: Path) 
 async def test_the_gateway_deletes_old_files_while_it_runs(tmp_path: Path) -> None:
     async with furnished(tmp_path, after=lambda _: Reply("Hello.")) as (telegram, _, ada, home):
         async with running(home):
-            ada.say("hi")
-            await telegram.until(lambda: "bot: Hello." in telegram.visible(ada.chat))
+            await ada.asks("hi", lambda: "bot: Hello." in telegram.visible(ada.chat))
         with sqlite3.connect(home.home / "nanobot.db") as db:
             db.execute("UPDATE session SET created_at = '2020-01-01T00:00:00+00:00'")
             db.execute("DELETE FROM note WHERE key LIKE 'media:%'")

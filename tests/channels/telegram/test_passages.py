@@ -38,8 +38,7 @@ async def test_G14_a_button_under_the_answer_shows_what_each_mark_rests_on(tmp_p
                 assert f"❓ {missing}" in answer
                 assert missing in json.dumps(llm.requests[2].body), "the list went back to the model"
             async with running(home):  # also after a restart
-                ada.press(BUTTON)
-                await telegram.shows(OWNER, "✗")
+                await ada.presses(BUTTON, "✗")
             shown = next(line for line in telegram.visible(OWNER) if "✗" in line)
             assert f"✗ {missing}" in shown
             assert "→ The tower of Merrow is 1,204 feet tall and made of oak." in shown

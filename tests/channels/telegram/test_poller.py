@@ -97,8 +97,7 @@ async def test_an_update_is_confirmed_only_after_it_was_kept() -> None:
             await server.until(lambda: server.confirmed == [500])
             assert rig.taken == [500]
             assert len(rig.waits) == 2, "a full disk is tried again after a pause"
-            ada.say("two")
-            await server.until(lambda: server.confirmed == [500, 501])
+            await ada.asks("two", lambda: server.confirmed == [500, 501])
         offsets = [call.params.get("offset") for call in server.sent("getUpdates")]
         assert offsets[:3] == [None, None, None], "nothing was confirmed while the disk refused"
         assert not any("drop_pending_updates" in call.params for call in server.calls)
@@ -151,8 +150,7 @@ async def test_ten_minutes_without_a_network_are_told_and_end_with_a_fresh_clien
             await server.until(lambda: rig.health.polls > 0)
             server.fail("getUpdates", drop_before())
             await server.until(lambda: rig.now >= 600)
-            ada.say("are you there?")
-            await server.until(lambda: len(server.confirmed) == 1)
+            await ada.asks("are you there?", lambda: len(server.confirmed) == 1)
         assert "cannot be reached" in seen[-1]
         assert re.search(r"last poll (9|10) min \d+ s ago", " ".join(seen))
         assert not well[-1]
@@ -210,8 +208,7 @@ async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off() -> N
             async with polling(newer):
                 await asyncio.wait_for(gate.wait(), 120)
                 assert older.waits[0] == 5
-                ada.say("for one of you")
-                await server.until(lambda: 500 in server.confirmed)
+                await ada.asks("for one of you", lambda: 500 in server.confirmed)
         assert len(older.taken) + len(newer.taken) >= 1
 
 

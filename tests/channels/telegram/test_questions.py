@@ -51,8 +51,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
                 assert site.paths == []
                 asked = next(message for message in telegram.chats[OWNER] if message.buttons)
                 data = list(asked.data)
-                ada.press("Once")
-                await telegram.shows(OWNER, "It is blue.")
+                await ada.presses("Once", "It is blue.")
                 assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith("→ Once")
             assert site.paths == ["/"]
             assert "the blue door" in json.dumps(llm.requests[1].body)
@@ -60,8 +59,7 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
             assert sum("Confirm" in line for line in telegram.visible(OWNER)) == 1
             asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
             async with running(home):
-                ada.press("Once")
-                await telegram.until(lambda: len(toasts(telegram)) == 2)
+                await ada.presses("Once", lambda: len(toasts(telegram)) == 2)
                 await telegram.until(lambda: not asked.buttons)
             assert "This question is over" in toasts(telegram)[1]
             assert site.paths == ["/"]
@@ -77,8 +75,7 @@ async def test_A21_words_in_reply_to_a_question_are_the_reason_of_a_no_and_those
             ada = telegram.user("Ada", OWNER)
             async with running(asking(configured(tmp_path, telegram, llm))):
                 for said, answer in (("Ask the *porter* instead", "Then not."), ("Yes.", "It is blue.")):
-                    ada.say("which door?")
-                    await telegram.until(lambda: any(one.buttons for one in telegram.chats[OWNER]))
+                    await ada.asks("which door?", lambda: any(one.buttons for one in telegram.chats[OWNER]))
                     asked = next(one for one in telegram.chats[OWNER] if one.buttons)
                     ada.say(said, reply_to_message=telegram.message_json(asked))
                     await telegram.shows(OWNER, answer)
@@ -106,8 +103,7 @@ async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers
                 note = next(message for message in telegram.chats[-55] if message.text == WAITS)
                 assert not any("Confirm" in line or "[Once]" in line for line in telegram.visible(-55))
                 note.buttons, note.data = ["Once"], question.data[:1]  # a client may send what it likes
-                eve.press("Once")
-                await telegram.until(lambda: len(toasts(telegram)) == 1)
+                await eve.presses("Once", lambda: len(toasts(telegram)) == 1)
                 assert toasts(telegram) == ["This button is not for you."]
                 telegram.user("Ada", OWNER).press("No")
                 await telegram.shows(-55, "Not read.")
@@ -149,14 +145,12 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
             assert "☑ ask" in await telegram.shows(-55, "☐ plan")
             (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
             data = asked.data[:1]
-            eve.press("Tuesday")
-            await telegram.until(lambda: len(toasts(telegram)) == 1)
+            await eve.presses("Tuesday", lambda: len(toasts(telegram)) == 1)
             ada.press("Friday")
             await telegram.shows(-55, "Friday it is.")
             assert "2. Friday" in await telegram.shows(-55, "→ Friday")
             asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
-            ada.press("Tuesday")
-            await telegram.until(lambda: not asked.buttons)
+            await ada.presses("Tuesday", lambda: not asked.buttons)
         only = "Only the person who was asked may answer this."
         assert toasts(telegram) == [
             only,
@@ -211,6 +205,5 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
                 await telegram.until(lambda: not old.buttons)
                 assert "This question is over" in toasts(telegram)[0]
                 assert site.paths == []
-                ada.press("Once")
-                await telegram.shows(OWNER, "It is blue.")
+                await ada.presses("Once", "It is blue.")
             assert site.paths == ["/"]

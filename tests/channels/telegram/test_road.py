@@ -92,8 +92,7 @@ async def test_few_modules_stand_between_a_message_and_the_sign_that_it_was_take
                 await answered(telegram, ada.chat, paths.database, 1)
                 for number in range(2, 2 + TRIES):
                     await at_rest(modules)
-                    ada.say("hi")
-                    await telegram.until(lambda: len(telegram.noted) == 2)
+                    await ada.asks("hi", lambda: len(telegram.noted) == 2)
                     modules.counting = False
                     await answered(telegram, ada.chat, paths.database, number)
                     for kind, names in telegram.noted.items():

@@ -20,30 +20,22 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
             return telegram.visible(OWNER)[-1]
 
         async with running(home):
-            ada.say("/resume")
-            await telegram.until(lambda: "Page 1 of 2. Tap one." in last())
+            await ada.asks("/resume", lambda: "Page 1 of 2. Tap one." in last())
             assert "1. question 9 · today " in last()
             assert "question 1 ·" not in last()
-            ada.press("▶")
-            await telegram.until(lambda: "Page 2 of 2. Tap one." in last())
+            await ada.presses("▶", lambda: "Page 2 of 2. Tap one." in last())
             ada.press(next(one for one in _labels(telegram) if one.startswith("9. question 1 ")))
             await telegram.until(lambda: "You: again 1" in last())
             assert "question 1 · today " in last()
-            ada.say("and from my phone?")
-            await telegram.until(lambda: last() == "bot: Fine.")
+            await ada.asks("and from my phone?", lambda: last() == "bot: Fine.")
             assert "again 1" in json.dumps(llm.requests[-1].body), "what was begun in the terminal goes on here"
-            ada.say("/export html")
-            await telegram.until(lambda: bool(telegram.sent("sendDocument")))
+            await ada.asks("/export html", lambda: bool(telegram.sent("sendDocument")))
             await telegram.until(lambda: any("is on its way" in one for one in telegram.visible(OWNER)))
             assert any(".html" in one for one in telegram.visible(OWNER)), "as a file"
-            ada.say("/delete")
-            await telegram.until(lambda: "Delete this session for good?" in last())
-            ada.press("Delete it")
-            await telegram.until(lambda: "Deleted: 6 messages." in last())
-            ada.say("/resume")
-            await telegram.until(lambda: "Tap one." in last())
-            ada.press("Leave")
-            await telegram.until(lambda: last() == "bot: You stay where you are.")
+            await ada.asks("/delete", lambda: "Delete this session for good?" in last())
+            await ada.presses("Delete it", lambda: "Deleted: 6 messages." in last())
+            await ada.asks("/resume", lambda: "Tap one." in last())
+            await ada.presses("Leave", lambda: last() == "bot: You stay where you are.")
             assert any(one.endswith("Nothing was chosen.") for one in telegram.visible(OWNER))
         listed = await home.run("sessions")
         assert "question 1 ·" not in listed.out
@@ -57,19 +49,14 @@ async def test_U67_a_conversation_that_is_deleted_in_its_chat_is_nowhere_in_the_
             return telegram.visible(OWNER)[-1]
 
         async with running(home):
-            ada.say(f"How is the {CANARY}?")
-            await telegram.until(lambda: last() == f"bot: The {CANARY} is fine.")
+            await ada.asks(f"How is the {CANARY}?", lambda: last() == f"bot: The {CANARY} is fine.")
             ada.send("document", f"All about the {CANARY}".encode(), f"Read of the {CANARY}")
             await telegram.until(lambda: len(llm.requests) == 2 and last() == f"bot: The {CANARY} is fine.")
-            ada.say(f"/sessions {CANARY}")
-            await telegram.until(lambda: "Sessions with: " in last())
-            ada.say("/export md")
-            await telegram.until(lambda: bool(telegram.sent("sendDocument")))
+            await ada.asks(f"/sessions {CANARY}", lambda: "Sessions with: " in last())
+            await ada.asks("/export md", lambda: bool(telegram.sent("sendDocument")))
             before = holding(home.home, CANARY)
-            ada.say("/delete")
-            await telegram.until(lambda: "4 messages, the last one today " in last())
-            ada.press("Delete it")
-            await telegram.until(lambda: "Deleted: 4 messages, with 2 files." in last())
+            await ada.asks("/delete", lambda: "4 messages, the last one today " in last())
+            await ada.presses("Delete it", lambda: "Deleted: 4 messages, with 2 files." in last())
     databases = {one.partition(".db")[0] for one in before if ".db" in one}
     assert {"nanobot", "index"} <= databases
     assert any(one.endswith(".md") for one in before), "with the export that was sent"

@@ -45,20 +45,15 @@ async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_
             return sum(words in line for line in telegram.visible(ada.chat))
 
         async with running(reading_loopback(configured(tmp_path, telegram, llm))):
-            ada.say(f"/watch {site.url}/feed every 2 hours")
-            await telegram.until(lambda: told("Watching 1:") == 1)
+            await ada.asks(f"/watch {site.url}/feed every 2 hours", lambda: told("Watching 1:") == 1)
             pages["/feed"] = feed("bridge", "harbour")
-            ada.say("/watch run 1")
-            await telegram.until(lambda: told("+ bridge (22 Nov 2026)") == 1)
+            await ada.asks("/watch run 1", lambda: told("+ bridge (22 Nov 2026)") == 1)
             assert told("https://example.org/bridge") == 1
             looks = len(site.paths)
-            ada.say("/watch run 1")
-            await telegram.until(lambda: len(site.paths) > looks)
-            ada.say("/watch history")
-            await telegram.until(lambda: told("+ bridge") == 2)
+            await ada.asks("/watch run 1", lambda: len(site.paths) > looks)
+            await ada.asks("/watch history", lambda: told("+ bridge") == 2)
             assert not llm.requests
-            ada.say("what was opened?")
-            await telegram.until(lambda: told("A bridge was opened.") == 1)
+            await ada.asks("what was opened?", lambda: told("A bridge was opened.") == 1)
         asked = str(llm.requests[0])
         assert "<outside id=" in asked
         assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
@@ -87,13 +82,11 @@ async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_onc
         async with running(reading_loopback(configured(tmp_path, telegram, llm))):
             ada.say(f"/schedule briefing every weekday at 8: {site.url}/feed")
             await telegram.until(lambda: told("briefing: “http") + told("Scheduled 1") > 0)
-            ada.say("/schedule run 1")
-            await telegram.until(lambda: len(site.paths) == 1)
+            await ada.asks("/schedule run 1", lambda: len(site.paths) == 1)
             await until_listed(telegram, ada, "nothing new", 1)
             assert not llm.requests
             pages["/feed"] = fresh
-            ada.say("/schedule run 1")
-            await telegram.until(lambda: told("Opened: the bridge") == 1)
+            await ada.asks("/schedule run 1", lambda: told("Opened: the bridge") == 1)
             asked = len(llm.requests)
             assert asked == 2
             ada.say("/schedule run 1")
