@@ -18,7 +18,7 @@ from nanobot.security.policy import Effect
 from tests.agent.claims import CASES, HELD_BACK, SOUND_ALIKE
 from tests.agent.harness import FakeTool, agent
 from tests.agent.test_resume import BEGINNING, SEND, SendTool, arrived, left, serve
-from tests.channels.telegram.scenarios import stage
+from tests.channels.telegram.scenarios import one_turn
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmServer
 
@@ -104,8 +104,7 @@ async def test_U16_one_question_shows_the_mark_on_stdout_and_names_it_in_json(tm
 
 
 async def test_receipts_stand_under_the_answer_on_telegram() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         done = ("wrote notes/plan.md (+12 \u22123)", "ran pytest: exit 1, 14 s")
         await turn.finish(TurnFinished("completed", "It is *kept*.", receipts=done, unbacked=(NOTES["send"],)))
         await at.until("It is kept.")

@@ -76,15 +76,23 @@ class Turn:
     id: str
     message: InboundMessage
 
-    async def play(self, *events: Event) -> None:
+    async def play(self, *events: Event, until: str = "") -> None:
+        """Show events, and wait until the chat has these words."""
         for event in events:
             await self.stage.progress.show(OutboundMessage(self.message.address, event, self.id))
+        if until:
+            await self.stage.until(until)
 
     async def finish(self, finished: TurnFinished) -> None:
         await self.play(finished)
         outbox = self.stage.outbox
         await self.stage.ledger.put(outbox.compose(self.message, finished))
         outbox.wake()
+
+    async def end(self, finished: TurnFinished) -> None:
+        """End it, and wait until nothing is left to deliver."""
+        await self.finish(finished)
+        await self.stage.settled()
 
 
 @dataclass(slots=True)
@@ -137,3 +145,10 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     async with lives(JumpingClock(step=step), group=group, ledger=ledger) as life, life.begin(look) as at:
         yield at
+
+
+@contextlib.asynccontextmanager
+async def one_turn(look: Look = LIVE, *, group: int = 0) -> AsyncIterator[tuple[Stage, Turn]]:
+    """A stage on which a turn has begun."""
+    async with stage(look, group=group) as at:
+        yield at, await at.begin()

@@ -85,8 +85,7 @@ async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_al
             return True
 
         async def answer() -> None:
-            await (await at.begin()).finish(TurnFinished("completed", "The answer."))
-            await at.settled()
+            await (await at.begin()).end(TurnFinished("completed", "The answer."))
 
         at.alarms.through(tell)
         async with at.alarms.running():

@@ -18,7 +18,7 @@ from nanobot.bus.events import (
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
-from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, stage
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, one_turn, stage
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import apply_then_drop, refuse, too_many
 
@@ -44,13 +44,11 @@ async def spoken(turn: Turn, at: Stage, words: int = 30) -> str:
 
 
 async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_end() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         for number in range(11):
             await turn.play(*call(number, f"fetch example.com/{number}", 0.0))
         await turn.play(*call(20, "fetch twice.example"), *call(21, "fetch twice.example", 2.0))
-        await turn.play(*call(22, "fetch gone.example", fails=True), call(23, 'search "x"')[0])
-        await at.until("search")
+        await turn.play(*call(22, "fetch gone.example", fails=True), call(23, 'search "x"')[0], until="search")
         (shown,) = at.seen
         lines = shown.removeprefix("bot: ").removesuffix(" [Stop]").split("\n")
         assert shown.endswith(" [Stop]")
@@ -72,24 +70,19 @@ async def test_N46_the_status_message_shows_the_last_hints_and_folds_up_at_the_e
 
 
 async def test_text_that_comes_is_acknowledged_silently_and_the_status_says_why_the_model_is_asked_again() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(Notice("Got it. I will read this at the next step."))
-        await at.until("· Got it.")
+    async with one_turn() as (at, turn):
+        await turn.play(Notice("Got it. I will read this at the next step."), until="· Got it.")
         assert at.server.chats[7][0].silent
         await turn.play(StepRetried("your server: HTTP 529: over\x1bloaded.", 4.0))
         await at.until("your server: HTTP 529: overloaded; asking again in 4 s.")
-        await turn.finish(TurnFinished("completed", "Yes."))
-        await at.settled()
+        await turn.end(TurnFinished("completed", "Yes."))
 
 
 async def test_a_short_answer_is_one_message_and_nothing_but_typing_before_it() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         await turn.play(TextDelta("Yes."), *call(1, "fetch example.com"))
         await at.quiet(1)
-        await turn.finish(TurnFinished("completed", "Yes."))
-        await at.settled()
+        await turn.end(TurnFinished("completed", "Yes."))
         await at.quiet(6)
         assert at.seen == ["bot: Yes."]
         assert [one.method for one in at.server.calls] == ["sendchataction", "sendmessage"]
@@ -102,20 +95,17 @@ async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn() -> Non
         times = [one.at for one in at.server.sent("sendChatAction")]
         assert all(later - earlier >= 4.4 for earlier, later in itertools.pairwise(times)), times
         assert at.server.sent("sendChatAction")[0].params["message_thread_id"] == "3"
-        await turn.finish(TurnFinished("completed", "Done."))
-        await at.settled()
+        await turn.end(TurnFinished("completed", "Done."))
         before = len(at.server.sent("sendChatAction"))
         await at.quiet(10)
         assert len(at.server.sent("sendChatAction")) == before
 
 
 async def test_an_answer_grows_by_edits_of_one_message_and_no_text_is_sent_twice() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         await turn.play(StepStarted(1))
         text = await spoken(turn, at)
-        await turn.finish(TurnFinished("completed", text, seconds=9))
-        await at.settled()
+        await turn.end(TurnFinished("completed", text, seconds=9))
         await at.quiet(3)
         assert at.seen == [f"bot: {text.strip()}"]
         # A message is what is seen: where the text is sent again, it has got its Stop button meanwhile.
@@ -128,45 +118,34 @@ async def test_an_answer_grows_by_edits_of_one_message_and_no_text_is_sent_twice
 
 
 async def test_what_a_failed_try_has_said_is_taken_back() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(StepStarted(1), TextDelta(SAYING))
-        await at.until("beginning")
-        await turn.play(StepRetried("connection lost"))
-        await at.until("bot: …")
-        await turn.play(TextDelta("Another answer, which is the one that counts for the person."))
-        await at.until("counts")
-        await turn.finish(TurnFinished("completed", "Another answer, and the whole of it."))
-        await at.settled()
+    async with one_turn() as (at, turn):
+        await turn.play(StepStarted(1), TextDelta(SAYING), until="beginning")
+        await turn.play(StepRetried("connection lost"), until="bot: …")
+        await turn.play(TextDelta("Another answer, which is the one that counts for the person."), until="counts")
+        await turn.end(TurnFinished("completed", "Another answer, and the whole of it."))
         assert at.seen == ["bot: Another answer, and the whole of it."]
 
 
 async def test_an_announcement_becomes_part_of_the_status_and_the_answer_stands_last() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         await turn.play(StepStarted(1), TextDelta("I will look for that on the web, which takes a moment."))
         await at.until("I will look")
         started, finished = call(1, "fetch example.com")
-        await turn.play(started)
-        await at.until("▸ fetch example.com")
+        await turn.play(started, until="▸ fetch example.com")
         assert len(at.seen) == 1
-        await turn.play(finished, StepStarted(2), TextDelta(SAYING))
-        await at.until("beginning")
-        await turn.finish(TurnFinished("completed", SAYING, seconds=3))
-        await at.settled()
+        await turn.play(finished, StepStarted(2), TextDelta(SAYING), until="beginning")
+        await turn.end(TurnFinished("completed", SAYING, seconds=3))
         await at.quiet(3)
         assert [line[:12] for line in at.seen] == ["bot: 1 step ", "bot: This is"]
 
 
 async def test_long_answers_roll_over_into_silent_messages_and_surplus_goes_at_the_end() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         text = "\n\n".join(f"Paragraph {number}. " + "Words and more words. " * 20 for number in range(20))
         await turn.play(StepStarted(1), TextDelta(text))
         await at.server.until(lambda: len(at.seen) == 3)
         assert [message.silent for message in at.server.chats[7]] == [False, True, True]
-        await turn.finish(TurnFinished("completed", "It comes to this."))
-        await at.settled()
+        await turn.end(TurnFinished("completed", "It comes to this."))
         await at.quiet(2)
         assert at.seen == ["bot: It comes to this."]
 
@@ -176,12 +155,10 @@ async def test_a_turn_can_be_stopped_from_two_seconds_after_its_start_to_its_end
 
     async def scene(look: Look, group: int) -> None:
         async with stage(look, group=group) as at:
-            await (await at.begin()).finish(TurnFinished("completed", "An answer just before."))
-            await at.settled()
+            await (await at.begin()).end(TurnFinished("completed", "An answer just before."))
             turn = await at.begin()
             begin = at.clock.now()
-            await turn.play(StepStarted(1), ThinkingDelta("Hm."))
-            await at.until("bot: thinking … [Stop]")
+            await turn.play(StepStarted(1), ThinkingDelta("Hm."), until="bot: thinking … [Stop]")
             assert at.clock.now() - begin <= 2
             await turn.play(TextDelta(SAYING))
             await at.quiet(6)
@@ -190,8 +167,7 @@ async def test_a_turn_can_be_stopped_from_two_seconds_after_its_start_to_its_end
             assert at.seen[-1].endswith("[Stop]")
             assert [line.endswith("[Stop]") for line in at.seen].count(True) == 1
             assert ("fetch" in at.seen[-1]) == (look.hints != "off")
-            await turn.finish(TurnFinished("completed", "Done."))
-            await at.settled()
+            await turn.end(TurnFinished("completed", "Done."))
             await at.quiet(8)
             assert "[Stop]" not in "".join(at.seen)
             assert at.seen[-1] == "bot: Done."
@@ -201,63 +177,50 @@ async def test_a_turn_can_be_stopped_from_two_seconds_after_its_start_to_its_end
 
 
 async def test_no_status_appears_below_an_answer_and_its_time_never_runs_back() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(*call(1, "fetch a.example"), StepStarted(2), TextDelta(SAYING))
-        await at.until("beginning")
+    async with one_turn() as (at, turn):
+        await turn.play(*call(1, "fetch a.example"), StepStarted(2), TextDelta(SAYING), until="beginning")
         await at.quiet(8)
         assert at.seen == [f"bot: {SAYING.strip()} [Stop]"], "the steps were over before anything was shown"
-        await turn.play(ToolStarted(ToolCall("c2", "web_search"), 'search "x"'))
-        await at.until("search")
+        await turn.play(ToolStarted(ToolCall("c2", "web_search"), 'search "x"'), until="search")
         await at.quiet(2)
         await turn.play(StepStarted(3), TextDelta("It comes to this, which is said in a few more words than that."))
         await at.until("2 steps · ")
         first = at.seen[0]
-        await turn.play(StepStarted(4), *call(3, "fetch b.example"))
-        await at.until("fetch b.example")
-        await turn.finish(TurnFinished("cancelled", "It comes to this.", seconds=0.5))
-        await at.settled()
+        await turn.play(StepStarted(4), *call(3, "fetch b.example"), until="fetch b.example")
+        await turn.end(TurnFinished("cancelled", "It comes to this.", seconds=0.5))
         await at.until("3 steps · ")
         seconds = [re.findall(r"steps · ([\d.]+) s", line)[0] for line in (first, at.seen[0])]
         assert float(seconds[0]) <= float(seconds[1])
 
 
 async def test_hints_can_be_kept() -> None:
-    async with stage(Look("keep", "off")) as at:
-        turn = await at.begin()
-        await turn.play(*call(1, "fetch a.example"))
-        await at.until("fetch a.example")
+    async with one_turn(Look("keep", "off")) as (at, turn):
+        await turn.play(*call(1, "fetch a.example"), until="fetch a.example")
         await turn.finish(TurnFinished("completed", "Yes.", seconds=2))
         await at.until("1 step")
         assert at.server.chats[7][0].entities == []
 
 
 async def test_a_draft_shows_the_answer_until_the_message_comes_and_is_kept_alive() -> None:
-    async with stage(Look("live", "draft")) as at:
-        turn = await at.begin()
+    async with one_turn(Look("live", "draft")) as (at, turn):
         await turn.play(TextDelta(SAYING))
         await at.quiet(24)
         drafts = at.server.sent("sendMessageDraft")
         assert [one.params["text"] for one in drafts] == [SAYING.strip()] * 2
         assert drafts[0].params["can_stop"] is True
         assert len({one.params["draft_id"] for one in drafts}) == 1
-        await turn.finish(TurnFinished("completed", SAYING))
-        await at.settled()
+        await turn.end(TurnFinished("completed", SAYING))
         assert at.seen == [f"bot: {SAYING.strip()}"]
         assert not at.server.sent("editMessageText")
     async with stage(Look("live", "draft"), group=-1001) as at:
-        await (await at.begin()).play(TextDelta(SAYING))
-        await at.until("beginning")
+        await (await at.begin()).play(TextDelta(SAYING), until="beginning")
         assert not at.server.sent("sendMessageDraft"), "groups have none"
 
 
 async def test_a_stopped_turn_keeps_its_text_with_a_mark_and_its_status_says_so() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(call(1, "read a very slow page")[0])
-        await at.until("[Stop]")
-        await turn.play(StepStarted(2), TextDelta(SAYING))
-        await at.until("beginning")
+    async with one_turn() as (at, turn):
+        await turn.play(call(1, "read a very slow page")[0], until="[Stop]")
+        await turn.play(StepStarted(2), TextDelta(SAYING), until="beginning")
         await turn.finish(TurnFinished("cancelled", SAYING, seconds=5))
         await at.until("⏹ stopped · 1 step · 5 s")
         await at.settled()
@@ -267,32 +230,27 @@ async def test_a_stopped_turn_keeps_its_text_with_a_mark_and_its_status_says_so(
 
 
 async def test_a_status_that_may_have_arrived_is_not_sent_a_second_time() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         at.server.fail("sendMessage", apply_then_drop())
         await turn.play(*call(1, "fetch a.example"))
         await at.quiet(8)
         await turn.play(*call(2, "fetch b.example"))
         await at.quiet(8)
         assert len(at.seen) == 1
-        await turn.finish(TurnFinished("completed", "Yes."))
-        await at.settled()
+        await turn.end(TurnFinished("completed", "Yes."))
         assert at.seen[1:] == ["bot: Yes."]
 
 
 async def test_an_edit_that_failed_is_made_again_and_one_of_a_deleted_message_sends_it_anew() -> None:
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         text = SAYING
-        await turn.play(TextDelta(text))
-        await at.until("beginning")
+        await turn.play(TextDelta(text), until="beginning")
         at.server.fail(
             "editMessageText", apply_then_drop(), too_many(1), refuse(400, "Bad Request: message to edit not found")
         )
         text += await spoken(turn, at)
         at.server.chats[7] = at.server.chats[7][-1:]
-        await turn.finish(TurnFinished("completed", text))
-        await at.settled()
+        await turn.end(TurnFinished("completed", text))
         await at.quiet(2)
         assert at.seen == [f"bot: {text.strip()}"]
 
@@ -322,7 +280,6 @@ async def test_an_answer_does_not_begin_in_the_chat_before_an_earlier_one_has_ar
         await at.server.until(lambda: at.server.broken > 0)
         second = await at.begin()
         await spoken(second, at, words=40)
-        await second.finish(TurnFinished("completed", "The second answer."))
-        await at.settled()
+        await second.end(TurnFinished("completed", "The second answer."))
         assert "The first answer." in next(line for line in at.seen if "answer" in line)
         assert "The second answer." in at.seen[-1]

@@ -11,7 +11,7 @@ from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAIT
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running, start
-from tests.channels.telegram.scenarios import Turn, stage
+from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
@@ -121,8 +121,7 @@ async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> N
         first = await at.begin()
         await ask(first, "aa")
         await at.until("[Always]")
-        await first.play(ApprovalClosed("aa"))
-        await at.until(NO_ANSWER)
+        await first.play(ApprovalClosed("aa"), until=NO_ANSWER)
         await ask(first, "bb")
         await at.until("[Always]")
         await first.finish(TurnFinished("cancelled", ""))
@@ -165,11 +164,9 @@ async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_i
     changed: bool, block: str
 ) -> None:
     diff = "  @@ -0,0 +1,400 @@\n" + "".join(f"  +line {number} 🦊\n" for number in range(400))
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         asked = ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff)
-        await turn.play(replace(asked, diff=changed))
-        await at.until("[Always]")
+        await turn.play(replace(asked, diff=changed), until="[Always]")
         question = next(message for message in at.server.chats[7] if message.buttons)
         assert {one["type"] for one in question.entities} == {"bold", block}
         assert ("\n+line 1 " in question.text) is changed, "a block needs nothing that sets it in"
@@ -179,8 +176,7 @@ async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_i
         assert at.server.chats[7].index(files[0]) < at.server.chats[7].index(question)
         (sent,) = at.server.sent("sendDocument")
         assert int(str(sent.params["document_size"])) > len(diff)
-        await turn.play(ApprovalClosed("aa", "once"))
-        await at.until("→ Once")
+        await turn.play(ApprovalClosed("aa", "once"), until="→ Once")
         assert {one["type"] for one in question.entities} == {"bold", "expandable_blockquote"}, "it is folded up"
         assert question.text.endswith("\n\n→ Once")
 

@@ -13,7 +13,7 @@ from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
 from nanobot.session.rows import OutboxItem
-from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, stage
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, one_turn, stage
 from tests.fakes.clock import AT
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import (
@@ -39,10 +39,8 @@ async def worked(turn: Turn, at: Stage, text: str, *, pause: float = 0.4, piece:
 
 
 async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answer_comes() -> None:
-    async with stage() as at:
-        turn = await at.begin()
-        await turn.play(TextDelta(SAYING))
-        await at.until("beginning")
+    async with one_turn() as (at, turn):
+        await turn.play(TextDelta(SAYING), until="beginning")
         at.server.fail("editMessageText", too_many(300))
         await turn.play(TextDelta("More. "))
         await at.server.until(lambda: len(at.server.sent("editMessageText")) == 1)
@@ -83,12 +81,10 @@ async def test_a_lost_confirmation_of_any_send_of_a_turn_leaves_no_repeat_withou
     methods = ("sendChatAction", "sendMessage", "editMessageText")
     for method in methods:
         for place in range(3):
-            async with stage() as at:
-                turn = await at.begin()
+            async with one_turn() as (at, turn):
                 at.server.plan(method, place, apply_then_drop())
                 await worked(turn, at, SAYING * 3, pause=1.0)
-                await turn.finish(TurnFinished("completed", SAYING * 3, seconds=9))
-                await at.settled()
+                await turn.end(TurnFinished("completed", SAYING * 3, seconds=9))
                 await at.quiet(4)
                 assert_told_once(at, (SAYING * 3).strip())
 
@@ -110,8 +106,7 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
     async with lives() as life:
         async with life.begin() as at:
             turn = await at.begin()
-            await turn.play(TextDelta(SAYING))
-            await at.until("beginning")
+            await turn.play(TextDelta(SAYING), until="beginning")
             await at.quiet(2)
         async with life.begin() as at:
             again = Turn(at, "t9", turn.message)  # the row of the inbox begins again
@@ -119,8 +114,7 @@ async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_me
                 TurnStarted("m", AT, turn.message.id), TextDelta("Another beginning, told by the second try. ")
             )
             await at.until("second try")
-            await again.finish(TurnFinished("completed", "The whole answer."))
-            await at.settled()
+            await again.end(TurnFinished("completed", "The whole answer."))
         assert life.server.visible(7) == ["bot: The whole answer."]
 
 
@@ -135,8 +129,7 @@ async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_sh
             again = Turn(at, "t9", turn.message)
             await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
             await at.quiet(2)
-            await again.finish(TurnFinished("completed", "Short."))
-            await at.settled()
+            await again.end(TurnFinished("completed", "Short."))
             await at.quiet(5)
         assert life.server.visible(7) == ["bot: Short."]
 
@@ -150,8 +143,7 @@ async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark
             again = Turn(at, "t9", turn.message)
             await again.play(TurnStarted("m", AT, turn.message.id), TextDelta(SAYING))
             await at.quiet(4)
-            await again.finish(TurnFinished("completed", SAYING))
-            await at.settled()
+            await again.end(TurnFinished("completed", SAYING))
         assert life.server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
 
 
@@ -160,8 +152,7 @@ async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_lif
         life.server.fail("sendMessage", Fault("hang", apply=True))
         async with life.begin(Look("off", "edit")) as at:
             turn = await at.begin()
-            await turn.play(TextDelta(SAYING))
-            await at.until("beginning")
+            await turn.play(TextDelta(SAYING), until="beginning")
         for _ in range(2):  # the next life is killed too, before it sends what it has written down
             async with life.begin(Look("off", "off")) as at:
                 await life.ledger.recover(CHANNEL)
@@ -176,8 +167,7 @@ async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_
     async with lives() as life:
         async with life.begin() as at:
             turn = await at.begin()
-            await turn.play(TextDelta(SAYING))
-            await at.until("beginning")
+            await turn.play(TextDelta(SAYING), until="beginning")
             await at.quiet(2)
             await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
         async with life.begin() as at:
@@ -193,8 +183,7 @@ async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_tak
     working = (StepStarted(1), ToolStarted(call, 'search "x"'))
     async with lives() as life:
         async with life.begin() as at:
-            await (await at.begin()).play(*working)
-            await at.until("[Stop]")
+            await (await at.begin()).play(*working, until="[Stop]")
             await at.quiet(1)
         async with life.begin() as at:
             await life.ledger.recover(CHANNEL)
@@ -204,8 +193,7 @@ async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_tak
                 await turn.play(*working)
                 await life.server.until(lambda: len(life.server.sent("editMessageText")) > edits)
                 assert len(life.server.visible(7)) == 1
-            await turn.finish(TurnFinished("completed", "The answer.", seconds=3))
-            await at.settled()
+            await turn.end(TurnFinished("completed", "The answer.", seconds=3))
             await at.quiet(3)
         assert not any("[Stop]" in line for line in life.server.visible(7)), life.server.visible(7)
         assert len(life.server.visible(7)) == 1 + goes_on, life.server.visible(7)
@@ -217,8 +205,7 @@ async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float)
         async with life.begin() as at:
             turn = await at.begin()
             await worked(turn, at, SAYING)
-            await turn.finish(TurnFinished("completed", SAYING, seconds=3))
-            await at.settled()
+            await turn.end(TurnFinished("completed", SAYING, seconds=3))
             await at.quiet(seconds)
         before = len(life.server.sent("sendMessage"))
         async with life.begin() as at:
@@ -248,15 +235,13 @@ FAULTS = (apply_then_drop(), drop_before(), bad_gateway(), too_many(1))
 async def one_random_run(seed: int) -> None:
     """A turn with three faults at random calls."""
     dice = random.Random(seed)
-    async with stage() as at:
-        turn = await at.begin()
+    async with one_turn() as (at, turn):
         for _ in range(3):
             method = dice.choice(("sendMessage", "sendMessage", "editMessageText", "sendChatAction", "deleteMessage"))
             at.server.plan(method, dice.randrange(4), dice.choice(FAULTS))
         text = "".join(f"{SAYING}{dice.random()} " for _ in range(dice.randrange(1, 4)))
         await worked(turn, at, text, pause=dice.choice((0.2, 1.0)))
-        await turn.finish(TurnFinished("completed", text, seconds=3))
-        await at.settled()
+        await turn.end(TurnFinished("completed", text, seconds=3))
         over = len(at.server.sent("sendChatAction"))
         await at.quiet(6)
         assert_told_once(at, text.strip(), seed)
