@@ -104,6 +104,12 @@ async def answered(terminal: PseudoTerminal, after: str, keys: str) -> None:
     terminal.press(f"{keys}\r")
 
 
+async def dialogue(terminal: PseudoTerminal, answers: Mapping[str, str]) -> None:
+    """Answer one question after the other, each known by the words that it comes after."""
+    for after, keys in answers.items():
+        await answered(terminal, after, keys)
+
+
 async def claimed(terminal: PseudoTerminal, ada: User) -> None:
     """Open the link that the terminal shows, as its QR code does, and get a first answer."""
     await terminal.until(re.compile(r"\?start=([\w-]{20,})"))
@@ -117,8 +123,6 @@ async def claimed(terminal: PseudoTerminal, ada: User) -> None:
 
 async def three_minutes(terminal: PseudoTerminal, ada: User) -> int:
     """All of it, from the first question to the first answer on Telegram; how many questions there were."""
-    await answered(terminal, "1 of 3", KEY)
-    await answered(terminal, "2 of 3", TOKEN)
-    await answered(terminal, "3 of 3", "")
+    await dialogue(terminal, {"1 of 3": KEY, "2 of 3": TOKEN, "3 of 3": ""})
     await claimed(terminal, ada)
     return len(re.findall(r"(?m)^(?:\[[^\]]*\] )?>(?: |$)", terminal.text()))

@@ -15,7 +15,7 @@ from nanobot.utils.text import columns_of
 from nanobot.utils.translation import speaking
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import program
-from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered
+from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, dialogue
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TOKEN
@@ -73,13 +73,8 @@ async def test_the_set_up_speaks_chinese(services: Services, tmp_path: Path) -> 
     env = {**services.env(tmp_path), **CHINESE}
     command = [*NANOBOT, "onboard", *services.options]
     with PseudoTerminal(command, env=env, columns=100, rows=80) as terminal:
-        await answered(terminal, "1/3", "?")
-        await answered(terminal, "服务商：anthropic", WRONG_KEY)
-        await answered(terminal, "密钥被拒绝", KEY)
-        await answered(terminal, "2/3", WRONG_TOKEN)
-        await answered(terminal, "请再次粘贴令牌", TOKEN)
-        await answered(terminal, "3/3", "Madird")
-        await answered(terminal, "你是指 Europe/Madrid 吗", "")
+        await dialogue(terminal, {"1/3": "?", "服务商：anthropic": WRONG_KEY, "密钥被拒绝": KEY, "2/3": WRONG_TOKEN})
+        await dialogue(terminal, {"请再次粘贴令牌": TOKEN, "3/3": "Madird", "你是指 Europe/Madrid 吗": ""})
         await terminal.until("谁先打开，机器人就归谁。")
         terminal.press("\x03")
         await terminal.wait()

@@ -14,7 +14,7 @@ from nanobot.providers.vendors import vendor_of_key
 from nanobot.session.lock import home_lock
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, Ran
-from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, newcomer
+from tests.cli.newcomer import ANSWER, KEY, WRONG_KEY, WRONG_TOKEN, Services, answered, dialogue, newcomer
 from tests.fakes.telegram_server import TOKEN
 from tests.tables import table
 
@@ -65,8 +65,7 @@ async def test_an_empty_line_stands_between_two_steps_and_no_key_is_named_that_i
     services: Services, tmp_path: Path
 ) -> None:
     with started(services, tmp_path) as terminal:
-        await answered(terminal, "1 of 3", "1")
-        await answered(terminal, "2 of 3", "")
+        await dialogue(terminal, {"1 of 3": "1", "2 of 3": ""})
         await terminal.until("3 of 3")
         shown = terminal.text()
         terminal.press("\x03")
@@ -81,9 +80,7 @@ async def test_U57_three_answers_are_tried_and_written_and_hidden_and_lead_to_th
     services: Services, tmp_path: Path
 ) -> None:
     with started(services, tmp_path) as terminal:
-        await answered(terminal, "1 of 3", KEY)
-        await answered(terminal, "2 of 3", TOKEN)
-        await answered(terminal, "3 of 3", "")
+        await dialogue(terminal, {"1 of 3": KEY, "2 of 3": TOKEN, "3 of 3": ""})
         await terminal.until("https://t.me/nano_test_bot?start=")
         shown = terminal.text()
         terminal.press("\x03")
@@ -106,16 +103,11 @@ async def test_U57_three_answers_are_tried_and_written_and_hidden_and_lead_to_th
 
 async def test_U57_what_does_not_work_is_said_and_asked_again(services: Services, tmp_path: Path) -> None:
     with started(services, tmp_path) as terminal:
-        await answered(terminal, "1 of 3", WRONG_KEY)
-        await answered(terminal, "The key was refused: copy it again", "127.0.0.1:9")
-        await answered(terminal, "port 9: Connection refused.", "antropic")
-        await answered(terminal, "Did you mean Anthropic?", "anthropic")
-        await answered(terminal, "Paste the key of Anthropic", KEY)
-        await answered(terminal, "2 of 3", "no token at all")
-        await answered(terminal, "is not a bot token", WRONG_TOKEN)
-        await answered(terminal, "Telegram refuses the token", "")
-        await answered(terminal, "3 of 3", "berln")
-        await answered(terminal, "Did you mean Europe/Berlin?", "")
+        await dialogue(terminal, {"1 of 3": WRONG_KEY, "The key was refused: copy it again": "127.0.0.1:9"})
+        await dialogue(terminal, {"port 9: Connection refused.": "antropic", "Did you mean Anthropic?": "anthropic"})
+        await dialogue(terminal, {"Paste the key of Anthropic": KEY, "2 of 3": "no token at all"})
+        await dialogue(terminal, {"is not a bot token": WRONG_TOKEN, "Telegram refuses the token": ""})
+        await dialogue(terminal, {"3 of 3": "berln", "Did you mean Europe/Berlin?": ""})
         await terminal.until("Go on with nanobot")
         assert await terminal.wait() == 0
     loaded = load(tmp_path / ".nanobot" / "config.json", env={})
@@ -135,9 +127,7 @@ async def test_U56_setting_up_again_changes_what_is_asked_and_no_comment(service
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
     with newcomer([*NANOBOT, "onboard"], services.env(tmp_path)) as terminal:
-        await answered(terminal, "keep no model (lookup)", "")
-        await answered(terminal, "There is the bot 123456.", "")
-        await answered(terminal, "3 of 3", "")
+        await dialogue(terminal, {"keep no model (lookup)": "", "There is the bot 123456.": "", "3 of 3": ""})
         assert await terminal.wait() == 0
         assert "Nothing was changed." in terminal.text()
     assert path.read_text(encoding="utf-8") == text
@@ -147,8 +137,7 @@ async def test_U56_setting_up_again_changes_what_is_asked_and_no_comment(service
     assert "- switched off: channels.telegram: the environment variable NOT_SET is not set" in ran.out
     path.write_text(text, encoding="utf-8")
     with newcomer([*NANOBOT, "onboard", "--time-zone", "Asia/Tokyo"], services.env(tmp_path)) as terminal:
-        await answered(terminal, "1 of 2", KEY)
-        await answered(terminal, "2 of 2", "off")
+        await dialogue(terminal, {"1 of 2": KEY, "2 of 2": "off"})
         assert await terminal.wait() == 0
     after = path.read_text(encoding="utf-8")
     assert after.startswith("// mine\n")
@@ -184,8 +173,7 @@ async def test_U57_a_local_server_with_many_models_is_found_and_one_is_chosen(
     with newcomer([*NANOBOT, "onboard", "--no-telegram"], {**services.env(tmp_path), "OLLAMA_HOST": host}) as terminal:
         await answered(terminal, "1. Ollama on this machine (", "1")
         await answered(terminal, "Which of the 22 models of Ollama?", "nothing of that name")
-        await answered(terminal, "No name of a model there has", "qwen")
-        await answered(terminal, "2 of 2", "")
+        await dialogue(terminal, {"No name of a model there has": "qwen", "2 of 2": ""})
         await terminal.until("Go on with nanobot")
         assert await terminal.wait() == 0
     assert written(tmp_path)["agents"] == {
@@ -198,10 +186,8 @@ async def test_U57_a_server_of_ones_own_that_lists_no_models_is_asked_for_the_on
 ) -> None:
     with newcomer([*NANOBOT, "onboard", "--no-telegram"], services.env(tmp_path)) as terminal:
         services.llm.models = []
-        await answered(terminal, "1 of 2", services.llm.url)
-        await answered(terminal, "Does the server want a key?", "")
-        await answered(terminal, "It lists no models.", "mine-7b")
-        await answered(terminal, "2 of 2", "")
+        await dialogue(terminal, {"1 of 2": services.llm.url, "Does the server want a key?": ""})
+        await dialogue(terminal, {"It lists no models.": "mine-7b", "2 of 2": ""})
         assert await terminal.wait() == 0
     custom = {"apiBase": f"{services.llm.url}/v1"}
     assert written(tmp_path)["providers"] == {"custom": custom}

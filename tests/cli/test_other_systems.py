@@ -11,7 +11,7 @@ import pytest
 import nanobot.__main__ as entry
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program
-from tests.cli.newcomer import KEY, Services, answered
+from tests.cli.newcomer import KEY, Services, dialogue
 from tests.fakes.telegram_server import TOKEN
 
 OLD = "import runpy, sys; sys.version_info = (3, 9, 1); runpy.run_module('nanobot', run_name='__main__')"
@@ -33,8 +33,7 @@ async def test_a_terminal_without_utf_8_gets_the_link_and_is_told_of_the_code(tm
         env = {**services.env(tmp_path), "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "nanobot", "onboard", *services.options, "--time-zone", "UTC"]
         with PseudoTerminal(command, env=env, columns=150, rows=60) as terminal:
-            await answered(terminal, "1 of 2", KEY)
-            await answered(terminal, "2 of 2", TOKEN)
+            await dialogue(terminal, {"1 of 2": KEY, "2 of 2": TOKEN})
             await terminal.until("https://t.me/nano_test_bot?start=")
             await terminal.until("A code to scan needs a terminal with UTF-8; this one has ascii.")
             terminal.press("\x03")
