@@ -38,9 +38,7 @@ class Home:
 
     def results(self) -> str:
         """What the model was told last by tools."""
-        messages = self.model.requests[-1].body["messages"]
-        assert isinstance(messages, list)
-        return "\n".join(str(one["content"]) for one in messages if one["role"] == "tool")
+        return "\n".join(self.model.requests[-1].told("tool"))
 
 
 @asynccontextmanager

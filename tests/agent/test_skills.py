@@ -19,9 +19,7 @@ UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 
 def system(box: Home) -> str:
-    messages = box.model.requests[-1].body["messages"]
-    assert isinstance(messages, list)
-    return "\n".join(str(one["content"]) for one in messages if one["role"] == "system")
+    return "\n".join(box.model.requests[-1].told("system"))
 
 
 def read(name: str, file: str = "") -> Call:

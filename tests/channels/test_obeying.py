@@ -55,8 +55,7 @@ def furnish(home: Program, folder: Path) -> Callable[[], dict[str, bytes]]:
 
 def refusals(model: LlmServer) -> list[str]:
     """What the model was told of its calls, but of the page and of commands, which the sandbox confines."""
-    messages = model.requests[-1].body["messages"]
-    assert isinstance(messages, list)
+    messages = model.requests[-1].messages
     pairs = pairwise(messages)
     told = [
         (one["tool_calls"][0]["function"]["name"], str(then["content"])) for one, then in pairs if "tool_calls" in one

@@ -46,8 +46,7 @@ class Worker:
         ]
 
     def __call__(self, request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         told = str(messages[-1]["content"])
         if not self.steps:
             return Reply(ANSWER if "Sent notes.md" in told else f"It was not sent: {told}")
@@ -115,8 +114,7 @@ async def test_U52_a_long_document_that_came_over_telegram_is_read_on_searched_a
     log = "\n".join([*lines, "The last boat is called Petrel."]).encode()
 
     def works(request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         rest = re.search(r"read_file reads on: (inbox/log\.txt), offset (\d+)\.", str(messages))
         assert rest is not None, messages
         steps = (
@@ -135,8 +133,7 @@ async def test_U52_a_long_document_that_came_over_telegram_is_read_on_searched_a
             await telegram.shows(OWNER, "All of it is read.")
         (sent,) = telegram.sent("sendDocument")
         assert sent.params["document_sha256"] == hashlib.sha256(log).hexdigest()
-    last = model.requests[-1].body["messages"]
-    assert isinstance(last, list)
+    last = model.requests[-1].messages
     read, found = (str(one["content"]) for one in last if one["role"] == "tool" and "Petrel" in str(one["content"]))
     shown = str(next(one["content"] for one in last if one["role"] == "user"))
     assert all(line in shown or line in read for line in lines), "nothing is left out between the two"

@@ -67,8 +67,7 @@ class Researcher:
         return f"[{number}] Page, {self.site.url}/{'berths' if number == 1 else 'light'}"
 
     def __call__(self, request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         told = str(messages[-1]["content"])
         if "You are a helper" in str(messages[0]["content"]):
             return self._helper(str(messages[1]["content"]), told, looked=len(messages) - 2)

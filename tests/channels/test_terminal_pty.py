@@ -192,9 +192,7 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
             assert "row 39" not in terminal.text()
             terminal.press("/quit\r")
             assert await terminal.wait() == 0
-        assert f"one\ntwo\nthree\nfour\nfive\nsixa\nb{paste}" in str(server.requests[0].body["messages"]).replace(
-            "\\n", "\n"
-        )
+        assert f"one\ntwo\nthree\nfour\nfive\nsixa\nb{paste}" in str(server.requests[0].messages).replace("\\n", "\n")
         assert len(server.requests) == 1
 
 
@@ -207,7 +205,7 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
             await terminal.answers("/status\r", "Web Search")
             terminal.press("/quit\r")
             assert await terminal.wait() == 0
-        asked = [json.dumps(request.body["messages"]) for request in server.requests]
+        asked = [json.dumps(request.messages) for request in server.requests]
     assert not re.findall(r"(?m)^> *\n", terminal.text()), "an empty prompt stands before an answer"
     assert len(asked) == 2
     assert json.dumps("one\ntwo \\\n\nthree")[1:-1] in asked[0]
@@ -239,7 +237,7 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
             await terminal.answers("begin\r", "Looking.")
             await terminal.answers("think of the heron\r", "Changed course.")
             await terminal.leave()
-        assert "heron" in str(server.requests[1].body["messages"])
+        assert "heron" in str(server.requests[1].messages)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -443,7 +441,7 @@ async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the
 
         async def say(terminal: PseudoTerminal, text: str, count: int) -> str:
             await terminal.answers(f"{text}\r", lambda: terminal.text().count("Fine.") == count)
-            return json.dumps(llm.requests[-1].body["messages"])
+            return json.dumps(llm.requests[-1].messages)
 
         async with terminal_of(nanobot) as first, terminal_of(nanobot) as second:
             await say(first, "the heron", 1)
@@ -490,7 +488,7 @@ async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_l
             assert server.requests == []
             await terminal.answers("!!echo egret-$((40+3))\r", "egret-43")
             await terminal.answers("what was that?\r", "I have seen it.")
-        told = json.dumps(server.requests[0].body["messages"])
+        told = json.dumps(server.requests[0].messages)
         assert "egret-43" in told
         assert "heron" not in told
 

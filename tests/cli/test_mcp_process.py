@@ -55,7 +55,7 @@ async def test_U45_resources_are_read_and_prompts_used_where_the_owner_allows_it
         assert "`greet` name Greets somebody." in (await home.run("agent", "-m", "/mcp prompt real")).out
         done = await home.run("agent", "-m", "/mcp prompt real greet name=Ann")
         assert done.out.strip() == "hello Ann", done.err
-        said = json.dumps(model.requests[0].body["messages"])
+        said = json.dumps(model.requests[0].messages)
     assert "Say hello to Ann." in said
     assert "<outside id=" in said
     assert "mcp_real_resources" in json.dumps(model.requests[0].body["tools"])

@@ -24,8 +24,7 @@ async def test_each_example_of_the_page_reaches_the_model_line_by_line(tmp_path:
             (home.home / "workspace" / "SOUL.md").write_text(text, encoding="utf-8")
             ran = await home.run("--ephemeral", "-m", "hello")
             assert ran.out == "Hello.\n"
-            messages = (await llm.asked(number)).body["messages"]
-            assert isinstance(messages, list)
+            messages = (await llm.asked(number)).messages
             system = str(messages[0]["content"])
             assert [line for line in text.strip().splitlines() if line not in system] == []
 

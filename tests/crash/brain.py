@@ -29,9 +29,7 @@ class Brain:
         if wrong := problems(request.body):
             self.refused.append("; ".join(wrong))
             return Reply(status=400, body={"error": {"message": wrong[0]}})
-        said = request.body["messages"]
-        assert isinstance(said, list)
-        return _reply([one for one in said if isinstance(one, dict) and one.get("role") != "system"], self.delay)
+        return _reply([one for one in request.messages if one["role"] != "system"], self.delay)
 
 
 def _reply(messages: list[JsonObject], delay: float) -> Reply:

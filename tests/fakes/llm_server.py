@@ -4,7 +4,7 @@ The same `Reply` is spoken on either wire, as the path asks (`/v1/chat/completio
 
     async with LlmServer(Reply(Call("web_search", {"query": "x"})), "The answer.") as server:
         provider = ...  # base URL: server.url + "/v1" for chat, server.url for messages
-        server.requests[0].body["messages"]
+        server.requests[0].messages
 
 Faults are part of a reply: a status, raw bytes in place of the stream, a reset, a clean end or silence after n events.
 """
@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from nanobot.messages import Usage
 from nanobot.providers.scripted import Action, Call, End, Pause, Say, Think, Wait, pieces
@@ -44,6 +44,17 @@ class LlmRequest:
     headers: dict[str, str]
     body: JsonObject
     raw: bytes
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation that the model was sent."""
+        sent = self.body["messages"]
+        assert isinstance(sent, list)
+        return sent
+
+    def told(self, role: str) -> list[str]:
+        """What was said in it by a role."""
+        return [str(one["content"]) for one in self.messages if one["role"] == role]
 
 
 class Reply:

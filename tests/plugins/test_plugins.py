@@ -104,9 +104,7 @@ async def agent(folder: Path, enabled: list[str], **more: object) -> AsyncIterat
 async def ask(bot: Nanobot, model: LlmServer, *calls: Call) -> tuple[TurnFinished, str]:
     model.replies.extend([*(Reply(one) for one in calls), Reply("Done.")])
     result = await bot.loop.process(InboundMessage(TERMINAL, OWNER, "go", direct=True))
-    messages = model.requests[-1].body["messages"] if model.requests else []
-    assert isinstance(messages, list)
-    return result, "\n".join(str(one["content"]) for one in messages if one["role"] == "tool")
+    return result, "\n".join(model.requests[-1].told("tool")) if model.requests else ""
 
 
 async def test_a_package_that_nobody_named_is_not_even_imported(tmp_path: Path, package: str) -> None:

@@ -363,8 +363,7 @@ async def _second_body(vendor: str, first: list[bytes | str]) -> dict[str, objec
         again = Request((*ASK.messages, done.message, result), tools=TOOLS)
         assert [delta async for delta in provider.stream(again)]
         await provider.aclose()
-    messages = server.requests[1].body["messages"]
-    assert isinstance(messages, list)
+    messages = server.requests[1].messages
     assistant = messages[1]
     assert isinstance(assistant, dict)
     return assistant
@@ -635,12 +634,12 @@ async def test_parts_of_one_message_stay_apart() -> None:
         two = Request((UserMessage((Text("one"), Text("two"))),))
         assert [delta async for delta in provider.stream(two)]
         await provider.aclose()
-    assert server.requests[0].body["messages"] == [{"role": "user", "content": "one\n\ntwo"}]
+    assert server.requests[0].messages == [{"role": "user", "content": "one\n\ntwo"}]
 
 
 async def test_many_streams_at_once_do_not_mix() -> None:
     def echo(seen: LlmRequest) -> Reply:
-        return Reply(Say(json.dumps(seen.body["messages"]), 3))
+        return Reply(Say(json.dumps(seen.messages), 3))
 
     async with LlmServer(after=echo) as server, asyncio.timeout(120):
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))

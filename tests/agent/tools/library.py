@@ -35,9 +35,7 @@ class Speaking:
     @property
     def result(self) -> str:
         """What the last tool said."""
-        messages = self.model.requests[-1].body["messages"]
-        assert isinstance(messages, list)
-        return next(str(one["content"]) for one in reversed(messages) if one["role"] == "tool")
+        return self.model.requests[-1].told("tool")[-1]
 
     async def say(
         self, words: str, *replies: Reply | str, at: Address = TERMINAL, by: Sender = OWNER, direct: bool = True

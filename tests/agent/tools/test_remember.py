@@ -54,8 +54,7 @@ def remember(fact: str, **more: object) -> Reply:
 
 def from_the_prompt(request: LlmRequest) -> Reply:
     """An answer that knows the prompt alone: the line of memory that shares most rare words with the question."""
-    messages = request.body["messages"]
-    assert isinstance(messages, list)
+    messages = request.messages
     system = json.dumps(messages[0], ensure_ascii=False)
     asked = set(terms(str(messages[-1]["content"]).partition("\n\nNow: ")[0]))
     lines = re.findall(r"- \d{4}-\d{2}-\d{2}: (.*?) \(noted on", system)
@@ -81,7 +80,7 @@ async def test_U22_a_fact_is_in_the_prompt_of_the_next_message_of_the_same_sessi
     async with speaking(tmp_path) as room:
         await room.say("I am allergic to hazelnuts.", remember("Allergic to hazelnuts."))
         await room.say("And now?")
-        system = room.model.requests[-1].body["messages"][0]["content"]  # type: ignore[index]
+        system = room.model.requests[-1].messages[0]["content"]
         day = datetime.now(UTC).date().isoformat()
         assert f"- {day}: Allergic to hazelnuts. (noted on terminal)" in system
 
@@ -181,7 +180,7 @@ async def test_of_a_memory_over_its_budget_the_pinned_and_newest_lines_are_shown
         path.write_text("\n".join(["# Memory", "", "- ! 2019-01-01: Blood group is AB.", old, *lines]) + "\n")
         await room.say("I moved to Bern.", remember("Lives in Bern."))
         await room.say("Hello.")
-        system = room.model.requests[-1].body["messages"][0]["content"]  # type: ignore[index]
+        system = room.model.requests[-1].messages[0]["content"]
         shown = system.partition("## What you remember")[2]
         assert "Blood group is AB." in shown
         assert "Lives in Bern." in shown
@@ -191,6 +190,6 @@ async def test_of_a_memory_over_its_budget_the_pinned_and_newest_lines_are_shown
         assert re.search(r"`recall` finds the other \d+\.", shown)
         assert len(shown) < 21_000
         await room.say("Hello again.")
-        assert room.model.requests[-1].body["messages"][0]["content"] == system  # type: ignore[index]
+        assert room.model.requests[-1].messages[0]["content"] == system
         await room.bot.sessions.start(TERMINAL.key)
         assert "Marigold" in await room.find("recall", "what was the old boat called")

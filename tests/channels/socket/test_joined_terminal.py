@@ -66,7 +66,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
             await terminal.until("On the phone.")
             await terminal.answers("and here again?\r", "At the desk.")
             await terminal.leave()
-        told = json.dumps(llm.requests[-1].body["messages"])
+        told = json.dumps(llm.requests[-1].messages)
         assert told.index("remember the heron") < told.index("and from here?") < told.index("and here again?")
 
 
@@ -108,7 +108,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
         gates[0].set()
         await terminal.until("Herons and egrets.")
         await terminal.until("❯ and the egrets")
-        told = [("egrets" in json.dumps(one.body["messages"])) for one in llm.requests]
+        told = [("egrets" in json.dumps(one.messages)) for one in llm.requests]
         assert told == [False, False, True], "the next step has read it"
         ada.say("and all the others")
         await terminal.until("On Telegram: and all the others")
@@ -152,7 +152,7 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
             assert telegram.visible(OWNER) == []
         assert (workspace / "stork.md").read_text(encoding="utf-8") == "it is back\n", "it was not asked about again"
         assert not (workspace / "heron.md").exists()
-        assert "it has flown" in json.dumps(llm.requests[1].body["messages"])
+        assert "it has flown" in json.dumps(llm.requests[1].messages)
 
 
 async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_for_one(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
                 await terminal.until("has joined it")
                 await terminal.answers("three\r", "Third.")
                 await terminal.leave()
-            told = json.dumps(llm.requests[-1].body["messages"])
+            told = json.dumps(llm.requests[-1].messages)
             assert told.index("First.") < told.index("Second.") < told.index("three")
             await gateway.stop()
         finally:
@@ -258,7 +258,7 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
                 for terminal, text in ((first, "once more"), (second, "again")):
                     await terminal.until("The gateway has ended.")
                     await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
-                    told = json.dumps(llm.requests[-1].body["messages"])
+                    told = json.dumps(llm.requests[-1].messages)
                     assert text in told
                     assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
                 sessions = []

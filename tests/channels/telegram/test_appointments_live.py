@@ -31,7 +31,7 @@ async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_t
             assert len(llm.requests) == 1
             await ada.asks("what are they about?", "Of the harbour.")
             await ada.asks("and the pizza?", "It was over.")
-        told, later = (str(one.body["messages"]) for one in llm.requests[1:])
+        told, later = (str(one.messages) for one in llm.requests[1:])
         assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
         assert "reminder: take the pizza out" in told
         assert 'source="said"' not in told, "nothing of it came from outside"

@@ -73,8 +73,7 @@ async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_ra
     async with TelegramServer() as telegram, LlmServer() as llm:
 
         def docs_for_ever(request: LlmRequest) -> Reply:
-            messages = request.body["messages"]
-            assert isinstance(messages, list)
+            messages = request.messages
             return Reply(Call("nanobot_docs", {"query": f"page {len(messages)}"}))
 
         llm.after = docs_for_ever
@@ -104,8 +103,7 @@ async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_t
     asked: list[str] = []
 
     def for_ever(request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         asked.append(str(messages[0]["content"])[:300])
         if "You are a helper" in str(messages[0]["content"]):
             return Reply(Call("nanobot_docs", {"query": f"budget {len(messages)}"}))

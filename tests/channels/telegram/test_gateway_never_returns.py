@@ -17,7 +17,7 @@ def play(request: LlmRequest) -> Reply:
 
 
 def look_and_be_silent(request: LlmRequest) -> Reply:
-    looked = "query" in str(request.body["messages"])
+    looked = "query" in str(request.messages)
     return Reply("Too late.", delay=600) if looked else Reply(Call("nanobot_docs", {"query": "query of mine"}))
 
 

@@ -20,8 +20,7 @@ class Model:
         self.heard: list[str] = []
 
     def __call__(self, request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         looked = messages[-1]["role"] == "tool"
         if "You are a helper" in str(messages[0]["content"]):
             if not looked:
@@ -83,5 +82,5 @@ async def test_U46_a_helper_in_the_foreground_goes_on_after_a_kill_with_the_turn
         model.may_end = True
         async with running(home):
             await telegram.shows(OWNER, "Told: BotFather")
-        asked = [one for one in llm.requests if "You are a helper" in json.dumps(one.body["messages"])]
+        asked = [one for one in llm.requests if "You are a helper" in json.dumps(one.messages)]
     assert len(asked) == 3, "what was looked up is not looked up again"

@@ -19,8 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x02" + b
 
 def words(request: LlmRequest) -> str:
     """Everything that people say in a request."""
-    messages = request.body["messages"]
-    assert isinstance(messages, list)
+    messages = request.messages
     return "\n".join(json.dumps(one["content"], ensure_ascii=False) for one in messages if one["role"] == "user")
 
 

@@ -45,7 +45,7 @@ async def test_U45_prompts_and_logins_of_servers_work_from_telegram(tmp_path: Pa
                 shown = await ask("/mcp", "")
                 assert "private (address 127.0.0.1): The MCP server 'private' refused the login" in shown
                 await ask("/mcp prompt real greet name=Ann", "Hello Ann!")
-                assert "Say hello to Ann." in json.dumps(llm.requests[-1].body["messages"])
+                assert "Say hello to Ann." in json.dumps(llm.requests[-1].messages)
                 shown = await ask("/mcp login private", "")
                 link = re.search(r"http://127\.0\.0\.1\S+authorize\S+", shown)
                 assert link, shown

@@ -13,7 +13,7 @@ async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: 
 
     def look_then_think(request: LlmRequest) -> Reply:
         """Each turn asks for the documentation and then thinks: the first for ever, the second until the press."""
-        said = str(request.body["messages"])
+        said = str(request.messages)
         name = "second" if "the second one" in said else "first"
         if f"{name} query" not in said:
             return Reply(Call("nanobot_docs", {"query": f"{name} query"}))

@@ -33,8 +33,7 @@ class Model:
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     def __call__(self, request: LlmRequest) -> Reply:
-        messages = request.body["messages"]
-        assert isinstance(messages, list)
+        messages = request.messages
         said = next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
         word = re.findall(r"word-\w+", said)[-1]
         self.seen.append((word, json.dumps(request.body)))

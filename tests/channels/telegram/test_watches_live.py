@@ -61,7 +61,7 @@ async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_
 
 async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_once(tmp_path: Path) -> None:
     def model(request: LlmRequest) -> Reply:
-        text = str(request.body["messages"])
+        text = str(request.messages)
         return (
             Reply("Opened: the bridge [1].")
             if "1 new since the last briefing" in text
