@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import nanobot.__main__ as entry
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.cli.harness import Program
+from tests.cli.harness import Program, program
 from tests.cli.newcomer import KEY, Services, dialogue
 from tests.fakes.telegram_server import TOKEN
 
@@ -48,3 +49,31 @@ async def test_a_home_that_cannot_be_written_is_named_with_a_way_on(tmp_path: Pa
     assert ran.code == 2, ran.err
     assert f"{tmp_path / 'file'} is no folder. Choose another place with NANOBOT_HOME" in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+COMMANDS = [("gateway",), ("-m", "hello", "--model", "lookup"), ("status",)]
+COMMANDS += [("schedule",), ("watch",), ("library", "status"), ("skill", "list"), ("usage",)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_home_that_may_only_be_read_gets_a_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+    home = program(tmp_path, None)
+    for folder in ("media", "cache", "logs", "workspace"):
+        (home.home / folder).mkdir(exist_ok=True)
+    ask = home.command(*command)
+    if os.getuid() == 0:  # whom no mode keeps out
+        place = shlex.quote(str(home.home))
+        mount = f"mount --bind {place} {place} && mount -o remount,ro,bind {place}"
+        if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True, check=False).returncode:
+            pytest.skip("this machine lets no test mount anything")
+        ask = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh", *ask]
+    else:
+        home.home.chmod(0o500)
+    try:
+        done = subprocess.run(ask, env=home.env, capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        home.home.chmod(0o700)
+    assert done.returncode == 2, done.stderr
+    assert "cannot be made or written" in done.stderr
+    assert "NANOBOT_HOME" in done.stderr
+    assert "something inside broke" not in done.stderr

@@ -308,9 +308,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "A page cannot ask for them": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
     "| the model's provider |": ((GATEWAY, "test_the_gateway_listens_nowhere"),),
-    "| the search engine": (
-        ("web/search/test_search_privacy.py", "test_in_privacy_mode_the_chosen_back_end_is_asked"),
-    ),
+    "| the search engine": (("web/search/test_search_chain.py", "test_in_privacy_mode_the_chosen_back_end_is_asked"),),
     "| the sites": (
         ("agent/test_web_dialogue.py", "test_N02_tools_that_are_switched_off"),
         (TIERS, "test_K08_without_a_service_the_page_is_read_here"),
@@ -372,7 +370,7 @@ PROMISES: dict[str, tuple[tuple[str, str], ...]] = {
     "Neither reader is ever told": ((TIERS, "test_G08_C2_nobody_else_is_told"),),
     "Privacy mode, for all chats": (
         (TIERS, "test_G08_C2_nobody_else_is_told"),
-        ("web/search/test_search_privacy.py", "test_in_privacy_mode_the_remote_services_see_nothing"),
+        ("web/search/test_search_chain.py", "test_in_privacy_mode_the_remote_services_see_nothing"),
     ),
     "The result says who read": (
         ("web/fetch/test_reading_rows.py", "test_N40_G37_the_header_names_what_has_read_the_page"),

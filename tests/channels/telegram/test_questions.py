@@ -1,5 +1,9 @@
-"""Questions to the owner on Telegram: asked with buttons, answered by the owner alone, closed in their place."""
+"""Questions to the owner on Telegram: asked with buttons, answered by the owner alone, closed in their place.
 
+And a button of an earlier turn, which a client may go on showing.
+"""
+
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,11 +13,11 @@ from msgspec.structs import replace
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
 from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
-from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running, start
+from nanobot.providers.scripted import Call, Wait
+from tests.channels.telegram.gateway import OWNER, configured, running, serving, start
 from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
 from tests.fakes.website import Answer, Website, private_address
 
@@ -203,3 +207,26 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
                 assert site.paths == []
                 await ada.presses("Once", "It is blue.")
             assert site.paths == ["/"]
+
+
+async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: Path) -> None:
+    pressed = asyncio.Event()
+
+    def look_then_think(request: LlmRequest) -> Reply:
+        """Each turn asks for the documentation and then thinks: the first for ever, the second until the press."""
+        said = str(request.messages)
+        name = "second" if "the second one" in said else "first"
+        if f"{name} query" not in said:
+            return Reply(Call("nanobot_docs", {"query": f"{name} query"}))
+        return Reply(Wait(pressed), "All done.") if name == "second" else Reply("Too late.", delay=600)
+
+    async with serving(tmp_path, after=look_then_think) as (telegram, _, ada, _):
+        await ada.asks("the first one", "[Stop]")
+        old = next(message for message in telegram.chats[ada.chat] if "Stop" in message.buttons)
+        data = list(old.data)
+        await ada.presses("Stop", lambda: not any("[Stop]" in line for line in telegram.visible(ada.chat)))
+        await ada.asks("the second one", "[Stop]")
+        old.buttons, old.data = ["Stop of before"], data
+        await ada.presses("Stop of before", lambda: not old.buttons)
+        pressed.set()
+        await ada.sees("bot: All done.")
