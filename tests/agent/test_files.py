@@ -1,7 +1,7 @@
 """An agent as the configuration describes it works with files: what is offered, refused, told and taken back."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +42,18 @@ class Home:
 
 
 @asynccontextmanager
-async def home(folder: Path, **tools: object) -> AsyncIterator[Home]:
+async def home(
+    folder: Path, config: Mapping[str, object] | None = None, env: Mapping[str, str] | None = None, **tools: object
+) -> AsyncIterator[Home]:
+    """An agent with these settings of its tools; `config` has other keys, `env` other variables."""
     async with LlmServer(after="Done.") as model:
-        env = {"HOME": str(folder), "NO_PROXY": "127.0.0.1"}
+        env = {"HOME": str(folder), "NO_PROXY": "127.0.0.1", **(env or {})}
         path = folder / ".nanobot/config.json"
         path.parent.mkdir(exist_ok=True, mode=0o700)
         provider = {"apiKey": "sk-canary-key-1", "apiBase": f"{model.url}/v1"}
         agents = {"defaults": {"model": "fake", "provider": "custom"}}
-        path.write_text(json.dumps({"agents": agents, "providers": {"custom": provider}, "tools": tools}))
+        given = {"agents": agents, "providers": {"custom": provider}, "tools": tools, **(config or {})}
+        path.write_text(json.dumps(given))
         path.chmod(0o600)
         loaded = load(path, env=env)
         async with await Nanobot.from_config(loaded, paths=Paths.resolve(env), launch=Launch(env=env)) as bot:

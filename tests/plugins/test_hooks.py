@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import InboundMessage, TurnFinished
+from nanobot.bus.events import TurnFinished
 from nanobot.config.loader import load
-from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError
 from nanobot.providers.scripted import Call
-from tests.agent.test_files import OWNER, TERMINAL, Home
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.agent.test_files import home
 from tests.tables import table
 
 #: Writes down what it is told, then does as its arguments say: an exit code, a reason, seconds to take.
@@ -42,20 +39,8 @@ def told(folder: Path) -> list[dict[str, object]]:
 
 async def turn(folder: Path, hooks: Mapping[str, object], *calls: Call) -> tuple[TurnFinished, str]:
     """A turn in which the model makes these calls, and what it was told of the last ones."""
-    env = {"HOME": str(folder), "NO_PROXY": "127.0.0.1", "PATH": "/usr/bin:/bin", "SECRET_OF_MINE": "canary"}
-    async with LlmServer(after="Done.") as model:
-        path = folder / ".nanobot/config.json"
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        provider = {"apiKey": "sk-canary-key-1", "apiBase": f"{model.url}/v1"}
-        agents = {"defaults": {"model": "fake", "provider": "custom"}}
-        path.write_text(json.dumps({"agents": agents, "providers": {"custom": provider}, "hooks": hooks}))
-        path.chmod(0o600)
-        async with await Nanobot.from_config(
-            load(path, env=env), paths=Paths.resolve(env), launch=Launch(env=env)
-        ) as bot:
-            model.replies.extend([*(Reply(one) for one in calls), Reply("Done.")])
-            result = await bot.loop.process(InboundMessage(TERMINAL, OWNER, "go", direct=True))
-            return result, Home(folder, model, bot).results()
+    async with home(folder, {"hooks": hooks}, {"PATH": "/usr/bin:/bin", "SECRET_OF_MINE": "canary"}) as box:
+        return await box.ask("go", *calls), box.results()
 
 
 WRITE = Call("write_file", {"path": "a.txt", "content": "x"})

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.app import Launch, Nanobot
+from nanobot.app import Nanobot
 from nanobot.builder.judging import judged
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.providers.scripted import Call
-from tests.agent.test_files import OWNER, TERMINAL
+from tests.agent.test_files import OWNER, TERMINAL, home
 from tests.fakes.llm_server import LlmServer, Reply
 
 MODULE = """
@@ -81,24 +81,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @asynccontextmanager
 async def agent(folder: Path, enabled: list[str], **more: object) -> AsyncIterator[tuple[Nanobot, LlmServer]]:
-    env = {"HOME": str(folder), "NO_PROXY": "127.0.0.1"}
-    async with LlmServer(after="Done.") as model:
-        path = folder / ".nanobot/config.json"
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        provider = {"apiKey": "sk-canary-key-1", "apiBase": f"{model.url}/v1"}
-        defaults = {"model": "fake", "provider": "custom", **more}
-        settings = {enabled[0]: {"words": "Hello"}} if enabled else {}
-        config = {
-            "agents": {"defaults": defaults},
-            "providers": {"custom": provider},
-            "plugins": {"enabled": enabled, "settings": settings},
-        }
-        path.write_text(json.dumps(config))
-        path.chmod(0o600)
-        async with await Nanobot.from_config(
-            load(path, env=env), paths=Paths.resolve(env), launch=Launch(env=env)
-        ) as bot:
-            yield bot, model
+    settings = {enabled[0]: {"words": "Hello"}} if enabled else {}
+    config = {
+        "agents": {"defaults": {"model": "fake", "provider": "custom", **more}},
+        "plugins": {"enabled": enabled, "settings": settings},
+    }
+    async with home(folder, config) as box:
+        yield box.bot, box.model
 
 
 async def ask(bot: Nanobot, model: LlmServer, *calls: Call) -> tuple[TurnFinished, str]:
