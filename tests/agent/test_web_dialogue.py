@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -46,21 +46,20 @@ async def test_N47_search_choose_read_and_answer_with_checked_sources() -> None:
             Page("Python 3.14 released — Python Blog", f"{site.url}/blog", "A new release of Python."),
         )
         search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits))
-        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
-        answer = "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%[2]。🐍"
-        provider = ScriptedProvider(
-            [
-                Call("web_search", {"query": "Python new features 2025", "count": 5}),
-                Call("web_fetch", {"url": url}),
-                answer,
-            ]
-        )
-        async with agent(provider, search, fetch) as box:
-            finished = await box.ask(QUESTION)
-            hints = [item.hint for item in box.of(ToolStarted)]
-            errors = [item.result.error for item in box.of(ToolFinished)]
-        assert site.paths == ["/3.14/whatsnew"]
-        await fetch.aclose()
+        async with aclosing(WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))) as fetch:
+            answer = "Python 3.14 于2025年10月7日发布[1]，解释器快了 3–5%[1]，比旧版快 90%[2]。🐍"
+            provider = ScriptedProvider(
+                [
+                    Call("web_search", {"query": "Python new features 2025", "count": 5}),
+                    Call("web_fetch", {"url": url}),
+                    answer,
+                ]
+            )
+            async with agent(provider, search, fetch) as box:
+                finished = await box.ask(QUESTION)
+                hints = [item.hint for item in box.of(ToolStarted)]
+                errors = [item.result.error for item in box.of(ToolFinished)]
+            assert site.paths == ["/3.14/whatsnew"]
         await search.aclose()
     assert hints == ['search "Python new features 2025"', f"fetch {url.removeprefix('http://')}"]
     assert errors == [None, None]
@@ -81,15 +80,14 @@ async def test_N20_results_by_number_are_shown_and_counted_by_their_pages() -> N
     async with Website({"/one": Answer(NEWS), "/two": Answer(TABLE)}) as site:
         hits = (Page("One", f"{site.url}/one", "first"), Page("Two", f"{site.url}/two", "second"))
         search = WebSearchTool(WebSearchConfig(fallback=()), ddgs=FakeDdgs(hits))
-        fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
-        calls = [Call("web_fetch", {"url": url, "fresh": True}) for url in ("#1", f"{site.url}/one", "[1]", "#2")]
-        provider = ScriptedProvider([Call("web_search", {"query": "sizes"}), *calls, "Done."])
-        async with agent(provider, search, fetch) as box:
-            await box.ask("sizes?")
-            hints = [item.hint for item in box.of(ToolStarted)]
-            ends = [item.result for item in box.of(ToolFinished)]
-        assert site.paths == ["/one", "/one", "/two"]
-        await fetch.aclose()
+        async with aclosing(WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))) as fetch:
+            calls = [Call("web_fetch", {"url": url, "fresh": True}) for url in ("#1", f"{site.url}/one", "[1]", "#2")]
+            provider = ScriptedProvider([Call("web_search", {"query": "sizes"}), *calls, "Done."])
+            async with agent(provider, search, fetch) as box:
+                await box.ask("sizes?")
+                hints = [item.hint for item in box.of(ToolStarted)]
+                ends = [item.result for item in box.of(ToolFinished)]
+            assert site.paths == ["/one", "/one", "/two"]
         await search.aclose()
     place = site.url.removeprefix("http://")
     assert hints[1:] == [f"fetch {place}/{name}" for name in ("one", "one", "one", "two")]
@@ -123,12 +121,11 @@ async def test_K14_A14_an_article_comes_with_its_title_its_tables_and_without_wh
     comment = "<section id='comments'><p>It fits me well, I wear it every day of the week.</p></section>"
     body = TABLE.removeprefix("<html><body>").replace("<table>", f"{aside}<table>").replace("</body></html>", "")
     page = f"<html><head>{about}</head><body><nav><a href='/x'>Shop</a></nav>{body}{comment}</body></html>"
-    fetch = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))
-    quiet = WebFetchTool(section(WebFetchConfig, {"extract": {"comments": False}}), whitelist=("127.0.0.1/32",))
-    async with Website({"/": Answer(page)}) as site:
-        text = (await fetch.call({"url": f"{site.url}/"})).text
-        without = (await quiet.call({"url": f"{site.url}/"})).text
-    await fetch.aclose()
+    async with aclosing(WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.1/32",))) as fetch:
+        quiet = WebFetchTool(section(WebFetchConfig, {"extract": {"comments": False}}), whitelist=("127.0.0.1/32",))
+        async with Website({"/": Answer(page)}) as site:
+            text = (await fetch.call({"url": f"{site.url}/"})).text
+            without = (await quiet.call({"url": f"{site.url}/"})).text
     await quiet.aclose()
     head = text.partition("\n\n")[0].splitlines()
     assert head[0] == "[1] All sizes"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import pytest
 
@@ -65,14 +66,13 @@ async def test_nothing_that_an_mcp_server_says_stands_outside_the_marks(failing:
     served = ServedTool("search", properties, answer=lambda _: text(said, failed=failing == "error"), reads=True)
     async with McpServer((served,)) as server:
         config = section(McpServerConfig, {"url": server.url})
-        servers = McpServers({"one": config})
-        await servers.start(60)
-        server.status = 500 if failing == "status" else 0
-        server.tools, server.refusal = (() if failing == "refusal" else server.tools), said
-        provider = ScriptedProvider([Call("mcp_one_search", {"query": "x"}), "done"])
-        async with agent(provider, factories=servers.factories()) as box:
-            await box.ask("search")
-        await servers.aclose()
+        async with aclosing(McpServers({"one": config})) as servers:
+            await servers.start(60)
+            server.status = 500 if failing == "status" else 0
+            server.tools, server.refusal = (() if failing == "refusal" else server.tools), said
+            provider = ScriptedProvider([Call("mcp_one_search", {"query": "x"}), "done"])
+            async with agent(provider, factories=servers.factories()) as box:
+                await box.ask("search")
     read = "".join(one.text for one in provider.requests[1].messages if isinstance(one, ToolMessage))
     assert failing == "status" or CANARY in read
     assert not set(read) & set("\x1b\x07\u202e")
@@ -90,12 +90,11 @@ async def test_nothing_that_a_search_service_says_stands_outside_the_marks() -> 
     for engine in ENGINES:
         async with HttpServer(answer) as server:
             config = {"provider": engine, "apiKey": "key-1234567890", "baseUrl": server.url, "fallback": []}
-            search = WebSearchTool(section(WebSearchConfig, config), ddgs=FakeDdgs())
-            calls = [Call("web_search", {"query": f"tides {number}"}) for number in range(8)]
-            provider = ScriptedProvider([*calls, "done"])
-            async with agent(provider, search) as box:
-                await box.ask("search", timeout=60)
-            await search.aclose()
+            async with aclosing(WebSearchTool(section(WebSearchConfig, config), ddgs=FakeDdgs())) as search:
+                calls = [Call("web_search", {"query": f"tides {number}"}) for number in range(8)]
+                provider = ScriptedProvider([*calls, "done"])
+                async with agent(provider, search) as box:
+                    await box.ask("search", timeout=60)
             assert server.requests, engine
         messages = provider.requests[-1].messages
         read += str(messages)
@@ -111,14 +110,13 @@ async def test_what_an_mcp_server_says_of_its_tools_is_short_and_marked_as_its_w
     )
     async with McpServer(tools) as server:
         config = section(McpServerConfig, {"url": server.url})
-        servers = McpServers({"one": config})
-        await servers.start(60)
-        provider = ScriptedProvider(["hello", "there"])
-        async with agent(provider, factories=servers.factories()) as box:
-            await box.ask("hi")
-            await box.ask("and again")
-            shown = [about for _, about, _ in box.loop.tools()]
-        await servers.aclose()
+        async with aclosing(McpServers({"one": config})) as servers:
+            await servers.start(60)
+            provider = ScriptedProvider(["hello", "there"])
+            async with agent(provider, factories=servers.factories()) as box:
+                await box.ask("hi")
+                await box.ask("and again")
+                shown = [about for _, about, _ in box.loop.tools()]
     one, two = provider.requests[0].tools
     assert provider.requests[1].tools == provider.requests[0].tools
     assert CANARY in one.description

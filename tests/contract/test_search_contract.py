@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Mapping
+from contextlib import aclosing
 
 import pytest
 from msgspec.structs import replace
@@ -46,9 +47,8 @@ def test_every_back_end_of_the_catalog_is_under_contract() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_hits_are_read_with_clean_titles_addresses_and_days(apis: SearchApis, engine: str) -> None:
-    made = backend(apis, engine)
-    reply = await made.search(SearchQuery("python"), timeout=60)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        reply = await made.search(SearchQuery("python"), timeout=60)
     assert [hit.url for hit in reply.hits] == ["https://www.python.org/3.14", "https://docs.python.org/whatsnew"]
     assert reply.hits[0].title == "Python 3.14 released"
     assert reply.hits[0].snippet == "The newest & fastest"
@@ -72,9 +72,8 @@ PAGE_TEXT: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
-    made = backend(apis, engine)
-    reply = await made.search(SearchQuery("python", include_content=True), timeout=60)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        reply = await made.search(SearchQuery("python", include_content=True), timeout=60)
     own = {"perplexity": "The newest &amp; fastest", "parallel": "The newest &amp; fastest\n\nLong text."}
     expected = {"searxng": "", "serper": "", **own}.get(engine, "Long text.")
     assert reply.hits[0].content == expected
@@ -86,14 +85,13 @@ async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_S10_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: SearchApis, engine: str) -> None:
-    made = backend(apis, engine)
-    for status, kind in ((408, "unavailable"), (504, "unavailable"), (302, "bad_payload"), (404, "bad_request")):
-        apis.answer(engine, {"error": f"echo {KEY}"}, status)
-        with pytest.raises(SearchError) as caught:
-            await made.search(SearchQuery("python"), timeout=60)
-        assert (caught.value.kind, caught.value.status) == (kind, status)
-        assert KEY not in str(caught.value)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        for status, kind in ((408, "unavailable"), (504, "unavailable"), (302, "bad_payload"), (404, "bad_request")):
+            apis.answer(engine, {"error": f"echo {KEY}"}, status)
+            with pytest.raises(SearchError) as caught:
+                await made.search(SearchQuery("python"), timeout=60)
+            assert (caught.value.kind, caught.value.status) == (kind, status)
+            assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -102,36 +100,33 @@ async def test_S11_an_unknown_shape_is_a_bad_payload_and_never_a_crash(
     apis: SearchApis, engine: str, body: object
 ) -> None:
     apis.answer(engine, body)
-    made = backend(apis, engine)
-    try:
-        reply = await made.search(SearchQuery("python"), timeout=60)
-    except SearchError as error:
-        assert error.kind == "bad_payload"  # noqa: PT017 - an answer without hits is allowed as well
-    else:
-        assert reply.hits == ()
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        try:
+            reply = await made.search(SearchQuery("python"), timeout=60)
+        except SearchError as error:
+            assert error.kind == "bad_payload"  # noqa: PT017 - an answer without hits is allowed as well
+        else:
+            assert reply.hits == ()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_S11_hits_without_an_address_are_dropped_and_counted(apis: SearchApis, engine: str) -> None:
     bad = ("javascript:alert(1)", "ftp://example.org/tides.txt", "https://")
     apis.pages = (*(Page("bad", url, "s") for url in bad), Page("good", "https://example.org/", "s"))
-    made = backend(apis, engine)
-    reply = await made.search(SearchQuery("python", limit=10), timeout=60)
-    assert ([hit.title for hit in reply.hits], reply.dropped) == (["good"], len(bad))
-    apis.pages = (Page("bad", "/relative", "s"),)
-    with pytest.raises(SearchError) as caught:
-        await made.search(SearchQuery("python"), timeout=60)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        reply = await made.search(SearchQuery("python", limit=10), timeout=60)
+        assert ([hit.title for hit in reply.hits], reply.dropped) == (["good"], len(bad))
+        apis.pages = (Page("bad", "/relative", "s"),)
+        with pytest.raises(SearchError) as caught:
+            await made.search(SearchQuery("python"), timeout=60)
     assert caught.value.kind == "bad_payload"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_S20_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None:
     apis.pages = ()
-    made = backend(apis, engine)
-    assert (await made.search(SearchQuery("python"), timeout=60)).hits == ()
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        assert (await made.search(SearchQuery("python"), timeout=60)).hits == ()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -244,9 +239,8 @@ EXCHANGES: dict[str, dict[str, object]] = {
 async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engines_own_words(
     apis: SearchApis, engine: str
 ) -> None:
-    made = backend(apis, engine)
-    await made.search(FULL, timeout=60)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        await made.search(FULL, timeout=60)
     request = apis.asked(engine)[-1]
     sent: dict[str, object] = request.json() if request.method == "POST" else dict(request.query)
     assert sent == EXCHANGES[engine]
@@ -266,10 +260,9 @@ async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engi
 async def test_S21_the_words_for_a_time_are_the_engines_own(
     apis: SearchApis, engine: str, field: str, words: list[str | None]
 ) -> None:
-    made = backend(apis, engine)
-    for word in ("day", "week", "month", "year"):
-        await made.search(SearchQuery("q", freshness=word), timeout=60)
-    await made.aclose()
+    async with aclosing(backend(apis, engine)) as made:
+        for word in ("day", "week", "month", "year"):
+            await made.search(SearchQuery("q", freshness=word), timeout=60)
     sent = [request.json() if request.method == "POST" else request.query for request in apis.asked(engine)]
     assert [at(body, *field.split(".")) for body in sent] == words
 
@@ -281,9 +274,8 @@ KINDS = {name: name for name in ("auth", "quota", "rate_limited", "blocked", "ti
 async def searched(apis: SearchApis, engine: str, fault: Fault, *fallback: str) -> ToolResult:
     own = {"apiKey": KEY, "baseUrl": apis.base(engine), "timeout": 0.5 if fault == "timeout" else 60}
     settings = {"provider": engine, "providers": {engine: own}, "fallback": fallback, "timeout": 60}
-    tool = WebSearchTool(section(WebSearchConfig, settings), ddgs=FakeDdgs())
-    result = await tool.call({"query": "python"}, None)
-    await tool.aclose()
+    async with aclosing(WebSearchTool(section(WebSearchConfig, settings), ddgs=FakeDdgs())) as tool:
+        result = await tool.call({"query": "python"}, None)
     assert KEY not in result.text, engine
     return result
 
@@ -315,9 +307,8 @@ async def test_C8_S10_S14_S16_whatever_fails_the_next_back_end_answers_and_alone
 async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, fault: str) -> None:
     own = {"tavily": {"apiKey": KEY, "baseUrl": apis.base("tavily")}}
     config = section(WebSearchConfig, {"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
-    tool = WebSearchTool(config, ddgs=FakeDdgs(always=fault))
-    result = await tool.call({"query": "python"}, None)
-    await tool.aclose()
+    async with aclosing(WebSearchTool(config, ddgs=FakeDdgs(always=fault))) as tool:
+        result = await tool.call({"query": "python"}, None)
     assert result.extras["provider"] == "tavily"
     assert "Note: answered by tavily" in result.text
 

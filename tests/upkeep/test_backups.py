@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
-from contextlib import closing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -91,10 +91,9 @@ async def test_where_there_is_no_backup_the_last_one_is_not_taken_for_the_name_o
 
 async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
-    ledger = Ledger(SqliteDatabase(paths.database))
-    await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
-    make_backup(paths, tmp_path / "b.tar.gz")
-    await ledger.aclose()
+    async with aclosing(Ledger(SqliteDatabase(paths.database))) as ledger:
+        await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
+        make_backup(paths, tmp_path / "b.tar.gz")
     done = restore(tmp_path / "b.tar.gz", paths.home)
     with closing(sqlite3.connect(paths.database)) as db:
         states = db.execute("SELECT state, reason FROM outbox").fetchall()
@@ -104,17 +103,16 @@ async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(
 
 async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
-    ledger = Ledger(SqliteDatabase(paths.database))
-    await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
+    async with aclosing(Ledger(SqliteDatabase(paths.database))) as ledger:
+        await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
 
-    async def write() -> None:
-        for number in range(1, 200):
-            await ledger.put((OutboxItem("t", number, "telegram", "1", "x" * 2_000),))
+        async def write() -> None:
+            for number in range(1, 200):
+                await ledger.put((OutboxItem("t", number, "telegram", "1", "x" * 2_000),))
 
-    writing = asyncio.create_task(write())
-    await asyncio.to_thread(make_backup, paths, tmp_path / "b.tar.gz")
-    await writing
-    await ledger.aclose()
+        writing = asyncio.create_task(write())
+        await asyncio.to_thread(make_backup, paths, tmp_path / "b.tar.gz")
+        await writing
     restore(tmp_path / "b.tar.gz", paths.home)
     with closing(sqlite3.connect(paths.database)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -71,12 +72,11 @@ def text_of(row: OutboxRow) -> str:
 async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
     ledger = Ledger(MemoryDatabase())
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
-        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
-        intake = BrokenIntake(line, MediaFolder(tmp_path, client))
-        inbox = inbox_over(ledger, line, intake, agent, 7)
-        await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
-        await inbox.aclose(120)
-        await line.aclose()
+        async with aclosing(TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))) as line:
+            intake = BrokenIntake(line, MediaFolder(tmp_path, client))
+            inbox = inbox_over(ledger, line, intake, agent, 7)
+            await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
+            await inbox.aclose(120)
         assert server.visible(8) == [f"bot: {STRANGER}"]
     told = {(row.item.chat, text_of(row)) for row in await ledger.pending(CHANNEL)}
     assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
@@ -90,11 +90,10 @@ async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_
     rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
     await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
     async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        line = TelegramLine(TelegramSettings(TOKEN))
-        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
-        await inbox.resume()
-        await inbox.aclose(120)
-        await line.aclose()
+        async with aclosing(TelegramLine(TelegramSettings(TOKEN))) as line:
+            inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+            await inbox.resume()
+            await inbox.aclose(120)
         asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
     assert "\n\n".join(asked) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
     assert await states(ledger, "inbox", CHANNEL) == {"done": 3}
@@ -148,20 +147,19 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
 ) -> None:
     ledger = Ledger(MemoryDatabase())
     async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
-        line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
-        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
-        message, number = update(1, 7, "of the bot")["message"], len(FORGED)
-        for person in (7, 8):
-            sender = {"id": person, "is_bot": False, "first_name": "P"}
-            query = {"id": "1", "from": sender, "chat_instance": "1", "message": message}
-            await inbox.accept(
-                [
-                    {"update_id": 100 * person + at, "callback_query": {**query, "data": data}}
-                    for at, data in enumerate(FORGED)
-                ]
-            )
-        await inbox.aclose(120)
-        await line.aclose()
+        async with aclosing(TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))) as line:
+            inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+            message, number = update(1, 7, "of the bot")["message"], len(FORGED)
+            for person in (7, 8):
+                sender = {"id": person, "is_bot": False, "first_name": "P"}
+                query = {"id": "1", "from": sender, "chat_instance": "1", "message": message}
+                await inbox.accept(
+                    [
+                        {"update_id": 100 * person + at, "callback_query": {**query, "data": data}}
+                        for at, data in enumerate(FORGED)
+                    ]
+                )
+            await inbox.aclose(120)
         assert len(server.sent("answerCallbackQuery")) == 2 * number
     assert (await ledger.pending(CHANNEL), agent.provider.requests) == ((), [])
     assert await states(ledger, "inbox", CHANNEL) == {"done": 2 * number}

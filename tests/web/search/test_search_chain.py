@@ -5,6 +5,7 @@ And who is asked at all where privacy is wanted.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
@@ -218,9 +219,8 @@ def config(apis: SearchApis, *names: str, **values: object) -> WebSearchConfig:
 async def test_in_privacy_mode_the_remote_services_see_nothing(apis: SearchApis) -> None:
     fake = FakeDdgs()
     apis.always("searxng", "unavailable")
-    tool = WebSearchTool(config(apis, *REMOTE, "searxng"), ddgs=fake)
-    result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
-    await tool.aclose()
+    async with aclosing(WebSearchTool(config(apis, *REMOTE, "searxng"), ddgs=fake)) as tool:
+        result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
     assert result.is_error
     assert len(apis.asked("searxng")) == 2
     assert not any(apis.asked(name) for name in REMOTE)
@@ -231,9 +231,8 @@ async def test_in_privacy_mode_the_remote_services_see_nothing(apis: SearchApis)
 async def test_in_privacy_mode_the_chosen_back_end_is_asked_and_nobody_after_it(apis: SearchApis, chosen: str) -> None:
     fake = FakeDdgs(always="blocked")
     apis.always("kagi", "quota")
-    tool = WebSearchTool(config(apis, *REMOTE, provider=chosen), ddgs=fake)
-    result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
-    await tool.aclose()
+    async with aclosing(WebSearchTool(config(apis, *REMOTE, provider=chosen), ddgs=fake)) as tool:
+        result = await tool.call({"query": "my illness"}, ToolContext(privacy=True))
     assert result.is_error
     assert {name for name in REMOTE if apis.asked(name)} == {chosen} - {"duckduckgo"}
     assert bool(fake.calls) is (chosen == "duckduckgo")
@@ -267,8 +266,7 @@ async def test_C12_a_tool_of_an_mcp_server_steps_in_only_where_fallback_lists_it
     wanted = {"q": "python -site:b.example", "max_results": 5}
     assert asked == [("one", "broken", wanted), ("one", "broken", wanted), ("two", "search", wanted)]
     asked.clear()
-    plain = WebSearchTool(config(apis, "brave", provider="brave", fallback=()), mcp=call)
-    assert (await plain.call({"query": "python"}, None)).is_error
-    assert asked == []
-    await tool.aclose()
-    await plain.aclose()
+    async with aclosing(WebSearchTool(config(apis, "brave", provider="brave", fallback=()), mcp=call)) as plain:
+        assert (await plain.call({"query": "python"}, None)).is_error
+        assert asked == []
+        await tool.aclose()

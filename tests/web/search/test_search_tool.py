@@ -5,6 +5,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -200,10 +201,9 @@ async def test_S21_several_sites_are_alternatives_and_a_range_may_be_given_backw
 
 
 async def test_N18_the_words_may_come_under_another_name(apis: SearchApis) -> None:
-    made = tool(keyed(apis, "tavily"))
-    for name in ("search_term", "q"):
-        assert (await made.call({name: "cats"}, None)).error is None
-    await made.aclose()
+    async with aclosing(tool(keyed(apis, "tavily"))) as made:
+        for name in ("search_term", "q"):
+            assert (await made.call({name: "cats"}, None)).error is None
     assert [request.json()["query"] for request in apis.asked("tavily")] == ["cats", "cats"]
 
 
@@ -275,9 +275,8 @@ async def test_S07_a_service_without_a_key_says_that_it_is_not_configured() -> N
 
 async def test_S07_a_service_without_its_address_is_not_asked_and_the_next_one_answers() -> None:
     values: dict[str, object] = {"provider": "kimi", "apiKey": "key-1234567890", "fallback": ["duckduckgo"]}
-    tool = WebSearchTool(config(**values), ddgs=FakeDdgs())
-    result = await tool.call({"query": "python"}, ToolContext())
-    await tool.aclose()
+    async with aclosing(WebSearchTool(config(**values), ddgs=FakeDdgs())) as tool:
+        result = await tool.call({"query": "python"}, ToolContext())
     assert result.error is None
     assert result.extras["provider"] == "duckduckgo"
     assert "kimi lacks" in result.text
@@ -550,11 +549,10 @@ async def test_N34_jina_says_nothing_found_with_an_error_status(apis: SearchApis
 
 @pytest.mark.parametrize("status", [401, 405])
 async def test_N35_C25_an_older_kagi_key_is_found_out_once(apis: SearchApis, status: int) -> None:
-    made = tool(keyed(apis, "kagi"))
-    apis.old_kagi = status
-    for _ in range(2):
-        assert (await made.call({"query": "python"}, None)).error is None
-    await made.aclose()
+    async with aclosing(tool(keyed(apis, "kagi"))) as made:
+        apis.old_kagi = status
+        for _ in range(2):
+            assert (await made.call({"query": "python"}, None)).error is None
     paths = [request.path for request in apis.asked("kagi")]
     assert paths == ["/kagi/api/v1/search", "/kagi/api/v0/search", "/kagi/api/v0/search"]
     assert made.known_usage()[0].remaining == 4.5
@@ -577,9 +575,8 @@ async def test_N31_N45_C26_the_allowance_of_brave_is_what_its_headers_say(apis: 
 
 async def test_N45_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
     apis.answer("tavily", {"key": {"usage": 3, "limit": None}, "account": {"plan_usage": 12, "plan_limit": 1000}})
-    made = tool(keyed(apis, "tavily", fallback=["duckduckgo"]))
-    tavily, duckduckgo = await made.usage(timeout=60)
-    await made.aclose()
+    async with aclosing(tool(keyed(apis, "tavily", fallback=["duckduckgo"]))) as made:
+        tavily, duckduckgo = await made.usage(timeout=60)
     assert (tavily.used, tavily.limit, tavily.remaining, tavily.source) == (12, 1000, 988, "endpoint")
     assert re.search(r"Usage: 12 / 1,000 credits per month \(endpoint, [\d.]+ s ago\)", tavily.format())
     assert duckduckgo.local_count == 0
@@ -590,10 +587,9 @@ async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: 
     apis.always("tavily", "timeout")
     apis.headers = (("X-RateLimit-Limit", "15000"), ("X-RateLimit-Remaining", "14990"))
     settings = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("brave", "tavily", "exa")}
-    made = tool({"provider": "brave", "fallback": ["tavily", "exa"], "providers": settings})
-    await made.call({"query": "python"}, None)
-    brave, tavily, _ = await made.usage(timeout=0.2)
-    await made.aclose()
+    async with aclosing(tool({"provider": "brave", "fallback": ["tavily", "exa"], "providers": settings})) as made:
+        await made.call({"query": "python"}, None)
+        brave, tavily, _ = await made.usage(timeout=0.2)
     assert (brave.used, brave.source, brave.local_count) == (10, "header", 1)
     assert "within 0.2 s" in tavily.error
     assert KEY not in tavily.format()
@@ -610,15 +606,14 @@ async def test_S15_S23_K25_a_busy_back_end_is_asked_once_more_after_the_time_it_
     apis.always("tavily", "rate_limited")
     late = await ask(tool(keyed(apis, "tavily")))
     assert (late.error, late.extras["retry_after"]) == ("rate_limited", pytest.approx(25, abs=5))
-    backend = Tavily("tavily", ServiceAccess(KEY, apis.base("tavily")))
-    with pytest.raises(SearchError) as caught:
-        await backend.search(SearchQuery("q"), timeout=60)
-    assert caught.value.retry_after == 11
-    soon = datetime.now(UTC) + timedelta(seconds=100)
-    apis.failure_headers = (("Retry-After", format_datetime(soon, usegmt=True)),)
-    with pytest.raises(SearchError) as caught:
-        await backend.search(SearchQuery("q"), timeout=60)
-    await backend.aclose()
+    async with aclosing(Tavily("tavily", ServiceAccess(KEY, apis.base("tavily")))) as backend:
+        with pytest.raises(SearchError) as caught:
+            await backend.search(SearchQuery("q"), timeout=60)
+        assert caught.value.retry_after == 11
+        soon = datetime.now(UTC) + timedelta(seconds=100)
+        apis.failure_headers = (("Retry-After", format_datetime(soon, usegmt=True)),)
+        with pytest.raises(SearchError) as caught:
+            await backend.search(SearchQuery("q"), timeout=60)
     assert caught.value.retry_after is not None
     assert 0 < caught.value.retry_after <= 100
 
