@@ -12,26 +12,12 @@ NUMBERS = re.compile(r"[0-9a-f]*\d[0-9a-f.,]*")
 #: At least one run of each command that needs neither a terminal nor a network, and ends.
 COMMANDS = (
     *(
-        "--version",
-        "--help",
-        "help",
-        "help telegram",
-        "agent -m hello --ephemeral",
-        "-m hello --json",
-        "nonsense --none",
-    ),
+        "--version | --help | help | help telegram | agent -m hello --ephemeral | -m hello --json | nonsense --none"
+    ).split(" | "),
     *("config", "config check", "config get agents.defaults.model", "config set agents.defaults.model other"),
     *(
-        "people",
-        "permissions",
-        "sessions",
-        "sessions search heron",
-        "usage",
-        "skill list",
-        "library",
-        "schedule",
-        "watch",
-    ),
+        "people | permissions | sessions | sessions search heron | usage | skill list | library | schedule | watch"
+    ).split(" | "),
     *("status", "soul", "mcp", "backup", "restore last", "import nowhere", "replay nowhere", "completion bash"),
 )
 

@@ -49,29 +49,16 @@ def english(told: dict[str, str], *given: str) -> dict[str, list[str]]:
 async def test_the_care_of_an_installation_is_told_in_chinese(tmp_path: Path) -> None:
     at = chinese(tmp_path)
     told = await at.told(
-        "backup --list",
-        "backup",
-        "backup --list",
-        "restore nothing",
-        "restore last",
-        "restore last --yes",
-        "config check",
-        "config show agents.default",
-        "config get agents.defaults.timezone",
-        "config set agents.defaults.timezone Europe/Berlin",
-        "config set agents.defaults.timezone Europe/Berlin",
-        "config set providers.custom.apiKey abc",
-        "config set agents.defaults.timezone",
-        "config unset agents.defaults.timezone",
-        "config unset agents.defaults.timezone",
-        "config edit",
-        "gateway --uninstall",
-        "import",
-        "import --only nothings",
-        "import nowhere",
-        "soul diff",
-        "soul diff a b",
-        "soul edit",
+        *(
+            "backup --list | backup | backup --list | restore nothing | restore last | "
+            "restore last --yes | config check | config show agents.default | "
+            "config get agents.defaults.timezone | config set agents.defaults.timezone Europe/Berlin | "
+            "config set agents.defaults.timezone Europe/Berlin | "
+            "config set providers.custom.apiKey abc | config set agents.defaults.timezone | "
+            "config unset agents.defaults.timezone | config unset agents.defaults.timezone | "
+            "config edit | gateway --uninstall | import | import --only nothings | import nowhere | "
+            "soul diff | soul diff a b | soul edit"
+        ).split(" | "),
     )
     assert english(told, "config, secrets, files, sessions, schedules, skills") == {}
     assert "没有 'nothings' 这一类" in told["import --only nothings"]

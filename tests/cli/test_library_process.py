@@ -158,19 +158,11 @@ async def test_on_a_full_disk_each_command_of_daily_use_says_what_is_wrong_in_a_
     nanobot = program(tmp_path, None, library={"folders": ["~/Documents"]})
     (tmp_path / "Documents").mkdir()
     assert (await nanobot.run("skill", "list")).code == 0
-    commands = [
-        "schedule",
-        "schedule tomorrow at 8 call Anna",
-        "watch",
-        "watch https://example.org/",
-        "library list",
-        "library status",
-        "library read",
-        "skill list",
-        "skill new weekly-report",
-        "usage",
-        "sessions search heron",
-    ]
+    commands = (
+        "schedule | schedule tomorrow at 8 call Anna | watch | watch https://example.org/ | "
+        "library list | library status | library read | skill list | skill new weekly-report | "
+        "usage | sessions search heron"
+    ).split(" | ")
     for words in commands:
         code, told = await run_without_room(nanobot, size, *words.split())
         assert "something inside broke" not in told, words

@@ -22,56 +22,14 @@ STAGE = (
     "the dog sleeps",
 )
 TYPED = (
-    *(
-        "/help",
-        "/help sources",
-        "/help keyz",
-        "/help nothing like it",
-        "/statu",
-        "/new",
-        "/doctor",
-        "/approve",
-        "/approve a no",
-    ),
-    *(
-        "/permissions",
-        "/permissions what",
-        "/model",
-        "/model nope",
-        "/model other",
-        "/sessions",
-        "/sessions cat",
-        "/sessions dog",
-    ),
-    *(
-        "/resume",
-        "/resume aa11",
-        "/resume zz",
-        "/name",
-        "/name tides",
-        "/export",
-        "/delete",
-        "/compact",
-        "/branch",
-        "/rewind",
-        "/retry",
-        "/btw",
-    ),
-    *("/sources", "/sources x", "/trust", "/memory", "/tasks x y", "/tools", "/mcp", "/schedule", "/watch", "/skills"),
-    *("/learn", "/usage", "/usage week by day", "/usage raise", "/usage raise 5", "/usage estimate", "/usage nope"),
-    *(
-        "/people",
-        "/invite",
-        "/whoami",
-        "/privacy",
-        "/privacy on",
-        "/privacy maybe",
-        "/copy",
-        "/quit",
-        "onboard",
-        "login",
-    ),
-)
+    "/help | /help sources | /help keyz | /help nothing like it | /statu | /new | /doctor | /approve | /approve a no | "
+    "/permissions | /permissions what | /model | /model nope | /model other | /sessions | /sessions cat | "
+    "/sessions dog | /resume | /resume aa11 | /resume zz | /name | /name tides | /export | /delete | /compact | "
+    "/branch | /rewind | /retry | /btw | /sources | /sources x | /trust | /memory | /tasks x y | /tools | /mcp | "
+    "/schedule | /watch | /skills | /learn | /usage | /usage week by day | /usage raise | /usage raise 5 | "
+    "/usage estimate | /usage nope | /people | /invite | /whoami | /privacy | /privacy on | /privacy maybe | /copy | "
+    "/quit | onboard | login"
+).split(" | ")
 
 
 @pytest.mark.parametrize("text", TYPED)

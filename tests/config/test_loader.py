@@ -280,25 +280,10 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_known_one(text: str, path:
             st.lists(inner)
             | st.dictionaries(
                 st.sampled_from(
-                    [
-                        "tools",
-                        "web",
-                        "search",
-                        "mcp",
-                        "x",
-                        "agents",
-                        "defaults",
-                        "provider",
-                        "apiKey",
-                        "services",
-                        "moonshot_search",
-                        "timeoutMs",
-                        "headers",
-                        "webfetch",
-                        "fetch",
-                        "channels",
-                        "telegram",
-                    ]
+                    (
+                        "tools web search mcp x agents defaults provider apiKey services "
+                        "moonshot_search timeoutMs headers webfetch fetch channels telegram"
+                    ).split()
                 ),
                 inner,
             )

@@ -21,33 +21,11 @@ NOW, ZONE = datetime(2026, 11, 22, 14, tzinfo=UTC), ZoneInfo("Asia/Shanghai")
 ME = Who("telegram:42", "telegram:42", "owner")
 #: One after the other, to the same schedule.
 SAID = (
-    "",
-    "明天9点 给妈妈打电话",
-    "明天9点 给妈妈打电话",
-    "do 每个工作日8点：有什么新闻",
-    "briefing 每周一9点：search: 关键词",
-    "每2小时 喝水",
-    "quiet 22-7",
-    "quiet",
-    "list",
-    "missed 1 once",
-    "missed 1 skip",
-    "pause 1",
-    "resume 1",
-    "run 2",
-    "remove 2",
-    "pause 9",
-    "remove",
-    "resume all",
-    "missed",
-    "quiet 7-7",
-    "quiet noon",
-    "quiet off",
-    "lits",
-    "每1秒 喝水",
-    "99 99 * * * 喝水",
-    "30 2 30 2 * 喝水",
-)
+    " | 明天9点 给妈妈打电话 | 明天9点 给妈妈打电话 | do 每个工作日8点：有什么新闻 | "
+    "briefing 每周一9点：search: 关键词 | 每2小时 喝水 | quiet 22-7 | quiet | list | missed 1 once | missed 1 skip | "
+    "pause 1 | resume 1 | run 2 | remove 2 | pause 9 | remove | resume all | missed | quiet 7-7 | quiet noon | "
+    "quiet off | lits | 每1秒 喝水 | 99 99 * * * 喝水 | 30 2 30 2 * 喝水"
+).split(" | ")
 
 
 @pytest.fixture(autouse=True)

@@ -263,35 +263,14 @@ def test_a_command_that_spies_reads_nothing_secret_and_reaches_nobody(
 
 
 #: Of the above those that hurt nobody but the world of the test where nothing confines them.
-BITES = [
-    *(
-        "remove the person's folder",
-        "find -delete",
-        "overwrite .bashrc",
-        "sed -i",
-        "truncate by python",
-        "dd",
-        "cp over",
-    ),
-    *("mv away", "rename a folder", "make a pipe", "write through a link to a folder", "write through ..", "encoded"),
-    *(
-        "write through /proc/self/root",
-        "write a hard link",
-        "chmod by a descriptor",
-        "chmod by ..",
-        "utime",
-        "touch the time",
-    ),
-    *(
-        "kill another process",
-        "kill the group of another process",
-        "limits of another process",
-        "priority of another process",
-        "read through a hard link",
-    ),
-    *("read the configuration", "read a key", "copy all", "tar", "environment of another process", "TCP"),
-    *("memory of another process", "a Unix socket", "an abstract socket", "files of another process"),
-]
+BITES = (
+    "remove the person's folder, find -delete, overwrite .bashrc, sed -i, truncate by python, dd, cp over, mv away, "
+    "rename a folder, make a pipe, write through a link to a folder, write through .., encoded, "
+    "write through /proc/self/root, write a hard link, chmod by a descriptor, chmod by .., utime, touch the time, "
+    "kill another process, kill the group of another process, limits of another process, priority of another process, "
+    "read through a hard link, read the configuration, read a key, copy all, tar, environment of another process, TCP, "
+    "memory of another process, a Unix socket, an abstract socket, files of another process"
+).split(", ")
 
 
 @pytest.mark.parametrize("name", BITES)

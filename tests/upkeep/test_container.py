@@ -54,19 +54,7 @@ def test_the_compose_file_takes_away_what_the_gateway_does_not_need() -> None:
 async def test_the_gateway_answers_without_rights_on_a_read_only_root_and_its_health_is_told(tmp_path: Path) -> None:
     async with furnished(tmp_path, Reply("From the box.")) as (telegram, _, _, at):
         box = [str(BWRAP), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--unshare-pid"]
-        box += [
-            "--uid",
-            "1000",
-            "--gid",
-            "1000",
-            "--cap-drop",
-            "ALL",
-            "--tmpfs",
-            "/tmp",
-            "--bind",
-            str(at.home),
-            "/mnt",
-        ]
+        box += [*"--uid 1000 --gid 1000 --cap-drop ALL --tmpfs /tmp --bind".split(), str(at.home), "/mnt"]
         box += ["--ro-bind", str(ROOT), str(ROOT), "--ro-bind", sys.prefix, sys.prefix, "--chdir", "/mnt"]
         env = {"NANOBOT_HOME": "/mnt", "HOME": "/home", "LANG": "C.UTF-8", "PATH": at.env["PATH"]}
         for name, value in env.items():

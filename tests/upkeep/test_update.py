@@ -28,16 +28,7 @@ from tests.fakes.postgres import TestServer
 
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
-SOURCES = (
-    "nanobot",
-    "templates",
-    "docs",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "config.example.json",
-    ".gitignore",
-)
+SOURCES = "nanobot templates docs pyproject.toml README.md LICENSE config.example.json .gitignore".split()
 pytestmark = [
     pytest.mark.skipif(GIT is None, reason="git is not installed: no update was tried"),
     pytest.mark.timeout(600),

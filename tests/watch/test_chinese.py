@@ -21,26 +21,14 @@ from tests.fakes.chinese import english_left
 
 NOW = datetime(2026, 11, 22, 14, tzinfo=UTC)
 CHAT, OWNER = Address("telegram", "42"), Sender("42", role="owner")
-SAID = (
-    "",
-    "https://shop.test/a every hour",
-    "https://shop.test/a every hour",
-    "search: 潮汐",
-    "file: notes.md § 价格",
-    "list",
-    "history",
-    "history 9",
-    "pause 1",
-    "resume 1",
-    "run 1",
-    "remove 1",
-    "remove 9",
-    "pause",
-    "what is this",
-    "search: 潮汐 § part",
-    "add",
+SAID = [
+    *(
+        " | https://shop.test/a every hour | https://shop.test/a every hour | search: 潮汐 | file: notes.md § 价格 | "
+        "list | history | history 9 | pause 1 | resume 1 | run 1 | remove 1 | remove 9 | pause | what is this | "
+        "search: 潮汐 § part | add"
+    ).split(" | "),
     "x" * 1_100 + ".test",
-)
+]
 
 
 @pytest.fixture(autouse=True)

@@ -194,19 +194,10 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
     (Answer(b"\0\1\2\3" * 400, "text/html"), "unsupported_type"),
     (Answer(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000), "image/png"), "too_large"),
     (Answer(b"\xff\xd8\xff" + b"x" * 6 * MB, "image/jpeg"), "too_large"),
-    ids=[
-        "false brotli",
-        "false zstandard",
-        "unknown compression",
-        "false gzip",
-        "no http",
-        "reset",
-        "unreadable location",
-        "ambiguous location",
-        "binary",
-        "huge picture",
-        "heavy picture",
-    ],
+    ids=(
+        "false brotli | false zstandard | unknown compression | false gzip | no http | reset | "
+        "unreadable location | ambiguous location | binary | huge picture | heavy picture"
+    ).split(" | "),
 )
 async def test_K25_N42_what_cannot_be_read_is_named_by_its_kind(
     make_tool: MakeTool, page: Answer | Script, kind: str

@@ -19,14 +19,8 @@ from tests.web.fetch.conftest import MakeTool
 NAMES = {
     name: ["93.184.216.34"]
     for name in (
-        "good.test",
-        "en.good.test",
-        "bad.test",
-        "deep.bad.test",
-        "notbad.test",
-        "github.com",
-        "raw.githubusercontent.com",
-    )
+        "good.test en.good.test bad.test deep.bad.test notbad.test github.com raw.githubusercontent.com"
+    ).split()
 }
 PAGES = {
     "/": Answer("<p>Words of this page.</p>"),

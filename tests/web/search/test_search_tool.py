@@ -729,17 +729,10 @@ def test_S24_the_parameters_stay() -> None:
     schema = WebSearchTool(config()).spec.schema
     properties = schema["properties"]
     assert isinstance(properties, dict)
-    assert list(properties) == [
-        "query",
-        "limit",
-        "include_content",
-        "freshness",
-        "include_domains",
-        "exclude_domains",
-        "country",
-        "language",
-        "fresh",
-    ]
+    assert (
+        list(properties)
+        == "query limit include_content freshness include_domains exclude_domains country language fresh".split()
+    )
     assert schema["required"] == ["query"]
     fetch = WebFetchTool(WebFetchConfig())
     properties = fetch.spec.schema["properties"]
