@@ -1,6 +1,7 @@
 """Helpers: turns with a context of their own that work for a turn."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -135,8 +136,9 @@ async def test_a_helper_is_one_line_that_says_what_it_does_and_how_far_it_is() -
         for item in box.events:
             view = view.apply(item.event)
             lines += [hint_text(line) for line in fold_hints(view.hints)]
-    assert 'helper 1 "the tides at Dover tomorrow": search "the tides at Dover tomorrow" (1 step, 0 s)' in lines
-    assert lines[-1] == 'helper 1 "the tides at Dover tomorrow"'
+    working = r'helper 1 "the tides at Dover tomorrow": search "the tides at Dover tomorrow" \(1 step, [\d.]+ s\)'
+    assert any(re.fullmatch(working, line) for line in lines)
+    assert re.fullmatch(r'helper 1 "the tides at Dover tomorrow"( \([\d.]+ s\))?', lines[-1]), "a slow machine says so"
 
 
 async def test_N03_a_helper_searches_too_and_what_its_caller_has_looked_up_twice_is_not_looked_up_again() -> None:
