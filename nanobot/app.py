@@ -135,7 +135,7 @@ class Nanobot:
         from nanobot.channels.base import ChannelManager
 
         if self._builder.share is not None:
-            self._builder.share.telling(say)
+            self._builder.share.database.telling(say)
         made: list[BaseChannel] = []
         reports: dict[str, TelegramReports] = {}
         if self.config.channels.telegram.enabled:
@@ -205,11 +205,11 @@ class Nanobot:
         channel = settings_of(self.config.channels.telegram, builder.env).channel
         surfaces += [JobSurface("terminal", one) for one in reports.values()]  # the tasks of HEARTBEAT.md
         scheduler = Scheduler(scheduling, surfaces, file=builder.heartbeat(), read_seconds=SHARED_SECONDS)
-        elected, worker = builder.share.election(f"scheduler:{channel}"), builder.share.worker
+        elect, worker = builder.share.database.elect, builder.share.worker
 
         async def among_many() -> None:
             await worker.joined.wait()  # what is written is written under its name
-            await elected.run(scheduler.run)
+            await elect(f"scheduler:{channel}", scheduler.run)
 
         return (among_many,)
 

@@ -7,14 +7,15 @@ database and know nothing of each other.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import LiteralString, TypeVar
 
 import psycopg
+from loguru import logger
 from msgspec import convert
 from procrastinate import PsycopgConnector
-from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
@@ -30,6 +31,13 @@ CONNECT_SECONDS, WORK_SECONDS = 10, 30.0
 PATIENCE_SECONDS, PAUSE, _FEWEST_TRIES = 60.0, 0.25, 4
 #: Connections of one process at most, besides those that listen or hold an office.
 CONNECTIONS = 10
+#: Seconds between two tries to win an election, and between two looks at what was won.
+TRY_SECONDS = 3.0
+#: The server ends the connection of an office whose holder stands still, and with it the lock.
+_IDLE = "-c idle_session_timeout=10s"
+#: Leases that a worker has as long as it lives: what it may write under, its sessions, and those of its turns.
+HOLD = "INSERT INTO lease VALUES (:name, :worker, 'infinity') ON CONFLICT (name) DO NOTHING"
+DROP = "DELETE FROM lease WHERE name = :name AND holder = :worker"
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
 _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_timeout=5s"
 #: The id in the JSON of a user's message. Quotes inside of its texts are escaped, so they are not met.
@@ -100,8 +108,8 @@ class Postgres:
 
         async def guarded(db: Connection) -> T:
             if fenced and self.worker:
-                query = "SELECT 1 FROM lease WHERE name = 'worker:' || %s FOR KEY SHARE"
-                if await (await db.execute(query, (self.worker,))).fetchone() is None:
+                query = "SELECT 1 FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE"
+                if not await db.fetch(tuple[int], query, worker=self.worker):
                     self.lost.set()
                     raise StoreError(_(TAKEN))
             return await work(db)
@@ -121,8 +129,7 @@ class Postgres:
         name = f"session:{session_id}"
 
         async def work(db: Connection) -> str:
-            change = "INSERT INTO lease VALUES (:name, :worker, 'infinity') ON CONFLICT (name) DO NOTHING"
-            if await db.change(change, name=name, worker=self.worker):
+            if await db.change(HOLD, name=name, worker=self.worker):
                 return ""
             found = await db.fetch(tuple[str], "SELECT holder FROM lease WHERE name = :name", name=name)
             return f"worker {found[0][0]}" if found else "another worker"
@@ -133,8 +140,36 @@ class Postgres:
         """The server frees what was deleted in its own time."""
 
     async def drop(self, session_id: str) -> None:
-        change = "DELETE FROM lease WHERE name = :name AND holder = :worker"
-        await self.run(lambda db: db.change(change, name=f"session:{session_id}", worker=self.worker))
+        await self.run(lambda db: db.change(DROP, name=f"session:{session_id}", worker=self.worker))
+
+    async def elect(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do a work while this process holds the advisory lock `name`, on a connection of its own; the others wait.
+
+        Until cancelled. What `work` raises ends it.
+        """
+        while True:
+            working: asyncio.Future[None] | None = None
+            try:
+                async with await self.connect(_IDLE) as db:
+                    self.back()
+                    won = "SELECT pg_try_advisory_lock(hashtextextended(:name, 0))"
+                    if await db.fetch(tuple[bool], won, name=name) == ((True,),):
+                        logger.info("this process is {} now", name)
+                        working = asyncio.ensure_future(work())
+                    while working is not None and not working.done():
+                        await asyncio.wait({working}, timeout=TRY_SECONDS)
+                        async with asyncio.timeout(TRY_SECONDS):
+                            await db.execute("SELECT 1")
+            except (psycopg.Error, OSError) as error:  # a `TimeoutError` too
+                self.away(error)
+                logger.warning("{} may be another process now: {}", name, error)
+            finally:
+                if working is not None:
+                    working.cancel()
+                    await asyncio.wait({working})
+            if working is not None and not working.cancelled():
+                return working.result()
+            await asyncio.sleep(TRY_SECONDS)
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._work.discard(task)
@@ -145,12 +180,9 @@ class Postgres:
         """The connections, once the tables stand. Raises `StoreError`."""
         async with self._opening:
             if self._pool is None:
-                try:
+                with self._explained():
                     async with await self.connect() as db:
                         await self._prepare(db)
-                except (psycopg.Error, TimeoutError, OSError) as error:
-                    self.away(error)
-                    raise self.trouble(error) from error
                 self.back()
                 # What cannot be had within two seconds is asked for anew, so that nobody waits longer than the outage.
                 self._pool = AsyncConnectionPool(
@@ -167,12 +199,18 @@ class Postgres:
 
     async def version(self) -> str:
         """The version of the server, which is asked on a connection of its own. Raises `StoreError`."""
-        try:
+        with self._explained():
             async with await self.connect() as db:
-                row = await (await db.execute("SHOW server_version")).fetchone()
-        except (psycopg.Error, TimeoutError, OSError) as error:
+                return db.info.parameter_status("server_version") or ""
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a failed connection what to do."""
+        try:
+            yield
+        except (psycopg.Error, OSError) as error:
+            self.away(error)
             raise self.trouble(error) from error
-        return str(row[0]) if row else ""
 
     async def connect(self, options: str = "") -> Connection:
         """A connection of its own, which the caller closes. Raises `psycopg.Error`."""
@@ -196,30 +234,19 @@ class Postgres:
         told = " ".join(str(error).split()).rstrip(".")
         if isinstance(error, TimeoutError):
             told = _("it does not answer")
-        elif "authentication failed" in told or "no password supplied" in told:  # English: the server says it
-            return StoreError(
-                _(
-                    "The database {place} refuses the user or the password of gateway.ledger. Correct it there.",
-                    place=self.place,
-                )
-            )
+        if "authentication failed" in told or "no password supplied" in told:  # English: the server says it
+            text = N_("The database {place} refuses the user or the password of gateway.ledger. Correct it there.")
         elif "database" in told and "does not exist" in told:
-            missing = told[0].upper() + told[1:]
-            return StoreError(
-                _("{missing} ({place}). Make it with createdb, or name another.", missing=missing, place=self.place)
-            )
-        elif not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return StoreError(
-                _("The database {place} refused the work: {why}. Nothing of it was kept.", place=self.place, why=told)
-            )
-        return StoreError(
-            _(
+            told = told[0].upper() + told[1:]
+            text = N_("{why} ({place}). Make it with createdb, or name another.")
+        elif not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | TimeoutError):
+            text = N_("The database {place} refused the work: {why}. Nothing of it was kept.")
+        else:
+            text = N_(
                 "The database {place} cannot be reached: {why}. Nothing was lost; nanobot connects again by itself as "
-                "soon as it is back.",
-                place=self.place,
-                why=told,
+                "soon as it is back."
             )
-        )
+        return StoreError(_(text, place=self.place, why=told))
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Again while the server is away. Work that broke off was taken back, so it may be done again."""
@@ -243,11 +270,11 @@ class Postgres:
                 made = await work(db)
             except ConnectorException as error:  # what the engine did on our connection failed for this reason
                 raise error.__cause__ or error from None
-            row = await (await db.execute("SELECT pg_current_xact_id_if_assigned()::text")).fetchone()
+            ((kept_as,),) = await db.fetch(tuple[str | None], "SELECT pg_current_xact_id_if_assigned()::text")
             try:
                 await db.commit()
             except psycopg.OperationalError:
-                if row is None or row[0] is None or not await self.committed(str(row[0])):
+                if kept_as is None or not await self.committed(kept_as):
                     raise
             return made
 
@@ -255,44 +282,27 @@ class Postgres:
         """Whether a commit that got no answer took place: the server knows."""
         async with await self.connect() as db:
             while True:
-                row = await (await db.execute("SELECT pg_xact_status(%s::xid8)", (transaction,))).fetchone()
-                if row != ("in progress",):
-                    return row == ("committed",)
+                ((status,),) = await db.fetch(tuple[str | None], "SELECT pg_xact_status(:id::xid8)", id=transaction)
+                if status != "in progress":
+                    return status == "committed"
                 await asyncio.sleep(PAUSE)
 
 
 class EngineConnector(PsycopgConnector):
-    """How Procrastinate reaches the pool: it waits while the database is away, where the engine alone would stop."""
+    """How Procrastinate reaches the database: as all other work does, which is done again where a connection breaks."""
 
-    #: Nothing of the engine reaches the database any more.
-    given_up = False
+    def __init__(self, database: Postgres) -> None:
+        super().__init__()
+        self._database = database
 
     async def execute_query_async(self, query: LiteralString, **arguments: object) -> None:
-        await self._again(lambda: super(EngineConnector, self).execute_query_async(query, **arguments), None)
+        await self.execute_query_all_async(query, **arguments)
 
     async def execute_query_one_async(self, query: LiteralString, **arguments: object) -> dict[str, object]:
-        return await self._again(lambda: super(EngineConnector, self).execute_query_one_async(query, **arguments), {})
+        return (await self.execute_query_all_async(query, **arguments))[0]
 
     async def execute_query_all_async(self, query: LiteralString, **arguments: object) -> list[dict[str, object]]:
-        return await self._again(lambda: super(EngineConnector, self).execute_query_all_async(query, **arguments), [])
-
-    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        await self._again(lambda: super(EngineConnector, self).listen_notify(on_notification, channels), None)
-
-    async def _again(self, work: Callable[[], Awaitable[T]], done: T) -> T:
-        """Until the database answers; `done` where it says then that an earlier try was kept."""
-        tries = 0
-        while not self.given_up:
-            try:
-                return await work()
-            except ConnectorException as error:
-                if tries and isinstance(error.__cause__, psycopg.errors.RaiseException):
-                    return done
-                if not isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError):
-                    raise
-            tries += 1
-            await asyncio.sleep(PAUSE)
-        raise ConnectorException("this process has ended its work")  # English: a programmer reads it
+        return await self._database.run(lambda db: self.execute_query_all_async_with_connection(db, query, **arguments))
 
 
 @cache
@@ -303,11 +313,8 @@ def _translated(statement: str) -> bytes:
 
 def _plain(values: Mapping[str, Value]) -> Mapping[str, Value]:
     """What PostgreSQL keeps as text: no zero character, no lone surrogate."""
-    return {key: _clean(value) if isinstance(value, str) else value for key, value in values.items()}
-
-
-def _clean(text: str) -> str:
-    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+    texts = {key: value.replace("\x00", "") for key, value in values.items() if isinstance(value, str)}
+    return {**values, **{key: text.encode("utf-8", "replace").decode() for key, text in texts.items()}}
 
 
 def place_of(address: str) -> str:

@@ -1,7 +1,6 @@
 """What a channel and the cluster ask of each other. Light: nothing here loads a database."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -9,14 +8,16 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.errors import StoreError
+from nanobot.session.database import until_stored
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import InboxRow
 
 if TYPE_CHECKING:
-    from nanobot.cluster.worker import ClusterWorker, Election
+    from nanobot.cluster.postgres import Postgres
+    from nanobot.cluster.worker import ClusterWorker
 
-#: Seconds for which a place is had without a sign of life, and between two looks for a free one.
-LEASE_SECONDS, SLOT_PAUSE = 60.0, 0.5
+#: Seconds between two looks for a free place, and for which one is had: as long as its process lives.
+SLOT_PAUSE, _EVER = 0.5, 1e9
 #: What a gateway does: take updates in, answer them, or both.
 Role = Literal["all", "poller", "worker"]
 
@@ -31,69 +32,51 @@ class Handlers(Struct, frozen=True):
 
 
 class Share(Struct, frozen=True):
-    """The part of one process: whether it polls, the worker that brings it updates, and elections by name.
-
-    `telling` takes what shows a line to who runs this process, where the database goes away or comes back.
-    """
+    """The part of one process: whether it polls, the worker that brings it updates, and the database of all."""
 
     polls: bool
     worker: "ClusterWorker | None"
-    election: "Callable[[str], Election]"
-    telling: Callable[[Callable[[str], None]], None]
+    database: "Postgres"
 
 
 class SharedSlots:
     """So many places, `most`, that all processes with one ledger have together.
 
-    A place is a lease, which a process that dies loses after `LEASE_SECONDS`. While the ledger cannot be asked, nobody
-    gets one. Used as a semaphore is.
+    A place is a lease of the process, which loses it when it is missed by the others. While the ledger cannot be asked,
+    nobody gets one. Used as a semaphore is.
     """
 
     def __init__(self, ledger: Ledger, name: str, most: int) -> None:
         self._ledger = ledger
         self._names = [f"{name} {number}" for number in range(most)]
-        self._here = asyncio.Semaphore(most)
-        self._held: dict[asyncio.Task[object] | None, tuple[str, str, asyncio.Task[None]]] = {}
+        self._asking = asyncio.Lock()
+        self._held: dict[asyncio.Task[object] | None, str] = {}
 
     def locked(self) -> bool:
-        """Whether this process has all of its places in use."""
-        return self._here.locked()
+        """Whether this process has all places in use."""
+        return len(self._held) == len(self._names)
 
     async def __aenter__(self) -> None:
-        await self._here.acquire()
-        holder = f"{self._ledger.database.worker} {secrets.token_hex(8)}"
-        try:
-            name = await self._take(holder)
-            while name is None:
+        async with self._asking:
+            name = await self._take()
+            while not name:
                 await asyncio.sleep(SLOT_PAUSE)  # another process cannot wake this one
-                name = await self._take(holder)
-        except BaseException:
-            self._here.release()
-            raise
-        self._held[asyncio.current_task()] = name, holder, asyncio.create_task(self._keep(name, holder))
+                name = await self._take()
+            self._held[asyncio.current_task()] = name
 
     async def __aexit__(self, *_: object) -> None:
-        name, holder, keeping = self._held.pop(asyncio.current_task())
-        keeping.cancel()
-        await asyncio.wait({keeping})
-        await self._renew(name, holder, 0.0)
-        self._here.release()
+        name = self._held.pop(asyncio.current_task())
+        await until_stored(lambda: self._lease(name, 0.0))
 
-    async def _take(self, holder: str) -> str | None:
-        """The name of a free place; None where none is."""
-        for name in self._names:
-            if await self._renew(name, holder, LEASE_SECONDS):
-                return name
-        return None
-
-    async def _renew(self, name: str, holder: str, seconds: float) -> bool:
+    async def _take(self) -> str:
+        """The name of a free place; empty where none is. What a cancelled try has leased is still free here."""
         try:
-            return await self._ledger.hold(name, holder, seconds)
+            for name in self._names:
+                if name not in self._held.values() and await self._lease(name, _EVER):
+                    return name
         except StoreError as error:
             logger.warning("which helpers run elsewhere is not known: {}", error)
-            return False
+        return ""
 
-    async def _keep(self, name: str, holder: str) -> None:
-        while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
-            await self._renew(name, holder, LEASE_SECONDS)
+    async def _lease(self, name: str, seconds: float) -> bool:
+        return await self._ledger.hold(name, self._ledger.database.worker, seconds)

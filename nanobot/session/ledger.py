@@ -295,7 +295,8 @@ class Ledger:
         """Take a lease, or renew one's own; False while another holds it. It ends `seconds` from now by itself."""
         at = self._clock()
         values = {"at": stamp(at), "until": stamp(at + timedelta(seconds=seconds))}
-        return await self._change(_HOLD, name=name, holder=holder, **values) == 1
+        values |= {"name": name, "holder": holder}
+        return await self.database.run(lambda db: db.change(_HOLD, **values), durable=True, fenced=True) == 1
 
     async def note(self, key: str) -> str | None:
         """A small fact, such as the owner of a bot."""

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.channels.telegram.read.incoming import arrivals_of
-from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
+from nanobot.cluster.ledger import PRESENT, SERVE, VERSION, PostgresLedger, _job
 from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers
-from nanobot.cluster.worker import JOIN_SECONDS, ClusterWorker, Election
+from nanobot.cluster.worker import ClusterWorker
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
@@ -60,36 +60,36 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     await other.release((row.seq,))
     await other.bury((row.seq,), "not mine")
     assert await states(one, "inbox", HOME) == {"claimed": 1}
-    await other.free(one.name)
+    await other.free(one.database.worker)
     assert [begun.attempts for begun in await other.claim((row.seq,))] == [1]
 
 
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
     one, other = await join(), await join()
-    session, key = await one.sessions.start("telegram:7"), frozenset({"telegram:7"})
+    session, key, none = await one.sessions.start("telegram:7"), frozenset({"telegram:7"}), frozenset[str]()
     assert await one.sessions.database.hold(session.id) == ""
-    assert await other.sessions.database.hold(session.id) == f"worker {one.name}"
+    assert await other.sessions.database.hold(session.id) == f"worker {one.database.worker}"
     row = await accepted(one, "1")
-    assert await one.look(key, key, ()) == (key, (row,))
-    assert await other.look(key, key, ()) == (frozenset(), ())
-    await other.free(one.name)
+    assert await one.look(key) == (key, (row,))
+    assert await other.look(key) == (none, ())
+    await other.free(one.database.worker)
     assert await other.sessions.database.hold(session.id) == ""
-    assert await other.look(key, key, ()) == (key, (row,))
+    assert await other.look(key) == (key, (row,))
     await other.finish((row.seq,))
-    assert await other.look(key, (), ()) == (key, ()), "nothing is open in it, so it is given back"
-    assert await other.look(key, (), ()) == (frozenset(), ())
+    assert await other.look(()) == (key, ()), "nothing is open in it, so it is given back"
+    assert await other.look(()) == (none, ())
 
 
 async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: Join, address: str) -> None:
     slow, other = await join(), await join()
     async with await psycopg.AsyncConnection.connect(address) as db, asyncio.timeout(120):
-        await db.execute("SELECT 1 FROM nanobot_1.lease WHERE holder = %s FOR KEY SHARE", (slow.name,))
-        freeing = asyncio.create_task(other.free(slow.name))
+        await db.execute("SELECT 1 FROM nanobot_1.lease WHERE holder = %s FOR KEY SHARE", (slow.database.worker,))
+        freeing = asyncio.create_task(other.free(slow.database.worker))
         waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         with psycopg.connect(address, autocommit=True) as beside:
             while beside.execute(waits).fetchone() is None:
                 await asyncio.sleep(0.01)
-        await db.execute("INSERT INTO nanobot_1.lease VALUES ('session:x', %s, 'infinity')", (slow.name,))
+        await db.execute("INSERT INTO nanobot_1.lease VALUES ('session:x', %s, 'infinity')", (slow.database.worker,))
         await db.commit()
         await freeing
     assert await other.sessions.database.hold("x") == ""
@@ -115,7 +115,6 @@ async def test_a_session_stays_with_its_worker_whomever_the_engine_gives_its_job
         return next(number for number, one in taken if one == update)
 
     jobs, ledgers = poller.engine.job_manager, [PostgresLedger(address, HOME) for _ in range(2)]
-    await poller.engine.open_async(await poller.database.pool())
     workers = [ClusterWorker(ledger, room) for ledger, room in zip(ledgers, (1, 2), strict=True)]
     async with asyncio.timeout(120):
         tasks = [asyncio.create_task(workers[0].run(handlers(0)))]
@@ -139,6 +138,28 @@ async def test_a_session_stays_with_its_worker_whomever_the_engine_gives_its_job
         await ledger.aclose()
 
 
+async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(join: Join, address: str) -> None:
+    poller, ledger, taken = await join(), PostgresLedger(address, HOME), asyncio.Queue[str]()
+
+    async def nothing(_: tuple[InboxRow, ...]) -> None: ...
+
+    worker = ClusterWorker(ledger, 0)  # it asks for none
+    task = asyncio.create_task(worker.run(Handlers(lambda row: taken.put_nowait(row.id), nothing, lambda _: None)))
+    async with asyncio.timeout(120):
+        await worker.joined.wait()
+        row, jobs = await accepted(poller, "1"), poller.engine.job_manager
+        present = {one.task_kwargs["worker"]: one.worker_id for one in await jobs.list_jobs_async(task=PRESENT)}
+        assert await jobs.fetch_job([HOME], present[ledger.database.worker] or 0)
+        assert await taken.get() == row.id
+        await ledger.finish((row.seq,))
+        while await jobs.list_jobs_async(task=SERVE):
+            await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.wait({task})
+    await worker.aclose()
+    await ledger.aclose()
+
+
 async def test_what_is_said_in_a_supergroup_is_worked_on_by_who_moves_the_group_there(join: Join) -> None:
     ledger = await join()
     old, new = {"id": -55, "type": "group"}, {"id": -10055, "type": "supergroup"}
@@ -157,7 +178,7 @@ async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) 
     (shown,) = await slow.put((answer(row, "shown", 7),))
     (sent,) = await slow.put((answer(row, "sent", 8, "8"),))
     assert await slow.begin(sent.seq)
-    await other.free(slow.name)
+    await other.free(slow.database.worker)
     assert await other.begin(sent.seq)
     await slow.postpone(sent.seq, EVER)
     await slow.fail(sent.seq, "late")
@@ -194,28 +215,20 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     line = await slow.database.connect()  # as every other
     await line.execute("BEGIN")
     await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
-    await other.free(slow.name)
+    await other.free(slow.database.worker)
     await line.close()
     assert await states(other, "inbox", HOME) == {"new": 1}
 
 
 async def test_of_a_worker_that_died_before_its_first_job_nothing_is_left(join: Join, address: str) -> None:
-    dead, other = await join(), await join()
-    await other.engine.open_async(await other.database.pool())
-    worker = ClusterWorker(other, 1)
-    assert await worker.never_begun(0.0) == []
-    assert await worker.never_begun(JOIN_SECONDS) == [], "it may still begin"
-
-    async def nothing(_: tuple[InboxRow, ...]) -> None: ...
-
-    for job in await worker.never_begun(JOIN_SECONDS + 1):
-        if job.queue == dead.name:
-            await worker.bury(Handlers(lambda _: None, nothing, lambda _: None), job)
+    dead = PostgresLedger(address, HOME)
+    await dead.engine.job_manager.batch_defer_jobs_async([_job(PRESENT, PRESENT, worker="dead")])  # and no more of it
+    await dead.aclose()
+    other = await join()
+    waiting = [job.id for job in await other.engine.job_manager.list_jobs_async(task=PRESENT, status="todo")]
+    assert (other.database.worker, waiting) == ("dead", []), "the next one is what it was to be"
     with psycopg.connect(address) as db:
-        assert db.execute("SELECT holder FROM nanobot_1.lease").fetchall() == [(other.name,)]
-    assert [job.queue for job in await worker.never_begun(2 * JOIN_SECONDS)] == [other.name]
-    with pytest.raises(StoreError, match="has gone to others"):
-        await dead.claim((1,))
+        assert db.execute("SELECT holder FROM nanobot_1.lease").fetchall() == [("dead",)]
 
 
 async def test_an_answer_is_refused_where_another_worker_has_its_row(join: Join) -> None:
@@ -238,7 +251,7 @@ async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_o
     (sent,) = await one.due(HOME)
     assert await one.begin(sent.seq)
     assert await other.due(HOME, without=["8"]) == ()
-    await other.free(one.name)
+    await other.free(one.database.worker)
     due = await other.due(HOME, without=["8"])
     assert [(row.item.payload, row.state) for row in due] == [("1", "unknown"), ("2", "new")]
 
@@ -264,7 +277,7 @@ async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -
     await one.put((word,))
     assert [kept.item.payload for kept in await other.put((replace(word, channel="telegram:2", payload="2"),))] == ["2"]
     assert [len(await queued(ledger)) for ledger in (one, other)] == [1, 1]
-    await one.free(other.name)
+    await one.free(other.database.worker)
     assert [begun.seq for begun in await other.claim((row.seq,))] == [row.seq]
 
 
@@ -309,18 +322,6 @@ ALTER TABLE outbox ALTER COLUMN not_before DROP NOT NULL;
 UPDATE outbox SET not_before = NULL;
 UPDATE layout SET version = 3;
 """
-#: From there to those of layout 2, whose queue was that of DBOS and whose schema was the same for all bots.
-LAYOUT_2 = """
-CREATE SCHEMA nanobot;
-CREATE TABLE nanobot.fired (job text);
-CREATE TABLE nanobot.layout (version integer NOT NULL);
-INSERT INTO nanobot.layout VALUES (1), (2);
-ALTER TABLE session SET SCHEMA nanobot; ALTER TABLE current SET SCHEMA nanobot; ALTER TABLE record SET SCHEMA nanobot;
-ALTER TABLE inbox SET SCHEMA nanobot; ALTER TABLE outbox SET SCHEMA nanobot; ALTER TABLE note SET SCHEMA nanobot;
-ALTER TABLE lease SET SCHEMA nanobot;
-DROP SCHEMA nanobot_1 CASCADE;
-CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)
-"""
 
 
 @pytest.mark.parametrize(
@@ -332,9 +333,8 @@ CREATE SCHEMA nanobot_2; CREATE TABLE nanobot_2.layout (version integer)
         LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5,
         LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4,
         LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4 + LAYOUT_3,
-        LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4 + LAYOUT_3 + LAYOUT_2,
     ],
-    ids=["8", "7", "6", "5", "4", "3", "2"],
+    ids=["8", "7", "6", "5", "4", "3"],
 )
 async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(
     join: Join, address: str, older: str
@@ -347,12 +347,8 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
     await old.finish((done.seq,), (answer(done, "so"),), Closing(session.id, (priced,)))
     with psycopg.connect(address, autocommit=True) as db:
         db.execute(older.encode())
-    if LAYOUT_2 in older:
-        stranger = PostgresLedger(address, "telegram:3")
-        with pytest.raises(StoreError, match=r'several bots.*ALTER SCHEMA nanobot RENAME TO "nanobot_3"'):
-            await stranger.note("x")
     ledger = await join()
-    await ledger.free(old.name)
+    await ledger.free(old.database.worker)
     assert await states(ledger, "inbox", HOME) == {"done": 1, "new": 2}
     assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
     known = LAYOUT_5 in older  # who paid was not told, and is known of what is older
@@ -367,14 +363,13 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
 
 async def queued(ledger: PostgresLedger) -> list[tuple[str | None, object]]:
     """Locks and updates of the jobs that wait, in order."""
-    await ledger.engine.open_async(await ledger.database.pool())
     jobs = await ledger.engine.job_manager.list_jobs_async(queue=ledger.channel, status="todo")
     return [(job.lock, job.task_kwargs["seq"]) for job in jobs]
 
 
 async def test_who_loses_the_connection_of_an_office_loses_the_office(join: Join, address: str) -> None:
     """As the server does to one that stands still."""
-    one, other = Election((await join()).database, "poller:1"), Election((await join()).database, "poller:1")
+    one, other = (await join()).database, (await join()).database
     begun, ended = [asyncio.Event(), asyncio.Event()], asyncio.Event()
 
     async def hold(number: int) -> None:
@@ -385,9 +380,9 @@ async def test_who_loses_the_connection_of_an_office_loses_the_office(join: Join
             ended.set()
 
     async with asyncio.timeout(120), asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one.run(lambda: hold(0)))]
+        tasks = [group.create_task(one.elect("poller:1", lambda: hold(0)))]
         await begun[0].wait()
-        tasks.append(group.create_task(other.run(lambda: hold(1))))
+        tasks.append(group.create_task(other.elect("poller:1", lambda: hold(1))))
         query = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = "
         with psycopg.connect(address, autocommit=True) as db:
             db.execute(f"{query} (SELECT oid FROM pg_database WHERE datname = current_database())".encode())
@@ -461,3 +456,17 @@ async def test_a_layout_of_a_newer_nanobot_is_refused(join: Join, address: str) 
         db.execute("INSERT INTO nanobot_1.layout VALUES (%s)", (VERSION + 1,))
     with pytest.raises(StoreError, match=r"newer nanobot.*Nothing was changed"):
         await PostgresLedger(address, HOME).note("x")
+
+
+@pytest.mark.parametrize("schema", ["nanobot", "nanobot_1"], ids=["that of all bots", "given to one of them"])
+async def test_tables_from_before_the_queue_of_today_are_left_alone(address: str, schema: str) -> None:
+    tables = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema ^@ 'nanobot'"
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(f"CREATE SCHEMA {schema}".encode())
+        db.execute(f"CREATE TABLE {schema}.layout (version integer NOT NULL)".encode())
+        db.execute(f"INSERT INTO {schema}.layout VALUES (1), (2)".encode())
+        db.execute(f"CREATE TABLE {schema}.inbox (seq bigint)".encode())
+        before = db.execute(tables).fetchall()
+        with pytest.raises(StoreError, match=r"before 22 November 2026.*Nothing was changed.*takes it over"):
+            await PostgresLedger(address, HOME).note("x")
+        assert db.execute(tables).fetchall() == before

@@ -1,19 +1,22 @@
-"""Places that several processes with one ledger have together, such as those of helpers."""
+"""Places that several processes with one database have together, such as those of helpers."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from nanobot.cluster.share import LEASE_SECONDS, SharedSlots
-from nanobot.session.ledger import Ledger
-from nanobot.session.sqlite import MemoryDatabase
+import pytest
+
+from nanobot.cluster.ledger import PostgresLedger
+from nanobot.cluster.share import SharedSlots
+from nanobot.errors import StoreError
+from tests.fakes.postgres import TestServer
 
 
-class Watched(Ledger):
-    """A ledger with a clock of its own that says when somebody has asked for a place in vain."""
+class Watched(PostgresLedger):
+    """A worker that says when it has asked for a place in vain."""
 
-    def __init__(self) -> None:
-        self.at = datetime(2026, 3, 2, tzinfo=UTC)
-        super().__init__(MemoryDatabase(), clock=lambda: self.at)
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "telegram:1")
         self.refused = asyncio.Event()
 
     async def hold(self, name: str, holder: str, seconds: float) -> bool:
@@ -23,38 +26,67 @@ class Watched(Ledger):
         return got
 
 
+@asynccontextmanager
+async def workers(server: TestServer) -> AsyncIterator[tuple[Watched, Watched]]:
+    address = server.fresh()
+    async with AsyncExitStack() as stack:
+        one, other = Watched(address), Watched(address)
+        for ledger in (one, other):
+            stack.push_async_callback(ledger.aclose)
+            await ledger.enroll()
+        yield one, other
+
+
 async def working(slots: SharedSlots, begun: asyncio.Event, ends: asyncio.Event) -> None:
     async with slots:
         begun.set()
         await ends.wait()
 
 
-async def test_helpers_of_two_gateways_share_their_places_and_one_that_ends_makes_room() -> None:
-    ledger = Watched()
-    here, there = (SharedSlots(ledger, "helper", 2) for _ in range(2))
+async def test_helpers_of_two_gateways_share_their_places_and_one_that_ends_makes_room(postgres: TestServer) -> None:
     begun, ends = [asyncio.Event() for _ in range(3)], [asyncio.Event() for _ in range(3)]
-    async with asyncio.TaskGroup() as group:
+    async with workers(postgres) as ledgers, asyncio.TaskGroup() as group:
+        here, there = (SharedSlots(ledger, "helper", 2) for ledger in ledgers)
         for place, slots in enumerate((here, there)):
             group.create_task(working(slots, begun[place], ends[place]))
             await asyncio.wait_for(begun[place].wait(), 30)
-        ledger.refused.clear()
+        assert not there.locked()
+        ledgers[1].refused.clear()
         group.create_task(working(there, begun[2], ends[2]))
-        await asyncio.wait_for(ledger.refused.wait(), 30)
+        await asyncio.wait_for(ledgers[1].refused.wait(), 30)
         assert not begun[2].is_set()
         ends[0].set()
         await asyncio.wait_for(begun[2].wait(), 30)
+        assert there.locked()
         for end in ends:
             end.set()
 
 
-async def test_a_gateway_that_died_loses_its_places() -> None:
-    ledger = Watched()
-    assert await ledger.hold("helper 0", "a dead one", LEASE_SECONDS)
-    begun, ends = asyncio.Event(), asyncio.Event()
-    task = asyncio.create_task(working(SharedSlots(ledger, "helper", 1), begun, ends))
-    await asyncio.wait_for(ledger.refused.wait(), 30)
-    assert not begun.is_set()
-    ledger.at += timedelta(seconds=LEASE_SECONDS + 1)
-    await asyncio.wait_for(begun.wait(), 30)
-    ends.set()
-    await task
+async def test_of_what_was_given_up_while_it_was_asked_for_the_place_is_free(postgres: TestServer) -> None:
+    async with workers(postgres) as (here, there):
+        slots = SharedSlots(here, "helper", 1)
+        asking = asyncio.create_task(working(slots, asyncio.Event(), asyncio.Event()))
+        await asyncio.sleep(0)  # it has begun to ask, and what has begun is kept
+        asking.cancel()
+        await asyncio.wait({asking})
+        begun, ends = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(working(slots, begun, ends))
+        await asyncio.wait_for(begun.wait(), 30)
+        ends.set()
+        await task
+        assert await there.hold("helper 0", "another", 60)
+
+
+async def test_a_gateway_that_died_loses_its_places_and_gets_none_any_more(postgres: TestServer) -> None:
+    async with workers(postgres) as (dead, other):
+        assert await dead.hold("helper 0", dead.database.worker, 1e9)
+        begun, ends = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(working(SharedSlots(other, "helper", 1), begun, ends))
+        await asyncio.wait_for(other.refused.wait(), 30)
+        assert not begun.is_set()
+        await other.free(dead.database.worker)
+        await asyncio.wait_for(begun.wait(), 30)
+        with pytest.raises(StoreError, match="has gone to others"):
+            await dead.hold("helper 1", dead.database.worker, 1e9)
+        ends.set()
+        await task

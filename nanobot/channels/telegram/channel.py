@@ -219,7 +219,7 @@ class TelegramChannel:
             return both(bring, self._claim)
 
         def elected() -> Coroutine[object, object, None]:  # one process of many polls
-            return share.election(f"poller:{settings.channel}").run(take_in)
+            return share.database.elect(f"poller:{settings.channel}", take_in)
 
         taking = elected if settings.webhook is None else take_in
         if self._dispatcher is None:
