@@ -10,22 +10,22 @@ from types import TracebackType
 
 from nanobot.errors import StoreError
 from nanobot.utils.processes import is_alive
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
 
 _IN_USE = "in-use.lock"
 
 
 class FileLock:
-    """A context manager on a file. Entering raises `StoreError` with `taken`, in which `{holder}` says who has it.
+    """A context manager on a file. Entering raises `StoreError`: `taken` with its `values` and the `holder`.
 
     The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one. `note` is
     written into it for others, such as where the holder says how it is. One that is `shared` keeps out only those that
     want it for themselves.
     """
 
-    def __init__(self, path: Path, taken: str = "", note: str = "", *, shared: bool = False) -> None:
+    def __init__(self, path: Path, taken: str = "", note: str = "", *, shared: bool = False, **values: object) -> None:
         self._path = path
-        self._taken = taken
+        self._taken, self._values = taken, values
         self._note = note
         self._way = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._file: int | None = None
@@ -90,7 +90,7 @@ class FileLock:
     def __enter__(self) -> None:
         holder = self.take()
         if holder:
-            raise StoreError(self._taken.replace("{holder}", holder))
+            raise StoreError(_(self._taken, holder=holder, **self._values))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -108,10 +108,9 @@ def token_lock(token: str, folder: Path | None = None, note: str = "") -> FileLo
     the file in which its holder says how it is."""
     place = folder or _runtime()
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
-    taken = _(
+    taken = N_(
         "Another nanobot on this machine ({holder}) already answers this bot. Stop it first, or give this "
-        "one a bot of its own.",
-        holder="{holder}",
+        "one a bot of its own."
     )
     return FileLock(place / f"bot-{digest}.lock", taken, note)
 
@@ -127,39 +126,23 @@ def _runtime() -> Path:
 
 def terminal_jobs_lock(home: Path) -> FileLock:
     """One process of a home does the jobs that report to the terminal."""
-    taken = _(
-        "Somebody talks in a terminal with {home} ({holder}). Leave that with /quit first.",
-        home=home,
-        holder="{holder}",
-    )
-    return FileLock(home / "terminal-jobs.lock", taken)
+    taken = N_("Somebody talks in a terminal with {home} ({holder}). Leave that with /quit first.")
+    return FileLock(home / "terminal-jobs.lock", taken, home=home)
 
 
 def home_lock(home: Path) -> FileLock:
     """One gateway per home."""
-    taken = _(
-        "A gateway is running already with {home} ({holder}). Stop it first, or name another NANOBOT_HOME.",
-        home=home,
-        holder="{holder}",
-    )
-    return FileLock(home / "gateway.lock", taken)
+    taken = N_("A gateway is running already with {home} ({holder}). Stop it first, or name another NANOBOT_HOME.")
+    return FileLock(home / "gateway.lock", taken, home=home)
 
 
 def home_use_lock(home: Path) -> FileLock:
     """Shared by all that answer in a home without its gateway, so that nothing is restored under them."""
-    taken = _(
-        "A backup is being put into the place of {home} ({holder}). Try again when that is done.",
-        home=home,
-        holder="{holder}",
-    )
-    return FileLock(home / _IN_USE, taken, shared=True)
+    taken = N_("A backup is being put into the place of {home} ({holder}). Try again when that is done.")
+    return FileLock(home / _IN_USE, taken, shared=True, home=home)
 
 
 def restore_lock(home: Path) -> FileLock:
     """One restore in a home, and nobody who is being answered there meanwhile."""
-    taken = _(
-        "Something is being answered or restored in {home} ({holder}). Try again when that has ended.",
-        home=home,
-        holder="{holder}",
-    )
-    return FileLock(home / _IN_USE, taken)
+    taken = N_("Something is being answered or restored in {home} ({holder}). Try again when that has ended.")
+    return FileLock(home / _IN_USE, taken, home=home)

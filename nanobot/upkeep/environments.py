@@ -71,7 +71,7 @@ def discard(environment: Environment, place: Path) -> None:
 
 def making(folder: Path) -> FileLock:
     """The lock of the update that makes an environment; it ends with that process."""
-    return FileLock(folder.with_name(f".{folder.name}.lock"), _("{folder} is being made by {{holder}}.", folder=folder))
+    return FileLock(folder.with_name(f".{folder.name}.lock"), N_("{folder} is being made by {holder}."), folder=folder)
 
 
 def taken_place(own: Environment) -> None:

@@ -192,7 +192,7 @@ def _read(setup: Setup, *, quiet: bool) -> int:
         os.nice(_NICE)
     bar = _Bar(shown=not quiet and sys.stderr.isatty())
     try:
-        with FileLock(paths.home / "library.lock", _(_TAKEN)), closing(LibraryIndex(paths.home / "index.db")) as index:
+        with FileLock(paths.home / "library.lock", _TAKEN), closing(LibraryIndex(paths.home / "index.db")) as index:
             done = asyncio.run(_folders_of(setup, index).read(bar.show))
             broken = [one for one in index.documents("document", "") if one.problem]
     except KeyboardInterrupt:
