@@ -29,7 +29,6 @@ from nanobot.config.schema import SubagentsConfig
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
     AssistantMessage,
-    Finish,
     StepRetried,
     Text,
     ToolCall,
@@ -69,8 +68,6 @@ _INCOMPLETE = N_("The call was not run: {reason}. Send it again, complete.")
 _LAST_SECONDS = 5.0
 #: The tool that pages through a long file.
 _PAGING = "read_file"
-#: Answers that ended like this may hold calls whose arguments were cut.
-_CUT: frozenset[Finish] = frozenset({"length", "filtered", "error", "truncated", "overflow"})
 #: (turn, call, task) → what the helper of this call brings back.
 Spawner = Callable[[Turn, ToolCall, HelperTask], Awaitable[ToolResult]]
 
@@ -246,7 +243,7 @@ class AgentRunner:
 
         async def run(call: ToolCall) -> None:
             async with slots:
-                result = await self._run_tool(conversation, call, cut=answer.finish in _CUT)
+                result = await self._run_tool(conversation, call)
             if result.is_error:
                 turn.failures[f"{call.name} {call.arguments} {result.text}"] += 1
             turn.answered.add(call.id)
@@ -286,7 +283,7 @@ class AgentRunner:
         tool = self.tools.get(call.name)
         return tool is None or tool.idempotent
 
-    async def _run_tool(self, conversation: Conversation, call: ToolCall, *, cut: bool) -> ToolResult:
+    async def _run_tool(self, conversation: Conversation, call: ToolCall) -> ToolResult:
         """Run one call, or answer it with the reason why it is not run."""
         turn, tool = conversation.turn, self.tools.get(call.name)
         name = tool.name if tool else call.name
@@ -301,9 +298,8 @@ class AgentRunner:
         turn.running[call.id] = hint
         await turn.emit(ToolStarted(call, hint))
         try:
-            if cut or problem:
-                reason = problem or _("the answer broke off before the call was complete")
-                result = error_result("invalid_input", _(_INCOMPLETE, reason=reason))
+            if problem:
+                result = error_result("invalid_input", _(_INCOMPLETE, reason=problem))
             elif turn.message.aside and not (turn.message.command or _is_public(tool)):
                 result = error_result("denied", explanations.ASIDE, message=_(explanations.ASIDE))
             elif tool is None:

@@ -43,7 +43,6 @@ _SETTLE = """
 UPDATE inbox SET state = :state, reason = :reason, at = :at
 WHERE seq = :seq AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = :worker))
 """
-_HOLDERS = "SELECT DISTINCT worker FROM inbox WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')"
 _COUNT = """
 UPDATE inbox SET attempts = CASE
   WHEN state = 'claimed' AND attempts < :bound THEN attempts + 1 WHEN attempts > :bound THEN :bound ELSE attempts END
@@ -63,15 +62,15 @@ INSERT INTO outbox (turn, part, channel, chat, thread, payload, not_before, stat
                     worker)
 VALUES (:turn, :part, :channel, :chat, :thread, :payload, :not_before, :state, 0, '', '', :at, :worker)
 ON CONFLICT (turn, part) DO UPDATE SET state = CASE outbox.message_id WHEN '' THEN 'unknown' ELSE 'new' END,
-  channel = excluded.channel, chat = excluded.chat, thread = excluded.thread, payload = excluded.payload,
-  not_before = excluded.not_before, worker = excluded.worker
+  chat = excluded.chat, thread = excluded.thread, payload = excluded.payload, not_before = excluded.not_before,
+  worker = excluded.worker
 WHERE outbox.state = 'draft' AND excluded.state = 'new'
 """
 #: Whether something else is on its way to a chat before a message that was never shown.
 _EARLIER = """
 SELECT 1 FROM outbox WHERE channel = :channel AND chat = :chat AND turn <> :turn
 AND state IN ('new', 'sending', 'unknown')
-AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = :turn AND part = :part) LIMIT 1
+AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = :turn AND part = :part)
 """
 #: What later messages of a chat wait for: one that is being sent, is to go out later, or by another worker.
 _HELD = """
@@ -86,9 +85,9 @@ ORDER BY seq LIMIT :most
 """
 _BEGIN = """
 UPDATE outbox SET state = 'sending', worker = :worker
-WHERE seq = :seq AND state IN ('new', 'unknown') AND not_before <= :at AND worker IN (:worker, '') AND NOT EXISTS (
+WHERE seq = :seq AND state IN ('new', 'unknown') AND NOT EXISTS (
   SELECT 1 FROM outbox AS earlier WHERE earlier.channel = outbox.channel AND earlier.chat = outbox.chat
-  AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq < outbox.seq
+  AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq <= outbox.seq
   AND (earlier.state = 'sending' OR earlier.not_before > :at OR earlier.worker NOT IN (:worker, '')))
 """
 #: A row that has not ended and that no other worker sends.
@@ -116,7 +115,7 @@ class Ledger:
         self.database = database
         #: The conversations, in the same database.
         self.sessions = SessionStore(database, clock=clock)
-        #: Called when this process has ended rows or given them back.
+        #: Called when this process has finished rows.
         self.settled: Callable[[], None] = lambda: None
         self._clock = clock
 
@@ -147,7 +146,6 @@ class Ledger:
             await self._move(db, rows, "waiting", "new")
 
         await self.database.run(work, durable=True)
-        self.settled()
 
     async def bury(self, rows: tuple[int, ...], reason: str, items: tuple[OutboxItem, ...] = ()) -> None:
         """Set rows aside for good and say so in `items`, in one transaction; `reason` is for a person."""
@@ -157,7 +155,6 @@ class Ledger:
                 await self._put(db, items)
 
         await self.database.run(work, durable=True, fenced=True)
-        self.settled()
 
     async def recover(self, channel: str, *, everybodys: bool = False) -> Recovery:
         """At a start: what a dead process worked on is counted and is `new` again, or to be parked after
@@ -169,9 +166,8 @@ class Ledger:
 
         async def work(db: Transaction) -> Recovery:
             parked: tuple[InboxRow, ...] = ()
-            if not everybodys:
-                parked = await self._free(db, channel, self.database.worker)
-            for (worker,) in await db.fetch(tuple[str], _HOLDERS, channel=channel) if everybodys else ():
+            holders = "SELECT DISTINCT worker FROM inbox"
+            for (worker,) in await db.fetch(tuple[str], holders) if everybodys else ((self.database.worker,),):
                 parked = await Ledger._free(self, db, channel, worker)  # whoever it was may live, and do other work
             query = f"{INBOX} WHERE channel = :channel AND state = 'new' ORDER BY seq"
             return Recovery(await db.fetch(InboxRow, query, channel=channel), parked)
@@ -327,9 +323,9 @@ class Ledger:
 
         await self.database.run(work, durable=True)
 
-    async def purge(self, before: datetime) -> int:
-        """Forget what was done, buried, sent, or failed before this time; how many rows of inbox and outbox."""
-        old = stamp(before)
+    async def purge(self) -> int:
+        """Forget what was done, buried, sent, or failed `KEEP_DAYS` ago; how many rows of inbox and outbox."""
+        old = stamp(self._clock() - timedelta(days=KEEP_DAYS))
 
         async def work(db: Transaction) -> int:
             await db.change("DELETE FROM lease WHERE until < :old", old=old)

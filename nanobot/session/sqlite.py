@@ -172,7 +172,6 @@ class SqliteDatabase:
             if self._connection is None:
                 self._connection = open_file(self.path)
                 self._opened = self.path.stat()
-                self._synced = False
             if durable != self._synced:
                 # NORMAL survives the death of the process; only FULL survives that of the machine.
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -225,14 +224,12 @@ class SqliteDatabase:
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
-            self._reader = None
 
     def _close(self, reader: Future[None]) -> None:
         """Close the connection that writes as the last one: that brings the log into the file, and no reader can."""
         reader.result()
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
         for thread in (self._reading, self._thread):
             thread.shutdown(wait=False)
 

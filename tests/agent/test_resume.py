@@ -446,7 +446,12 @@ async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() 
 
 
 @pytest.mark.parametrize(
-    ("kind", "retry_after", "waits"), [("network", 10, [10]), ("network", 17, []), ("auth", 1, [])]
+    ("kind", "retry_after", "waits"),
+    [
+        *((kind, 10, [10]) for kind in ("network", "timeout", "overloaded", "server", "rate_limit", "truncated")),
+        ("network", 17, []),
+        ("auth", 1, []),
+    ],
 )
 async def test_a_model_is_asked_again_where_that_may_help_and_time_is_left(
     kind: ProviderErrorKind, retry_after: float, waits: list[float]

@@ -62,6 +62,9 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     assert await states(one, "inbox", HOME) == {"claimed": 1}
     await other.free(one.database.worker)
     assert [begun.attempts for begun in await other.claim((row.seq,))] == [1]
+    third = await join()
+    assert [row.attempts for row in (await third.recover(HOME, everybodys=True)).waiting] == [2]
+    assert await other.claim((row.seq,)), "who had it lives"
 
 
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
@@ -182,6 +185,7 @@ async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) 
     assert await other.begin(sent.seq)
     await slow.postpone(sent.seq, EVER)
     await slow.fail(sent.seq, "late")
+    assert await states(other, "outbox", HOME) == {"new": 1, "sending": 1}
     await other.ack(sent.seq, "5")
     await slow.postpone(sent.seq, EVER)
     await other.postpone(sent.seq, EVER)
@@ -243,17 +247,31 @@ async def test_an_answer_is_refused_where_another_worker_has_its_row(join: Join)
 async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_order_of_the_chat(join: Join) -> None:
     one, other = await join(), await join()
     first, second, third = [await accepted(one, update) for update in ("1", "2", "3")]
-    await one.finish((first.seq,), (answer(first, "1"),))
+    await one.finish((first.seq,), (answer(first, "1"), answer(first, "1b", 1), unsure := answer(first, "?", 2, "9")))
     (later,) = await other.finish((second.seq,), (answer(second, "2"),))
     await other.finish((third.seq,), (answer(third, "3", chat="8"),))
-    assert [row.item.payload for row in await other.due(HOME)] == ["3"], "chat 7 has an earlier message elsewhere"
+    for part in (4, 5):
+        await one.draft(answer(first, "so far", part, "10"))
+    await other.put((answer(first, "final", 4, "10"),))
+    texts = ["3", "final"]
+    assert [row.item.payload for row in await other.due(HOME)] == texts, "chat 7 has an earlier message elsewhere"
+    assert [row.item.payload for row in await other.pending(HOME)] == ["2", *texts]
     assert not await other.begin(later.seq)
-    (sent,) = await one.due(HOME)
+    sent, _, doubtful = await one.due(HOME)
+    assert doubtful.item == unsure
     assert await one.begin(sent.seq)
-    assert await other.due(HOME, without=["8"]) == ()
+    assert await one.begin(doubtful.seq)
+    await one.postpone(doubtful.seq, EVER, unsure=True)
+    assert await other.due(HOME, without=["8", "10"]) == ()
     await other.free(one.database.worker)
-    due = await other.due(HOME, without=["8"])
-    assert [(row.item.payload, row.state) for row in due] == [("1", "unknown"), ("2", "new")]
+    due = await other.due(HOME, without=["8", "10"])
+    freed = [("1", "unknown"), ("1b", "new"), ("?", "unknown"), ("2", "new")]
+    assert [(row.item.payload, row.state) for row in due] == freed
+    assert len(await other.pending(HOME)) == 6
+    for row in await other.drafts(first.turn):
+        await other.fail(row.seq, "the final text is shorter")
+    assert await other.drafts(first.turn) == ()
+    assert await other.begin(due[0].seq)
 
 
 async def test_an_update_is_queued_in_the_transaction_that_keeps_it(join: Join) -> None:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from nanobot.session.ledger import KEEP_DAYS, MOST_ATTEMPTS, SUSPECT_AFTER, Ledger
+from nanobot.session.database import Transaction
+from nanobot.session.ledger import MOST_ATTEMPTS, NOTE, SUSPECT_AFTER, Ledger
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.contract.conftest import HandClock
@@ -69,14 +70,16 @@ async def test_a_row_that_the_process_dies_of_again_and_again_is_parked_while_th
 async def test_a_crash_counts_against_what_was_worked_on_and_not_against_what_waited_for_its_turn(
     ledger: Ledger,
 ) -> None:
-    works, waits, untouched = await accepted(ledger, "1", "2", "3")
-    for _ in range(2):
+    chats = tuple(Arrival(one, "{}", f"telegram:{9 - int(one)}") for one in "123")
+    works, waits, untouched = await ledger.accept(HOME, chats)
+    for everybodys in (False, True):
         for row in (works, waits):
             await ledger.claim((row.seq,))
             await ledger.wait((row.seq,))
         assert await ledger.claim((waits.seq,)) == (), "what waits is begun by nobody else"
         await ledger.start((works.seq, untouched.seq))
-        found = (await ledger.recover(HOME)).waiting
+        assert [row.state for row in await ledger.open_rows(HOME)] == ["claimed", "waiting", "new"]
+        found = (await ledger.recover(HOME, everybodys=everybodys)).waiting
     assert [(row.id, row.attempts) for row in found] == [("1", 2), ("2", 0), ("3", 0)]
     await ledger.claim((waits.seq,))
     await ledger.wait((waits.seq,))
@@ -114,8 +117,8 @@ async def test_a_row_that_is_given_back_counts_as_not_tried(ledger: Ledger) -> N
         if waits:
             await ledger.wait((row.seq,))
         await ledger.release((row.seq,))
-    (again,) = (await ledger.recover(HOME)).waiting
-    assert (again.state, again.attempts) == ("new", 0)
+        (again,) = await ledger.open_rows(HOME)
+        assert (again.state, again.attempts) == ("new", 0)
 
 
 async def test_rows_that_were_begun_together_are_known_as_one_message(ledger: Ledger) -> None:
@@ -135,6 +138,7 @@ async def test_done_and_buried_rows_do_not_come_back(ledger: Ledger) -> None:
     await ledger.bury((first.seq,), "too late", (item("late"),))
     assert await ledger.pending(HOME) == ()
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [third.seq]
+    assert [row.seq for row in await ledger.open_rows(HOME)] == [third.seq]
     assert await states(ledger, "inbox", HOME) == {"done": 1, "dead": 1, "new": 1}
 
 
@@ -142,7 +146,8 @@ async def test_an_answer_of_one_key_is_one_message(ledger: Ledger) -> None:
     (row,) = await accepted(ledger, "1")
     (sent,) = await ledger.finish((row.seq,), (item(row.turn, payload='"answer"'),))
     (again,) = await ledger.finish((row.seq,), (item(row.turn, payload='"another answer"'),))
-    assert (again.seq, again.item.payload) == (sent.seq, '"answer"')
+    (same,) = await ledger.put((item(row.turn, payload='"a third answer"'),))
+    assert sent == again == same
     assert await begun(ledger) == [("in-1", 0, "new", 0)]
     assert await ledger.due(HOME) == (), "what is being sent is not handed out twice"
     assert not await ledger.begin(sent.seq)
@@ -160,6 +165,8 @@ async def test_delivery_is_postponed_counted_and_acknowledged(ledger: Ledger, cl
     assert await begun(ledger) == [("t", 0, "new", 0)]
     await ledger.ack(first.seq, "501")
     await ledger.postpone(first.seq, clock.at)
+    assert [(row.state, row.message_id) for row in await ledger.put((first.item,))] == [("sent", "501")]
+    assert not await ledger.begin(first.seq)
     assert await begun(ledger) == [("t", 1, "new", 0)]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=5), unsure=True)
     assert await ledger.due(HOME) == ()
@@ -195,7 +202,7 @@ async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_
     assert [row.item.turn for row in await ledger.due(HOME)] == ["v"], "u waits for what is held back"
     assert await ledger.due(HOME, without=["8", "9"]) == ()
     clock.forward(seconds=30)
-    assert [row.item.turn for row in await ledger.due(HOME, limit=2)] == ["t", "u"]
+    assert [(row.item.turn, row.state) for row in await ledger.due(HOME, limit=2)] == [("t", "new"), ("u", "new")]
     await ledger.postpone(second.seq, clock.at + timedelta(seconds=30))
     assert [row.item.turn for row in await ledger.due(HOME)] == ["t", "v"], "what came before goes out"
     await ledger.fail(second.seq, "the chat is gone")
@@ -267,12 +274,13 @@ async def test_what_is_final_goes_where_its_last_word_says(ledger: Ledger, clock
 
 
 async def test_what_belongs_to_another_bot_is_left_alone(ledger: Ledger) -> None:
-    (theirs,) = await ledger.accept("telegram:2", (Arrival("1", "{}", "telegram:7"),))
+    theirs, _ = await ledger.accept("telegram:2", (Arrival("1", "{}", "telegram:7"), Arrival("2", "{}")))
     await ledger.claim((theirs.seq,))
     word = OutboxItem("x", 0, "telegram:2", "7", "{}")
     sending, _ = await ledger.put((word, replace(word, part=1)))
     await ledger.begin(sending.seq)
     (mine,) = await accepted(ledger, "1")
+    assert await ledger.open_rows(HOME) == (mine,)
     for attempts in (1, 2, 3):
         await ledger.claim((mine.seq,))
         assert [(row.seq, row.attempts) for row in (await ledger.recover(HOME)).waiting] == [(mine.seq, attempts)]
@@ -281,12 +289,12 @@ async def test_what_belongs_to_another_bot_is_left_alone(ledger: Ledger) -> None
     assert await ledger.begin(said.seq)
     await ledger.ack(said.seq)
     assert await ledger.draft(item("u")) is not None
-    assert await states(ledger, "inbox", "telegram:2") == {"claimed": 1}
+    assert await states(ledger, "inbox", "telegram:2") == {"claimed": 1, "new": 1}
     assert await states(ledger, "outbox", "telegram:2") == {"sending": 1, "new": 1}
-    for _ in range(MOST_ATTEMPTS):
+    for attempts in range(1, MOST_ATTEMPTS):
+        assert (await ledger.recover("telegram:2")).waiting[0].attempts == attempts
         await ledger.claim((theirs.seq,))
-        parked = (await ledger.recover("telegram:2")).parked
-    assert [row.seq for row in parked] == [theirs.seq]
+    assert [row.seq for row in (await ledger.recover("telegram:2")).parked] == [theirs.seq]
     assert (await ledger.recover(HOME)).parked == ()
 
 
@@ -302,11 +310,12 @@ async def test_drafts_of_a_turn_are_known_until_they_are_final_or_forgotten(ledg
         await ledger.draft(item("t", part))
     await ledger.draft(item("u"))
     await ledger.finish((), (item("t", 0),))
-    assert [row.item.part for row in await ledger.drafts("t")] == [1, 2]
+    await ledger.bind((await ledger.drafts("t"))[0].seq, "77")
+    assert [(row.item.part, row.message_id) for row in await ledger.drafts("t")] == [(1, "77"), (2, "")]
     await ledger.fail((await ledger.drafts("t"))[0].seq, "the final text is shorter")
     assert [row.item.part for row in await ledger.drafts("t")] == [2]
-    clock.forward(days=KEEP_DAYS + 1)
-    assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == 3
+    clock.forward(days=8)
+    assert await ledger.purge() == 3
     assert await ledger.drafts("t") == ()
 
 
@@ -328,12 +337,12 @@ async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: 
     first, _second, third = await ledger.due(HOME)
     await ledger.ack(first.seq, "5")
     await ledger.fail(third.seq, "the chat is gone")
-    query = "SELECT reason FROM inbox WHERE state = 'dead' UNION SELECT reason FROM outbox WHERE state = 'failed'"
+    query = "SELECT reason FROM inbox UNION SELECT reason FROM outbox"
     reasons = await ledger.database.read(lambda db: db.fetch(tuple[str], query))
-    assert sorted(reasons) == [("it broke",), ("the chat is gone",)]
-    clock.forward(days=KEEP_DAYS - 2)
+    assert sorted(reasons) == [("",), ("it broke",), ("the chat is gone",)]
+    clock.forward(days=5)
     for forgotten in (0, 0, 2, 2):  # by a day at a time: of the inbox, and of the outbox
-        assert await ledger.purge(clock.at - timedelta(days=KEEP_DAYS)) == forgotten
+        assert await ledger.purge() == forgotten
         clock.forward(days=1)
     assert [row.seq for row in (await ledger.recover(HOME)).waiting] == [waiting.seq]
     assert [row.item.turn for row in await ledger.pending(HOME)] == ["u"]
@@ -348,14 +357,19 @@ async def test_the_end_of_a_turn_its_answer_and_its_row_are_kept_together_or_not
     (row,) = await accepted(ledger, "1")
     session = await ledger.sessions.current("telegram:7")
     await ledger.claim((row.seq,))
-    answer = AssistantMessage((Text("the answer"),))
+    answer, ends = AssistantMessage((Text("the answer"),)), list[str]()
+    ledger.settled = lambda: ends.append("settled")
+
+    async def also(db: Transaction) -> None:
+        await db.change(NOTE, key="what", value="was done")
+
     with pytest.raises(StoreError):
-        await ledger.finish((row.seq,), (item(row.turn),), Closing("no such session", (answer,), row.turn))
+        await ledger.finish((row.seq,), (item(row.turn),), Closing("no such session", (answer,), row.turn), also)
     assert await states(ledger, "inbox", HOME) == {"claimed": 1}
-    assert await ledger.pending(HOME) == ()
-    await ledger.finish((row.seq,), (item(row.turn),), Closing(session.id, (answer,), row.turn))
+    assert (await ledger.pending(HOME), await ledger.note("what"), ends) == ((), None, [])
+    await ledger.finish((row.seq,), (item(row.turn),), Closing(session.id, (answer,), row.turn), also)
     assert await states(ledger, "inbox", HOME) == {"done": 1}
-    assert len(await ledger.pending(HOME)) == 1
+    assert (len(await ledger.pending(HOME)), await ledger.note("what"), ends) == (1, "was done", ["settled"])
     assert await ledger.sessions.history(session.id) == (answer,)
 
 
@@ -421,6 +435,9 @@ async def test_a_lease_has_one_holder_until_it_ends(ledger: Ledger, clock: HandC
     clock.forward(seconds=6)
     assert not await ledger.hold("poller", "b", 10)
     clock.forward(seconds=4)
-    await ledger.purge(clock.at)
+    assert await ledger.hold("other", "b", 9)
     assert await ledger.hold("poller", "b", 10)
     assert not await ledger.hold("poller", "a", 10)
+    clock.forward(days=7, seconds=10)
+    await ledger.purge()
+    assert await ledger.database.read(lambda db: db.fetch(tuple[str], "SELECT name FROM lease")) == (("poller",),)

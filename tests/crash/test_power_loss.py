@@ -1,7 +1,6 @@
 """The machine loses power: what the ledger has called safe is there again, whatever the disk had not written yet."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from nanobot.session.sqlite import SqliteDatabase
 from tests.crash.power import Losses, judge, record, traced
 
 CHANNEL = "telegram:1"
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def busy_day(path: Path, turns: int) -> list[str]:
@@ -24,7 +22,7 @@ async def busy_day(path: Path, turns: int) -> list[str]:
         for number in range(turns):
             await turn(ledger, number)
         await ledger.set_notes({"owner": "4242"})
-        await ledger.purge(WHEN)
+        await ledger.purge()
         await database.aclose()
     return statements
 

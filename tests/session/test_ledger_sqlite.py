@@ -162,7 +162,7 @@ async def test_every_change_of_the_ledger_waits_for_the_disk_but_that_of_a_turn_
         "fail": lambda: ledger.fail(1, "gone"),
         "hold": lambda: ledger.hold("poller", "us", 60),
         "set_notes": lambda: ledger.set_notes({"a": "b"}),
-        "purge": lambda: ledger.purge(at),
+        "purge": ledger.purge,
         "intend": lambda: ledger.sessions.intend(session.id, call, turn="t"),
     }
     for name, change in changes.items():

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import nullcontext
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +38,7 @@ from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import Config
 from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
-from nanobot.session.ledger import KEEP_DAYS, Ledger
+from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
 from nanobot.utils.connections import certificates, no_cookies
 from nanobot.utils.translation import _, apart, speaking, spoken_at
@@ -264,7 +263,7 @@ class TelegramChannel:
         media = OldMedia(setup.media, setup.ledger, self._settings.channel) if self._share is None else None
         while True:
             try:
-                await setup.ledger.purge(now() - timedelta(days=KEEP_DAYS))
+                await setup.ledger.purge()
                 if media is not None:
                     await media.forget(now())
             except StoreError as error:
