@@ -73,8 +73,7 @@ async def out_of(conversation: Conversation, spent: Spent) -> TurnFinished:
         text = await conversation.conclude(explanations.ask_for_summary(reason), SUMMARY_SECONDS)
     if text and turn.overdue:
         said = told(reason)
-        turn.notes.append(_("{sentence}.", sentence=f"{said[0].upper()}{said[1:]}"))
-        await turn.emit(Notice(turn.notes[-1], "warning"))
+        await turn.warn(_("{sentence}.", sentence=f"{said[0].upper()}{said[1:]}"))
     if not text:
         text = explanations.plain_summary(reason, fold_hints(turn.doing))
         turn.answer()
@@ -90,8 +89,7 @@ async def over_budget(conversation: Conversation, verdict: "BudgetVerdict") -> T
         if turn.message.cause in ("schedule", "watch"):  # it has not failed, and says so once a day
             return turn.finished("out_of_steps", "" if verdict.told else verdict.text)
         return turn.finished("failed", "", verdict.text, temporary=True)
-    turn.notes.append(verdict.text)
-    await turn.emit(Notice(verdict.text, "warning"))
+    await turn.warn(verdict.text)
     return await out_of(conversation, "budget")
 
 

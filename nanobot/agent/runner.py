@@ -24,7 +24,7 @@ from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import EXEC, SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import KeepResult, Turn
-from nanobot.bus.events import Notice, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from nanobot.bus.events import ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from nanobot.config.schema import SubagentsConfig
 from nanobot.errors import NanobotError, ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import (
@@ -60,7 +60,6 @@ _AWAY: frozenset[ProviderErrorKind] = frozenset(
 )
 #: Seconds between two requests to a model that is away: the first pause, which doubles, and the longest one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-#: What taints a conversation with a model whose service searches by itself.
 _OWN_SEARCH = N_("search of the model's service")
 #: What is said of a call that broke off.
 _INCOMPLETE = N_("The call was not run: {reason}. Send it again, complete.")
@@ -110,7 +109,7 @@ class AgentRunner:
         specs = self.offered(turn)
         conversation = Conversation(turn, specs)
         turn.strangers = await self.approvals.strangers(turn, self.tools.described(specs))
-        turn.meet((*turn.strangers, *([_(_OWN_SEARCH)] if turn.provider.info.capabilities.searches else ())))
+        turn.meet((*turn.strangers, *_own_search(turn)))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -141,7 +140,6 @@ class AgentRunner:
         turn = conversation.turn
         # English: a model reads it
         made = await conversation.sum_up(turn.message.content.strip() or "everything that still counts")
-        turn.messages.extend(turn.asides())
         return turn.finished("completed", made.summary.text if made else _(explanations.NOTHING_TO_SUM_UP))
 
     async def _run_typed(self, conversation: Conversation) -> TurnFinished:
@@ -177,8 +175,7 @@ class AgentRunner:
             tool = self.tools.get(call.name)  # None where its server is gone: what it did is not known either
             again = tool is not None and tool.idempotent
             if call.id in turn.began and call.id not in turn.answered and not again:
-                turn.notes.append(_note(turn, call))
-                await turn.emit(Notice(turn.notes[-1], "warning"))
+                await turn.warn(_note(turn, call))
                 turn.answered.add(call.id)
                 unknown = (Text(explanations.OUTCOME_UNKNOWN),)
                 await turn.add(ToolMessage(call.id, call.name, unknown, "cancelled"))
@@ -195,7 +192,7 @@ class AgentRunner:
             answer = await self._ask(conversation)
             if answer.calls:
                 await self._execute_tools(conversation, answer)
-                if turn.failures and max(turn.failures.values()) >= ends.SAME_FAILURES:
+                if max(turn.failures.values(), default=0) >= ends.SAME_FAILURES:
                     return await ends.force_answer(conversation)
             elif answer.text.strip():
                 if doubted or not (claims := ends.claims_more(turn, answer.text)):
@@ -218,8 +215,7 @@ class AgentRunner:
         while True:
             try:
                 answer = await conversation.ask()
-                if turn.provider.info.capabilities.searches:
-                    turn.meet(_OWN_SEARCH)
+                turn.meet(_own_search(turn))
             except ProviderError as error:
                 if error.code == "empty_answer":
                     return AssistantMessage(())
@@ -251,8 +247,7 @@ class AgentRunner:
                 await turn.add(await self._message(turn, call, result))
             except StoreError:
                 if not (result.is_error or self._idempotent(call)):
-                    turn.notes.append(explanations.done_before_the_end(_hint(turn, call)))
-                    await turn.emit(Notice(turn.notes[-1], "warning"))
+                    await turn.warn(explanations.done_before_the_end(_hint(turn, call)))
                 raise
 
         for batch in self._batches(answer.calls):
@@ -262,7 +257,7 @@ class AgentRunner:
                         group.create_task(run(call))
             except ExceptionGroup as errors:
                 # Nothing but the store fails here; what cannot be written down must not be done.
-                raise next((one for one in errors.exceptions if isinstance(one, StoreError)), errors) from errors
+                raise errors.exceptions[0] from errors
         turn.open, turn.answered = None, set()
         await turn.add(*turn.asides())
 
@@ -429,6 +424,11 @@ def _note(turn: Turn, call: ToolCall) -> str:
 def _is_public(tool: ToolLike | None) -> bool:
     """Whether a tool only looks at what everybody may see, as one beside the conversation does."""
     return tool is not None and tool.access == "public"
+
+
+def _own_search(turn: Turn) -> tuple[str, ...]:
+    """What taints a conversation with a model whose service searches by itself."""
+    return (_OWN_SEARCH,) if turn.provider.info.capabilities.searches else ()
 
 
 def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:

@@ -18,6 +18,7 @@ from nanobot.bus.events import (
     Event,
     InboundMessage,
     MessageBus,
+    Notice,
     OutboundMessage,
     Outcome,
     ToolFinished,
@@ -315,6 +316,11 @@ class Turn(Struct, eq=False):
     async def emit(self, event: Event) -> None:
         if not self.closed:
             await self.publish(event)
+
+    async def warn(self, note: str) -> None:
+        """Tell a person now and with the answer."""
+        self.notes.append(note)
+        await self.emit(Notice(note, "warning"))
 
     @property
     def shown(self) -> str:

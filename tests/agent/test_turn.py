@@ -352,7 +352,7 @@ async def test_U30_only_a_call_that_fails_five_times_alike_forces_an_answer_whic
 ) -> None:
     numbers = count()
     tool = FakeTool("read", lambda _: answer(next(numbers)))
-    async with agent([*[Call("read", {"query": "x"})] * calls, Say(last)], tool) as box:
+    async with agent([Call("write", {}), *[Call("read", {"query": "x"})] * calls, Say(last)], tool) as box:
         finished = await box.ask("go")
     assert (finished.outcome, len(tool.calls)) == ("completed" if last else "failed", calls)
     assert told in finished.text + finished.error

@@ -3,13 +3,15 @@
 import pytest
 
 from nanobot.config.schema import ProviderConfig
+from nanobot.errors import ProviderError
 from nanobot.jsonval import at, rows, text
 from nanobot.messages import Text, UserMessage
 from nanobot.providers.base import Capabilities, Request, ToolSpec
 from nanobot.providers.registry import ChoiceRequest, choose
-from nanobot.providers.scripted import Call, ScriptedProvider
+from nanobot.providers.retry import USUAL, RetryProvider
+from nanobot.providers.scripted import Call, Fail, ScriptedProvider
 from tests.agent.harness import FakeTool, agent
-from tests.agent.test_roles import Reaching, ask, outcomes
+from tests.agent.test_roles import Asked, Reaching, ask, outcomes
 from tests.fakes.llm_server import LlmServer
 
 TOOLS = tuple(ToolSpec(name, "", {"type": "object"}) for name in ("nanobot_docs", "web_fetch", "web_search"))
@@ -65,6 +67,19 @@ async def test_W10_what_such_a_model_says_may_come_from_outside(searches: bool, 
     async with agent(provider, Reaching("web_fetch"), FakeTool("web_search")) as box:
         await ask(box, "how do I start?", "owner")
         assert outcomes(box) == [told]
+
+
+async def test_W10_a_question_says_so_once_also_where_a_fallback_searches() -> None:
+    write = Call("note", {"query": "the door is open"})
+    away = ScriptedProvider([Fail(ProviderError("auth", "no"))])
+    other = ScriptedProvider([write, write, "done"], capabilities=Capabilities(searches=True))
+    async with agent(RetryProvider([(away, USUAL), (other, USUAL)]), FakeTool("note", access="changes")) as box:
+        asked = Asked(box, "no", "no")
+        await ask(box, "how do I start?", "owner")
+        asked.close()
+    assert len(asked.details) == 2
+    for detail in asked.details:
+        assert "nobody has named it; it had read search of the model's service.\n" in detail, detail
 
 
 async def test_W10_tools_says_that_the_service_searches_in_the_place_of_our_search() -> None:
