@@ -45,7 +45,7 @@ from nanobot.providers.base import Capabilities, Request  # noqa: E402
 from nanobot.providers.scripted import Call, ScriptedProvider, Step  # noqa: E402
 from nanobot.results import ToolResult  # noqa: E402
 from nanobot.security.policy import Access  # noqa: E402
-from nanobot.session.ledger import Ledger  # noqa: E402
+from nanobot.session.ledger import KEEP_DAYS, Ledger  # noqa: E402
 from nanobot.session.rows import Arrival, Closing, OutboxItem  # noqa: E402
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase  # noqa: E402
 from tests.fakes.llm_server import LlmServer, Reply  # noqa: E402
@@ -156,7 +156,7 @@ async def cost(turns: int, folder: Path) -> Cost:
         await fleeting.turn()
     _shrink(folder / "turns.db")
     stored = _size(folder / "turns.db") - before
-    await durable.ledger.purge(datetime.now(UTC) + timedelta(seconds=1))
+    await Ledger(database, clock=lambda: datetime.now(UTC) + timedelta(days=KEEP_DAYS, seconds=1)).purge()
     _shrink(folder / "turns.db")
     kept = _size(folder / "turns.db") - before
     await durable.loop.aclose()
