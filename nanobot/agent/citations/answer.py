@@ -31,14 +31,16 @@ _LEAST_WORDS = 2
 _DAY = re.compile(r"\b\d{1,2}\.\s*\Z")
 _ENDED = re.compile(r"[.!?。！？][\"”’)*_]*\s*\Z")
 _LINK = re.compile(
-    r"!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
-    r"|<?(https?://[^\s<>\"'`|，。、）】」]+)>?",
+    r"!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(?P<target>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
+    r"|<?https?://[^\s<>\"'`|，。、）】」]+>?",
     re.IGNORECASE,
 )
 #: An entry of a report's list of sources.
 _LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[(\d{1,4})\][^\n]*?(https?://[^\s<>)\]]+)[^\n]*", re.MULTILINE)
-#: An address without a scheme, and more than its host.
-_BARE = re.compile(r"(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?[/?][^\s<>\"'`|)\]]+")
+#: The same, or an address without a scheme that says more than a host, of which some surfaces make links.
+_LINK_UNDER_TAINT = re.compile(
+    _LINK.pattern + r"|(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?[/?][^\s<>\"'`|)\]]+", re.IGNORECASE
+)
 #: A target of a link that is no plain address, and signs of an address that are written in another way.
 _ODD_TARGET = re.compile(r"(\])(\((?!<?https?://)|:(?!\s*<?https?://))", re.IGNORECASE)
 _WRITTEN_SIGN = re.compile(r"\\(?=[:/&?])|(?<=\w)\\(?=\.\w)|&(?=#|colon|sol|period|quest)", re.IGNORECASE)
@@ -47,12 +49,13 @@ _EXAMPLE = re.compile(r"https?://(?:[\w.-]+\.)?(?:localhost|127\.0\.0\.1|example
 
 
 class _Place(Struct, frozen=True):
-    """Marks that stand together, or a link, to a source if it has `numbers`; at `start:end` of the answer."""
+    """Marks that stand together, or a link, to a source if it has `numbers`; or code; at `start:end` of the answer."""
 
     start: int
     end: int
     numbers: tuple[int, ...] = ()
     marks: tuple[Mark, ...] = ()
+    code: bool = False
 
 
 class MarkedAnswer:
@@ -68,69 +71,49 @@ class MarkedAnswer:
         self.citations: list[Citation] = []
         self._sources = {source.number: source for source in book.all}
         self._urls = {_plain(source.url): source.number for source in book.all}
-        self._judge = _judge(book)
+        self._judge = CitationJudge(book)
         self._given = given
         self._tainted = tainted
         self._theirs = {number for mark in find_marks(asked) for number in mark.numbers}
 
     def mark(self, whole: str, start: int) -> str:
         """`whole[start:]` with its marks judged; `whole` begins where the answer begins and ends with a sentence."""
+        # A sign that is escaped opens no code, where that matters.
+        code = code_spans(whole.replace("\\`", "\\'") if self._tainted else whole)
+        inside = (_Place(max(begin, start), end, code=True) for begin, end in code if end > start)
         marked, at = "", start
-        links = [*self._links(whole, start)]
-        numbered = [*(link for link in links if link.numbers), *_groups(whole, start)]
-        judged = sorted(numbered, key=lambda place: place.start)[: max(0, MOST_MARKS - len(self.citations))]
-        unread = [link for link in links if not link.numbers]
-        for place in sorted((*judged, *unread), key=lambda place: place.start):
+        for place in sorted((*inside, *self._links(whole, start), *_groups(whole, start)), key=lambda one: one.start):
             if place.start >= at:
-                marked += self._between(whole, at, place.start) + self._shown(whole, place)
+                marked += self._between(whole[at : place.start]) + self._shown(whole, place)
                 at = place.end
-        return marked + self._between(whole, at, len(whole))
+        return marked + self._between(whole[at:])
 
-    def _between(self, whole: str, start: int, end: int) -> str:
-        """What stands between marks and links; in a tainted answer, nothing in it becomes a link when it is painted."""
+    def _between(self, text: str) -> str:
+        """What stands between marks, links and code; in a tainted answer nothing in it becomes a link when painted."""
         if not self._tainted:
-            return whole[start:end]
-        code = [(max(begin, start), min(close, end)) for begin, close in self._code(whole)]
-        text, at = "", start
-        for begin, close in [*(span for span in code if span[0] < span[1]), (end, end)]:
-            plain = _ODD_TARGET.sub(r"\1 \2", whole[at:begin])
-            text += _WRITTEN_SIGN.sub(lambda sign: f"\\{sign[0]}", plain) + whole[begin:close]
-            at = close
-        return text
-
-    def _code(self, whole: str) -> tuple[tuple[int, int], ...]:
-        """Where code stands; a sign that is escaped opens none, where that matters."""
-        return tuple(code_spans(whole.replace("\\`", "\\'") if self._tainted else whole))
+            return text
+        return _WRITTEN_SIGN.sub(lambda sign: f"\\{sign[0]}", _ODD_TARGET.sub(r"\1 \2", text))
 
     def _links(self, whole: str, start: int) -> Iterator[_Place]:
         """The links to a page that was read, and the addresses that nobody gave."""
-        code = self._code(whole)
-        if self._tainted:
-            yield from self._bare(whole, start, code)
-        for match in _LINK.finditer(whole, start):
-            url, end = match[1] or _trimmed(match[2]), match.end()
-            if match[2] and not match[0].endswith(">"):
-                end = match.start(2) + len(url)
+        for match in (_LINK_UNDER_TAINT if self._tainted else _LINK).finditer(whole, start):
+            url = match["target"] or _trimmed(match[0].strip("<>"))
+            end = match.end()
+            if not (match["target"] or match[0].endswith(">")):
+                end = whole.index(url, match.start()) + len(url)
             number = self._urls.get(_plain(url), 0)
-            stands_for_another = _EXAMPLE.search(url) and not self._tainted
-            if stands_for_another or any(begin <= match.start() < close for begin, close in code):
-                continue
             if number and self._sources[number].read and not re.match(rf"\s?\[{number}\??\]", whole[end:]):
                 yield _Place(match.start(), end, (number,))
-            elif not (number or _is_marked(whole, end) or self._given(url)):
-                yield _Place(match.start(), end)
-
-    def _bare(self, whole: str, start: int, code: tuple[tuple[int, int], ...]) -> Iterator[_Place]:
-        """Addresses without a scheme that say more than a host, of which some surfaces make links."""
-        for match in _BARE.finditer(whole, start):
-            url = _trimmed(match[0])
-            inside = any(begin <= match.start() < close for begin, close in code)
-            if not (inside or _is_marked(whole, match.start() + len(url)) or self._given(f"https://{url}")):
-                yield _Place(match.start(), match.start() + len(url))
+            elif not (number or self._given(url if "://" in url else f"https://{url}")):
+                marked = whole.startswith((f" {NOT_READ}", f" {_(NOT_READ)}"), end)
+                if not marked and (self._tainted or not _EXAMPLE.search(url)):
+                    yield _Place(match.start(), end)
 
     def _shown(self, whole: str, place: _Place) -> str:
-        """A mark or link as a person sees it, once it was judged."""
+        """A mark or link as a person sees it, once it was judged; code as it stands."""
         shown = whole[place.start : place.end]
+        if place.code or (place.numbers and len(self.citations) >= MOST_MARKS):
+            return shown
         if not place.numbers:
             return f"{_as_text(shown) if self._tainted else shown} {_(NOT_READ)}"
         claim = claim_at(whole, place.start, place.end, place.numbers)
@@ -157,17 +140,13 @@ class MarkedAnswer:
         known = [number for number in place.numbers if number in self._sources]
         unknown = set(place.numbers) - self._sources.keys() - self._theirs
         problems = {one: _("no source of this answer has the number {one}", one=one) for one in sorted(unknown)}
-        link = _LINK.search(whole[place.end :].partition("\n")[0]) if at_start and place.marks else None
-        if link is not None:  # an entry of a list of sources
-            listed = self._urls.get(_plain(link[1] or _trimmed(link[2])), 0)
+        listed = _LISTED.match(whole, whole.rfind("\n", 0, place.start) + 1) if place.marks else None
+        if listed is not None:  # an entry of a list of sources
+            right = self._urls.get(_plain(_trimmed(listed[2])), 0)
             other = _("the address behind it is that of another page")
-            return problems | {number: "" if number == listed else f"[{number}]: {other}" for number in known}
+            return problems | {number: "" if number == right else f"[{number}]: {other}" for number in known}
         verdicts = self._judge.missing(claim, exact=not place.marks)
         return problems | {number: "; ".join(verdicts.get(number, ())) for number in known}
-
-
-def _is_marked(whole: str, end: int) -> bool:
-    return whole.startswith((f" {NOT_READ}", f" {_(NOT_READ)}"), end)
 
 
 def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Claim:
@@ -186,12 +165,12 @@ def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Clai
     rest = "" if ended or not after else after[: sentence_spans(after)[0][1]]
     if len(words_of(said)) < _LEAST_WORDS and not figures(said):
         said += " " + rest[: next((mark.start for mark in find_marks(rest)), len(rest))]
-    return Claim(_bare(said), _bare(f"{body[opening:]} {rest}"), numbers)
+    return Claim(_unmarked(said), _unmarked(f"{body[opening:]} {rest}"), numbers)
 
 
 def repair_prompt(raw: str, citations: Iterable[Citation], book: SourceBook) -> str:
     """What the model is asked in order to mend an answer: its text, what is missing, and the passages."""
-    known, judge = list(citations), _judge(book)
+    known, judge = list(citations), CitationJudge(book)
     doubts = [f"- “{one.claim}”: {one.missing}" for one in known if one.missing]
     near = ((one, one.passage or judge.passage(Claim(one.claim, one.claim, ()), one.number)) for one in known)
     passages = dict.fromkeys(f"- [{one.number}] {passage}" for one, passage in near if passage)
@@ -207,28 +186,22 @@ def check_report(text: str, book: SourceBook) -> tuple[int, list[str]]:
     the turn. CPU-bound.
     """
     listed = {int(one[1]): _trimmed(one[2]) for one in _LISTED.finditer(text)}
-    by_url, by_number = {_plain(one.url): one for one in book.all}, {one.number: one for one in book.all}
+    sources = {_plain(one.url): one for one in book.all}
     own, unread, text = SourceBook(), list[str](), _LISTED.sub("", text)
     for number in sorted({number for mark in find_marks(text) for number in mark.numbers}):
-        url = listed.get(number)
-        source = by_url.get(_plain(url)) if url else by_number.get(number)
-        if source is None or not book.text(source.number):
-            unread.append(  # English: a model reads it
-                f"[{number}]: {url or 'it has no entry in the list of sources, and'} was not read in this turn"
-            )
-        else:
+        url = listed.get(number) or next((one.url for one in book.all if one.number == number), "")
+        source = sources.get(_plain(url))
+        if source is not None and book.text(source.number):
             own.restore(replace(source, number=number), book.text(source.number))
+        else:
+            where = listed.get(number, "it has no entry in the list of sources, and")  # English: a model reads it
+            unread.append(f"[{number}]: {where} was not read in this turn")
     known = {one.number for one in own.all}
     answer = MarkedAnswer(own, lambda _: True)
     answer.mark(text, 0)
     judged = [one for one in answer.citations if one.number in known]
     wrong = [f"[{one.number}] “{one.claim}”: {one.missing}" for one in judged if one.missing]
     return len(judged), unread + wrong
-
-
-def _judge(book: SourceBook) -> CitationJudge:
-    texts = {source: book.text(source.number) for source in book.all}
-    return CitationJudge({one.number: f"{one.title}\n{text}\n{one.url}" for one, text in texts.items() if text})
 
 
 def _groups(whole: str, start: int) -> Iterator[_Place]:
@@ -249,7 +222,7 @@ def _balanced(text: str) -> bool:
     )
 
 
-def _bare(text: str) -> str:
+def _unmarked(text: str) -> str:
     """`text` without marks and the targets of links."""
     text = re.sub(r"\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)", "]", text)
     for mark in reversed(find_marks(text)):
@@ -260,10 +233,10 @@ def _bare(text: str) -> str:
 def _as_text(link: str) -> str:
     """A link as words and an address that no surface makes a link of."""
     match = _LINK.match(link)
-    if match is None or match[1] is None:
+    if match is None or match["target"] is None:
         return f"`{link.strip('<>')}`"
     label = link[link.index("[") + 1 : link.rindex("](")]
-    return f"{label.replace('](', '] (').replace('://', ': //')} `{match[1]}`"
+    return f"{label.replace('](', '] (').replace('://', ': //')} `{match['target']}`"
 
 
 def _trimmed(url: str) -> str:

@@ -3,13 +3,12 @@
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
-from functools import cached_property
 from itertools import combinations
 
 from msgspec import Struct
 
 from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, words_of
+from nanobot.results import SourceBook
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.translation import _
 
@@ -17,6 +16,8 @@ from nanobot.utils.translation import _
 PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
+#: Where a quotation leaves words out, or joins sentences that stand apart.
+_PARTS = re.compile(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*")
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
@@ -25,7 +26,6 @@ _TELLING = 40
 _SMALL = 100
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
-
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 
@@ -38,11 +38,6 @@ class Claim(Struct, frozen=True):
     sentence: str
     numbers: tuple[int, ...]
 
-    @property
-    def facts(self) -> list[Fact]:
-        """What must stand on a source exactly."""
-        return [*quotations(self.text), *figures(self.text), *names(self.text, languages_of(self.sentence))]
-
 
 class CitedPage:
     """The text of one source, read when it is first cited."""
@@ -51,30 +46,15 @@ class CitedPage:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         self.languages = languages_of(self.text)
+        self.squashed = squash(self.text)
+        letters = _LETTERS.findall(self.text)
+        self.vocabulary = frozenset(map(fold, set(letters)))
+        self.initials = "".join(word[0] for word in letters if word[0].isupper()).casefold()
         self.words = [words_of(self.text[start:end]) for start, end in self.spans]
         self.all_words = frozenset[str]().union(*self.words)
-
-    @cached_property
-    def squashed(self) -> str:
-        return squash(self.text)
-
-    @cached_property
-    def vocabulary(self) -> frozenset[str]:
-        return frozenset(map(fold, set(_LETTERS.findall(self.text))))
-
-    @cached_property
-    def stems(self) -> str:
-        return _stems(self.text)
-
-    @cached_property
-    def initials(self) -> str:
-        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
-
-    @cached_property
-    def figures(self) -> list[tuple[Fact, int]]:
-        """Every figure with the place of its sentence."""
         starts = [start for start, _ in self.spans]
-        return [(fact, bisect_right(starts, fact.start) - 1) for fact in figures(self.text)]
+        #: Every figure with the place of its sentence.
+        self.figures = [(fact, bisect_right(starts, fact.start) - 1) for fact in figures(self.text)]
 
     def foreign(self, claim: Claim) -> bool:
         """True when a claim is in another language, so that its words cannot stand here."""
@@ -85,47 +65,44 @@ class CitedPage:
         """How much of `wanted` stands anywhere on the page."""
         return len(wanted & self.all_words) / max(1, len(wanted))
 
-    def quotes(self, text: str) -> bool:
-        """True when the words stand there, if only sentence by sentence; in inflected languages in another ending."""
-        parts = [part for part in re.split(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*", text) if squash(part)]
-        exact = all(squash(part) in self.squashed for part in parts)
-        return exact or (bool(self.languages & {"de", "ru"}) and all(_stems(part) in self.stems for part in parts))
+    def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
+        """What stands in the place of a fact: None where it stands there itself, empty where nothing is like it."""
+        if fact.kind == "quotation":
+            return None if foreign or all(squash(part) in self.squashed for part in _PARTS.split(fact.text)) else ""
+        if fact.kind == "name":
+            return None if foreign or all(map(self._has, _LETTERS.findall(fact.text))) else ""
+        if fact.side == "share" or (
+            fact.spelled and (fact.unit == "percent" or fact.value <= (fact.factor if fact.unit else 3))
+        ):
+            return None  # "half of them", or a count of the writer's own, such as "two reasons"
+        anywhere = foreign or bool(fact.unit) or fact.value >= _SMALL
+        alike, most = "", 0
+        for other, place in self.figures:
+            near = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
+            if same(fact, other) and (anywhere or wanted & near):
+                return None
+            shared = len(wanted & self.words[place])
+            if shared > most and other.unit == fact.unit:
+                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
+        return alike
 
-    def names(self, word: str) -> bool:
+    def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
         folded = fold(word)
-        if folded in self.vocabulary or len(folded) == 1 or squash(word) in self.squashed:
+        if folded in self.vocabulary or squash(word) in self.squashed:
             return True
         if word.isupper() and len(word) <= 6 and folded in self.initials:
             return True
         beginning = folded[: max(4, len(folded) - 3)]
         return len(folded) > 4 and any(known.startswith(beginning) for known in self.vocabulary)
 
-    def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
-        """What stands in the place of a figure: None where it stands there itself, empty where nothing is like it."""
-        anywhere = foreign or fact.kind != "number" or bool(fact.unit) or max(fact.values) >= _SMALL
-        small = fact.factor if fact.unit else 4.0
-        if fact.spelled and (fact.unit == "percent" or fact.values[0] < small):
-            return None  # "half of them", or a count of the writer's own, such as "two reasons"
-        alike, most = "", 0
-        for other, place in self.figures:
-            shared = len(wanted & self.words[place])
-            if same(fact, other) and (anywhere or shared or self._beside(place, wanted) > 1):
-                return None
-            if shared > most and (other.kind, other.unit) == (fact.kind, fact.unit):
-                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
-        return alike
-
-    def _beside(self, place: int, wanted: frozenset[str]) -> int:
-        """How many of the words stand in a sentence or next to it."""
-        return len(wanted & frozenset[str]().union(*self.words[max(0, place - 1) : place + 2]))
-
 
 class CitationJudge:
-    """Holds claims against the sources of a turn, whose texts are given by number."""
+    """Holds claims against the sources of a turn."""
 
-    def __init__(self, texts: Mapping[int, str]) -> None:
-        self._texts = texts
+    def __init__(self, book: SourceBook) -> None:
+        texts = {source: book.text(source.number) for source in book.all}
+        self._texts = {one.number: f"{one.title}\n{text}\n{one.url}" for one, text in texts.items() if text}
         self._pages: dict[int, CitedPage] = {}
 
     def missing(self, claim: Claim, *, exact: bool = False) -> dict[int, list[str]]:
@@ -133,15 +110,14 @@ class CitationJudge:
 
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
-        facts = claim.facts
+        text, languages = claim.text, languages_of(claim.sentence)
+        facts = [*quotations(text), *figures(text), *names(text, languages)]
         lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
-        nowhere = set.intersection(*(set(lack) for lack in lacks.values())) if lacks else set()
+        nowhere = set.intersection(*map(set, lacks.values())) if lacks else set()
         verdicts: dict[int, list[str]] = {}
         for number, lack in lacks.items():
-            bad = [fact for fact in lack if fact in nowhere or len(lack) == len(facts)]
-            verdicts[number] = [_not_there(fact, number, lack[fact]) for fact in bad]
-            if not (bad or exact) and (wrong := self._elsewhere(claim, number)):
-                verdicts[number] = [wrong]
+            bad = [said for fact, said in lack.items() if fact in nowhere or len(lack) == len(facts)]
+            verdicts[number] = bad or ([] if exact else self._elsewhere(claim, number))
         return verdicts
 
     def passage(self, claim: Claim, number: int) -> str:
@@ -163,85 +139,55 @@ class CitationJudge:
         return self._pages[number]
 
     def _lacks(self, claim: Claim, facts: list[Fact], number: int) -> dict[str, str]:
-        """The facts of a claim that a source does not have, each with what it has in their place."""
-        page, wanted = self._page(number), words_of(claim.sentence)
-        foreign = page.foreign(claim)
-        found = {fact: page.instead(fact, wanted, foreign=foreign) for fact in facts if fact.values}
-        known = [fact for fact, instead in found.items() if instead is None and fact.kind in ("number", "time")]
-        lacks = {
-            fact.text: instead for fact, instead in found.items() if instead is not None and not _derived(fact, known)
+        """The facts of a claim that a source does not have, each with a sentence that says so."""
+        page, wanted, foreign = self._page(number), words_of(claim.sentence), self._page(number).foreign(claim)
+        found = {fact: page.instead(fact, wanted, foreign=foreign) for fact in facts}
+        known = [fact for fact, instead in found.items() if instead is None and fact.kind == "number"]
+        return {
+            fact.text: _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
+            if instead
+            else _("{fact}: not on [{place}]", fact=fact.text, place=number)
+            for fact, instead in found.items()
+            if instead is not None and not _derived(fact, known)
         }
-        for fact in facts if not foreign else ():
-            if fact.kind == "quotation" and not page.quotes(fact.text):
-                lacks[f"“{fact.text}”"] = ""
-            elif fact.kind == "name" and not all(map(page.names, _LETTERS.findall(fact.text))):
-                lacks[fact.text] = ""
-        return lacks
 
-    def _elsewhere(self, claim: Claim, number: int) -> str:
+    def _elsewhere(self, claim: Claim, number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted = self._page(number), words_of(claim.text)
         own, foreign = page.share(wanted), page.foreign(claim)
-        stated = any(fact.unit or fact.values[0] > _TELLING for fact in figures(claim.text) if not fact.spelled)
+        stated = any(fact.unit or fact.value > _TELLING for fact in figures(claim.text) if not fact.spelled)
         if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and stated):
-            return ""  # figures were found there, in whatever language
+            return []  # figures were found there, in whatever language
         for other in self._texts.keys() - set(claim.numbers):
             if self._page(other).share(wanted) >= max(_OTHER_SHARE, own * _CLEARLY):
-                return _("this is not on [{place}]; [{other}] has it", place=number, other=other)
+                return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
         alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or stated)
-        return _("this is not on [{place}]", place=number) if alone else ""
-
-
-def _not_there(fact: str, number: int, instead: str) -> str:
-    if instead:
-        return _("{fact}: not on [{place}], which has {instead}", fact=fact, place=number, instead=instead)
-    return _("{fact}: not on [{place}]", fact=fact, place=number)
+        return [_("this is not on [{place}]", place=number)] if alone else []
 
 
 def same(fact: Fact, other: Fact) -> bool:
     """True where a figure of a claim says what a figure of a page says."""
-    if fact.kind == "date":
-        year, month, day = other.values if other.kind == "date" else (0, 0, 0)
-        agree = all(one == two for one, two in zip(fact.values, (year, month, day), strict=True) if one and two)
-        return bool(month) and agree and (day or not fact.values[2]) != 0
-    if fact.kind != "number" or other.kind not in ("number", "date"):
-        hours = other.kind == "number" and other.unit == "time" and fact.kind == "time"
-        return (fact.kind == other.kind or hours) and fact.values[0] * (60 if hours else 1) == other.values[0]
-    if other.kind == "date":
-        return not fact.unit and fact.values[0] in other.values
-    if fact.unit and fact.unit != other.unit and (other.unit or other.counts):
+    day = fact.unit.startswith("month") and fact.value < 32
+    if fact.unit not in ("", other.unit) and (other.unit or day):
         return False
     if {_BOUND.get(fact.side, ""), _BOUND.get(other.side, "")} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
-    if fact.unit != other.unit:  # one of them has none: the numbers as they are written, as in "11 cm instead of 7"
-        return any(math.isclose(fact.values[0] / fact.factor, value / other.factor) for value in other.values)
-    # "17.000" of an answer is 17 thousand; a page may mean 17 with three decimals.
-    return any(_close(fact, other, value) for value in other.values)
+    # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
+    ratio = fact.factor / other.factor if fact.unit != other.unit else 1.0
+    return _rounds(fact, ratio * other.value)
 
 
-def _close(fact: Fact, other: Fact, value: float) -> bool:
+def _rounds(fact: Fact, value: float) -> bool:
     """True where `value` is the figure of the claim, or is rounded to it as far as the words before it allow."""
-    gap = value - fact.values[0]
-    if math.isclose(value, fact.values[0], rel_tol=1e-6) or abs(gap) > _ROUNDED * abs(value):
-        return math.isclose(value, fact.values[0], rel_tol=1e-6)
-    if fact.side in ("over", "under"):
-        return 0 < (gap if fact.side == "over" else -gap) < fact.step
-    rounded = fact.side == "near" or fact.scale != 1 or other.step < fact.step <= 1
-    rounded = rounded or bool(fact.unit and fact.factor != other.factor)
-    return rounded and abs(gap) <= fact.step * 0.50001
+    gap, exact = value - fact.value, 1e-6 * abs(value)
+    half = fact.step / 2 if fact.side == "near" else fact.grain / 2
+    low, high = {"over": (0.0, 0.99 * fact.step), "under": (-0.99 * fact.step, 0.0)}.get(fact.side, (-half, half))
+    return abs(gap) <= exact or (low - exact <= gap <= high + exact and abs(gap) <= _ROUNDED * abs(value))
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
-    """True for the sum or the difference of two numbers, or of two times, that claim and page both name."""
-    for one, two in combinations(known, 2):
-        size = 60 if one.kind == "time" else 1
-        both = (one.values[0] + two.values[0], abs(one.values[0] - two.values[0]))
-        if one.kind == two.kind and any(math.isclose(fact.values[0], size * value, rel_tol=1e-6) for value in both):
+    """True for the sum or the difference of two numbers that claim and page both name."""
+    for one, two in combinations([one.value for one in known], 2):
+        if fact.kind == "number" and any(math.isclose(fact.value, value) for value in (one + two, abs(one - two))):
             return True
     return False
-
-
-def _stems(text: str) -> str:
-    """The words of `text` without their endings."""
-    words = map(fold, _LETTERS.findall(text))
-    return " ".join(word[0] if len(word) < 4 else word[:5] if len(word) > 6 else word[:4] for word in words)
