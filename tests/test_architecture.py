@@ -117,7 +117,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.command.builtin", "nanobot.schedule.appointments"),  # few conversations schedule anything
     ("nanobot.doctor.checkup", "nanobot.cluster.ledger"),  # only gateways that share a database have its driver
     ("nanobot.schedule.due", "cronsim"),
-    ("nanobot.cli.agent_command", "nanobot.cli.commands.replay"),
+    ("nanobot.cli.agent_command", "nanobot.agent.recording"),
     ("nanobot.cli.agent_command", "nanobot.cli.interactive"),
     ("nanobot.cli.agent_command", "nanobot.cli.rendered"),
     ("nanobot.cli.agent_command", "nanobot.channels.terminal.render"),  # for a conversation

@@ -6,14 +6,15 @@ which they ended, and the end. Every text has passed the scrubber of the logs be
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Container, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from math import isfinite
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 from msgspec import Struct, field
@@ -28,7 +29,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import MessageBus, Outcome, TurnFinished
 from nanobot.command.builtin import builtin_router
-from nanobot.errors import ProviderError, UsageError
+from nanobot.errors import NanobotError, ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
 from nanobot.results import Source, SourceBook, ToolResult, error_result
@@ -121,28 +122,49 @@ class Recording(Struct, frozen=True):
     end: RecordedEnd
 
 
-class Recorder:
-    """Writes one turn into a new file that only its owner can read. Raises `UsageError` where there is a file already.
+@contextmanager
+def record(path: Path, question: str, context: str = "") -> Iterator["Recorder"]:
+    """A recorder of one turn, into a new file that only its owner can read; without any line it is taken away again.
 
-    `provider` wraps the model, and `begin` writes the first line and takes the calls of the tools. Call `end` and
-    `close` at the end; a file without any line is taken away again. When the disk refuses a line, the turn goes on and
-    `problem` says why the recording is not whole.
+    Raises `UsageError` for a command, which is no turn, and where there is a file already, and `NanobotError` after a
+    turn that is not written down whole.
+    """
+    if builtin_router().match(question) is not None:
+        raise UsageError(_("--record writes down a turn of the agent; a command is none. Ask a question with it."))
+    try:
+        file = path.open("x", encoding="utf-8")
+        path.chmod(0o600)
+    except FileExistsError as error:
+        text = _("{path} is there already; --record writes a new file. Name another one.", path=path)
+        raise UsageError(text) from error
+    except OSError as error:
+        text = _("The recording {path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        raise UsageError(text) from error
+    recorder = Recorder(file, question, context)
+    try:
+        yield recorder
+    finally:
+        # What could not be written is tried once more on closing, and fails again.
+        with suppress(OSError):
+            file.close()
+        if not recorder.problem and path.stat().st_size == 0:
+            path.unlink()
+    if recorder.problem:
+        whole = N_("The recording {file} is not whole: {problem}. The answer itself is complete.")
+        raise NanobotError(_(whole, file=path, problem=recorder.problem))
+
+
+class Recorder:
+    """Writes one turn into a file: `provider` wraps the model, `begin` writes the first line and takes the calls of the
+    tools, and `end` writes the last. When the disk refuses a line, the turn goes on, and `problem` says why the
+    recording is not whole.
     """
 
-    def __init__(self, path: Path, question: str, context: str = "") -> None:
-        self._path, self._question, self._context = path, question, context
+    def __init__(self, file: TextIO, question: str, context: str) -> None:
+        self._file, self._question, self._context = file, question, context
         self._numbers = count(1)
         self._book = SourceBook()
         self.problem = ""
-        try:
-            self._file = path.open("x", encoding="utf-8")
-            path.chmod(0o600)
-        except FileExistsError as error:
-            text = _("{path} is there already; --record writes a new file. Name another one.", path=path)
-            raise UsageError(text) from error
-        except OSError as error:
-            text = _("The recording {path} cannot be written: {reason}.", path=path, reason=error.strerror)
-            raise UsageError(text) from error
 
     def provider(self, inner: LLMProvider) -> LLMProvider:
         return RecordingProvider(inner, self)
@@ -194,13 +216,6 @@ class Recorder:
             self.problem = error.strerror or str(error)
         except RecursionError:
             self.problem = _("what was called is nested too deep for a line of JSON")
-
-    def close(self) -> None:
-        # What could not be written is tried once more on closing, and fails again.
-        with suppress(OSError):
-            self._file.close()
-        if not self.problem and self._path.stat().st_size == 0:
-            self._path.unlink()
 
 
 class RecordingProvider(WrappedProvider):

@@ -83,9 +83,9 @@ def run_agent(args: argparse.Namespace) -> int:
     if question is not None and "@" in question.text:
         question = asyncio.run(_with_files(question, setup))
     if question is not None and args.record:
-        from nanobot.cli.commands.replay import record
+        from nanobot.agent.recording import record
 
-        with record(args.record, question) as recorder:
+        with record(Path(args.record).expanduser(), question.text, question.context) as recorder:
             return asyncio.run(_run(args, setup, question, recorder))
     return asyncio.run(_run(args, setup, question))
 

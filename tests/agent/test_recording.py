@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from msgspec import Struct
 
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
-from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recorder, Recording, Replay, read
+from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recording, Replay, read, record
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
+from nanobot.errors import NanobotError
 from nanobot.providers import scripted
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import Source, ToolResult
@@ -67,7 +68,7 @@ def call(place: str, note: str = "") -> scripted.Call:
 
 async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Recording]:
     """The end of a turn with these answers of the model, and what was written of it."""
-    with closing(Recorder(path, QUESTION)) as recorder:
+    with record(path, QUESTION) as recorder:
         provider = recorder.provider(ScriptedProvider(steps))
         bus, store = MessageBus(), SessionStore(MemoryDatabase())
         services = AgentServices(
@@ -120,13 +121,14 @@ async def test_a_number_beyond_all_bounds_in_a_call_leaves_a_recording_that_can_
 
 
 async def test_a_call_too_deep_to_be_written_down_spoils_the_recording_and_not_the_turn(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "t.jsonl", QUESTION)
     nested: object = "deep"
     for _ in range(5_000):
         nested = [nested]
-    with closing(recorder):
+    with (
+        pytest.raises(NanobotError, match=r"not whole: .*too deep"),
+        record(tmp_path / "t.jsonl", QUESTION) as recorder,
+    ):
         recorder.write(RecordedAnswer(failure={"text": nested}))
-    assert "too deep" in recorder.problem
 
 
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
