@@ -125,9 +125,7 @@ async def test_the_owner_is_asked_before_a_host_of_their_network_is_read(tmp_pat
         assert site.paths == ["/"]
 
 
-async def test_A21_keys_answer_a_question_on_an_empty_line_and_what_is_typed_does_not(
-    tmp_path: Path,
-) -> None:
+async def test_A21_keys_answer_a_question_on_an_empty_line_and_what_is_typed_does_not(tmp_path: Path) -> None:
     pages = {f"/{name}": Answer("It stands at rivers.", "text/plain") for name in "abc"}
     async with LlmServer() as server, Website(pages, private_address()) as site:
         calls = [Reply(Call("web_fetch", {"url": f"{site.url}/{name}"})) for name in "abc"]

@@ -102,9 +102,7 @@ async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on_
     assert (await nanobot.run("library")).out == "~/Documents: 40 documents\n"
 
 
-async def test_a_skill_that_a_full_disk_keeps_from_being_begun_is_begun_by_the_same_words_later(
-    tmp_path: Path,
-) -> None:
+async def test_a_skill_that_a_full_disk_keeps_from_being_begun_is_begun_by_the_same_words_later(tmp_path: Path) -> None:
     nanobot = program(tmp_path, None)
     assert (await nanobot.run("skill", "list")).code == 0
     new = ("skill", "new", "count-files", "Counts the files.")

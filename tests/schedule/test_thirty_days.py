@@ -70,9 +70,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_U22_thirty_days_with_kills_and_clock_jumps_miss_nothing_and_do_nothing_twice(
-    seed: int,
-) -> None:
+async def test_U22_thirty_days_with_kills_and_clock_jumps_miss_nothing_and_do_nothing_twice(seed: int) -> None:
     world = World(seed)
     _, jobs, _ = world.process(0)
     made = [await jobs.add(entry(*one), BEGIN) for one in JOBS]

@@ -215,9 +215,7 @@ def sparse(path: Path, size: int) -> None:
         file.truncate(size)
 
 
-async def test_broken_strange_and_huge_files_end_no_reading_and_each_of_them_is_listed(
-    tmp_path: Path,
-) -> None:
+async def test_broken_strange_and_huge_files_end_no_reading_and_each_of_them_is_listed(tmp_path: Path) -> None:
     with shelf(tmp_path) as books:
         deep = books.folder
         for _ in range(80):
