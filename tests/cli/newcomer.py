@@ -14,7 +14,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from nanobot.providers.scripted import Call
@@ -30,25 +29,20 @@ WRONG_TOKEN = "999999:FAKE-token_for-tests-0123456789abcdef"
 ANSWER = "I am nanobot. Ask me anything."
 
 
-class Services:
+class Services(AsyncExitStack):
     """A model, a search engine and Telegram on loopback."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.llm = LlmServer(after=said)
         self.llm.models = [{"id": "claude-sonnet-5-5"}, {"id": "claude-haiku-5"}]
         self.telegram = TelegramServer()
         self.search = SearchApis()
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         for server in (self.llm, self.telegram, self.search):
-            await self._stack.enter_async_context(server)
+            await self.enter_async_context(server)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
 
     def env(self, home: Path) -> dict[str, str]:
         """What a bare machine has, and where its services are."""

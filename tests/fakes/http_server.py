@@ -125,13 +125,14 @@ class Responder:
 Handler = Callable[[Request, Responder], Awaitable[None]]
 
 
-class HttpServer:
-    """Serves `handler` on `host`. `requests` keeps every request; `connections` counts what was accepted."""
+class Listening:
+    """A server on a port of its own, whose connections end with it. `talk` serves one of them.
 
-    def __init__(self, handler: Handler, host: str = "127.0.0.1") -> None:
-        self.handler = handler
+    `connections` counts what was accepted; `errors` keeps what broke, which is raised at the end.
+    """
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.host = host
-        self.requests: list[Request] = []
         self.port = 0
         self.connections = 0
         self.open_connections = 0
@@ -140,10 +141,8 @@ class HttpServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._gone = asyncio.Event()
 
-    @property
-    def url(self) -> str:
-        """The base URL without a slash at the end."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT)
@@ -175,8 +174,7 @@ class HttpServer:
         self.connections += 1
         self.open_connections += 1
         try:
-            while await self._one(reader, writer):
-                pass
+            await self.talk(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         except Exception as error:  # noqa: BLE001 - kept for the test, raised when the server closes
@@ -190,6 +188,24 @@ class HttpServer:
                 self._tasks.discard(task)
                 self.open_connections -= 1
                 self._gone.set()
+
+
+class HttpServer(Listening):
+    """Serves `handler` on `host`. `requests` keeps every request."""
+
+    def __init__(self, handler: Handler, host: str = "127.0.0.1") -> None:
+        super().__init__(host)
+        self.handler = handler
+        self.requests: list[Request] = []
+
+    @property
+    def url(self) -> str:
+        """The base URL without a slash at the end."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await self._one(reader, writer):
+            pass
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -4,12 +4,9 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from tests.fakes.http_server import Request
+from tests.fakes.http_server import Listening, Request
 from tests.fakes.website import Answer, Script, Website
 
 
@@ -30,53 +27,22 @@ class WebProxy(Website):
         return self.pages.get(request.target) or self.pages.get(bare)
 
 
-@dataclass(slots=True)
-class SocksProxy:
+class SocksProxy(Listening):
     """A SOCKS5 proxy (RFC 1928) without login. Whatever host is asked for, it connects to `target` on loopback.
 
     `asked` keeps host and port of every request, as the client named them.
     """
 
-    target: int
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    port: int = 0
-    _server: asyncio.Server | None = None
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self.target = target
+        self.asked: list[tuple[str, int]] = []
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        name: tuple[str, int] = self._server.sockets[0].getsockname()
-        self.port = name[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            await self._talk(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.close()
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-                await writer.wait_closed()
-
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, methods = await reader.readexactly(2)
         await reader.readexactly(methods)
         writer.write(b"\x05\x00")
@@ -95,40 +61,25 @@ class SocksProxy:
             there_writer.close()
 
 
-@dataclass(slots=True)
-class TunnelProxy:
+class TunnelProxy(Listening):
     """An HTTP proxy that speaks CONNECT and plain HTTP and leads to `target` on loopback, whatever host is asked for.
 
     It wants the header `login` where there is one, and keeps the first lines of what it carried in `asked`.
     """
 
-    target: int
-    login: str = ""
-    asked: list[str] = field(default_factory=list)
-    port: int = 0
-    _server: asyncio.Server | None = None
+    def __init__(self, target: int, login: str = "") -> None:
+        super().__init__()
+        self.target = target
+        self.login = login
+        self.asked: list[str] = []
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        name: tuple[str, int] = self._server.sockets[0].getsockname()
-        self.port = name[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.read(1)
         if not head.isalpha():  # no request of HTTP: a greeting of SOCKS, say, after which nothing more would come
-            writer.close()
             return
         head += await reader.readuntil(b"\r\n\r\n")
         if self.login and f"Proxy-Authorization: {self.login}\r\n".encode() not in head:
             writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
-            writer.close()
             return
         self.asked.append(head.partition(b"\r\n")[0].decode())
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target)
@@ -138,8 +89,7 @@ class TunnelProxy:
             there_writer.write(head)
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
-        for one in (there_writer, writer):
-            one.close()
+        there_writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,7 +35,6 @@ READ = JudgedCall(
     "s",
     public=True,
 )
-MADE_UP = replace(READ, effects=(Effect("address", "https://a.example/x"),), taint=("page b.example",))
 TAINT = ("page example.org",)
 
 

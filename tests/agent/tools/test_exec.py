@@ -25,7 +25,6 @@ from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.sandbox import Reason, SandboxName, choose
 from tests.agent.harness import agent
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
-from tests.fakes.waiting import until
 from tests.fakes.website import Answer, Website
 from tests.tables import table
 
@@ -46,11 +45,6 @@ for leave in (False, True):
 print("began", flush=True)
 time.sleep(600)
 """
-
-
-async def until_seen(made: Commands, text: str) -> None:
-    """Wait until a line of progress was shown."""
-    await until(lambda: any(text in line for line in made.shown))
 
 
 async def until_alive(mark: str, count: int) -> None:
