@@ -51,7 +51,6 @@ class Commands:
         self.registry = ToolRegistry()
         for tool in self.tools:
             self.registry.register(tool)
-        self.shown: list[str] = []
 
     @property
     def store(self) -> FileStore:
@@ -65,13 +64,8 @@ class Commands:
     def context(
         self, role: Role = "owner", taint: tuple[str, ...] = (), session: str = "s", address: Address = HERE
     ) -> ToolContext:
-        async def progress(text: str) -> None:
-            self.shown.append(text)
-
         sender = Sender("1", role=role)
-        return ToolContext(
-            session=session, address=address, sender=sender, progress=progress, taint=taint, role=role, direct=True
-        )
+        return ToolContext(session=session, address=address, sender=sender, taint=taint, role=role, direct=True)
 
     async def judged(self, name: str, context: ToolContext, arguments: dict[str, object]) -> Verdict:
         tool = self.registry.get(name)
