@@ -19,8 +19,7 @@ from tests.agent.claims import CASES, HELD_BACK, SOUND_ALIKE
 from tests.agent.harness import FakeTool, agent
 from tests.agent.test_resume import BEGINNING, SEND, SendTool, arrived, left, serve
 from tests.channels.telegram.scenarios import one_turn
-from tests.cli.harness import program
-from tests.fakes.llm_server import LlmServer
+from tests.cli.harness import modelled
 
 LIE = "I've saved the plan to notes/plan.md."
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
@@ -94,8 +93,7 @@ async def test_a_receipt_is_short_has_no_secret_and_stands_for_each_thing_that_w
 
 
 async def test_U16_one_question_shows_the_mark_on_stdout_and_names_it_in_json(tmp_path: Path) -> None:
-    async with LlmServer(after=LIE) as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after=LIE) as (nanobot, server):
         plain = await nanobot.run("agent", "-m", "keep the plan")
         told = json.loads((await nanobot.run("agent", "-m", "keep the plan", "--json")).out)
         assert len(server.requests) == 4

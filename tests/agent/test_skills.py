@@ -10,8 +10,8 @@ from nanobot.bus.events import ApprovalAsked, InboundMessage, Sender, TurnFinish
 from nanobot.providers.scripted import Call
 from nanobot.skills.skill import read_skill
 from tests.agent.test_files import CHAT, OWNER, TERMINAL, Home, home, write
-from tests.cli.harness import program
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.cli.harness import modelled
+from tests.fakes.llm_server import Reply
 from tests.skills.test_skill_files import put
 
 #: Compiled code that is loaded without a look at its source.
@@ -200,8 +200,7 @@ async def test_guests_groups_and_users_without_files_have_no_skills(tmp_path: Pa
 
 
 async def test_nanobot_skill_begins_checks_and_lists_skills(tmp_path: Path) -> None:
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path) as (nanobot, _):
         made = await nanobot.run("skill", "new", "weekly-report", "Writes", "the", "report")
         assert made.code == 0, made.err
         assert (

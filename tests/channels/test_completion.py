@@ -8,9 +8,8 @@ from prompt_toolkit.document import Document
 
 from nanobot.channels.terminal.files import FileReader, branch_of, dropped_file, named_paths
 from nanobot.channels.terminal.input import FileNames, PromptCompleter
-from tests.cli.harness import program
+from tests.cli.harness import modelled
 from tests.fakes.files import pdf_file, pdf_text, png
-from tests.fakes.llm_server import LlmServer
 
 
 @pytest.fixture
@@ -118,8 +117,7 @@ async def test_a_question_on_the_command_line_brings_the_files_that_it_names_and
 ) -> None:
     notes, odd = tmp_path / "notes.md", "od\u202ed.md"
     notes.write_text("High water at nine.\n" * 2_000, encoding="utf-8")
-    async with LlmServer("At nine.", after="Seen.") as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, "At nine.", after="Seen.") as (at, server):
         ran = await at.run(f"When is high water? @{notes}")
         assert ran.code == 0, ran.err
         sent = server.requests[0].raw.decode()

@@ -10,8 +10,7 @@ from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.render import render_markdown
 from nanobot.utils.text import encodable
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.cli.harness import program
-from tests.fakes.llm_server import LlmServer
+from tests.cli.harness import modelled, program
 
 ADDRESS = f"https://example.org/{'long/' * 20}page?q=1"
 TABLE = (
@@ -53,8 +52,7 @@ def test_what_an_encoding_lacks_is_replaced_by_something_alike() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "gbk", "latin-1"])
 async def test_a_locale_without_a_sign_raises_nothing_and_json_loses_nothing(tmp_path: Path, encoding: str) -> None:
-    async with LlmServer(after="✓ 北京 größe 🦢") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="✓ 北京 größe 🦢") as (nanobot, _):
         env = {"PYTHONIOENCODING": encoding}
         process = await nanobot.start("-m", "hi", env=env)
         out, err = await process.communicate()

@@ -6,7 +6,7 @@ from pathlib import Path
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, serving
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
-from tests.cli.harness import program
+from tests.cli.harness import modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
 
 ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
@@ -20,8 +20,7 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
     tmp_path: Path,
 ) -> None:
     script = ("Hello.", writes("a.md"), "Wrote a.", writes("b.md"), "Wrote b.")
-    async with LlmServer(*script, after="Starting over.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, *script, after="Starting over.") as (nanobot, server):
         workspace = nanobot.home / "workspace"
         workspace.mkdir(parents=True, exist_ok=True)
         (workspace / "a.md").write_text("old", encoding="utf-8")
@@ -89,8 +88,7 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
 
 
 async def test_U67_a_session_is_found_in_a_picker_by_typing_and_escape_leaves_it(tmp_path: Path) -> None:
-    async with LlmServer(after="Fine.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="Fine.") as (nanobot, server):
         for question in ("how deep is the sea?", "why is the sky blue?", "what eats a hedgehog?"):
             await nanobot.run(question)
             await nanobot.run("--continue", "-m", "and why?")
@@ -114,8 +112,7 @@ async def test_U67_a_session_is_found_in_a_picker_by_typing_and_escape_leaves_it
 
 
 async def test_U67_without_a_screen_a_picker_is_answered_by_number_or_narrowed_down_by_a_word(tmp_path: Path) -> None:
-    async with LlmServer(after="Fine.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="Fine.") as (nanobot, _):
         for question in ("how deep is the sea?", "why is the sky blue?"):
             await nanobot.run(question)
             await nanobot.run("--continue", "-m", "and why?")

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from tests.channels.test_terminal_pty import terminal_of
-from tests.cli.harness import program
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.cli.harness import modelled
+from tests.fakes.llm_server import Reply
 
 
 async def test_U66_a_reminder_made_in_the_terminal_comes_there_and_says_what_keeps_it(tmp_path: Path) -> None:
-    async with LlmServer(Reply("All quiet."), after="no") as llm:
-        nanobot = program(tmp_path, llm)
+    async with modelled(tmp_path, Reply("All quiet."), after="no") as (nanobot, llm):
         async with terminal_of(nanobot) as terminal:
             await terminal.answers("/schedule in 1 second stretch your legs\r", "No gateway runs.")
             await terminal.until("⏰ stretch your legs")
@@ -19,8 +18,7 @@ async def test_U66_a_reminder_made_in_the_terminal_comes_there_and_says_what_kee
 
 
 async def test_U66_what_was_due_while_nothing_ran_is_told_at_the_next_start(tmp_path: Path) -> None:
-    async with LlmServer(after="no") as llm:
-        nanobot = program(tmp_path, llm)
+    async with modelled(tmp_path, after="no") as (nanobot, llm):
         added = await nanobot.run("schedule", "add", "in", "1", "second", "call", "the", "bank")
         assert "No gateway runs." in added.out
         while "**Over**" not in (await nanobot.run("schedule")).out:  # nobody has seen to it yet

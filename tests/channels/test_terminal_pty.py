@@ -1,6 +1,7 @@
 """The conversation on a real pseudo-terminal: what is printed, what the keys do, what is left behind."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 from nanobot.providers.scripted import Call, Pause, Say
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.website import Answer, Website, private_address
@@ -68,8 +69,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
 async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_way_back(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    async with LlmServer(after="It is noted.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         env = {**nanobot.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.url}/v1"}
 
         with PseudoTerminal([*nanobot.command(*command)], env=env, cwd=nanobot.home) as terminal:
@@ -96,8 +96,7 @@ async def test_U71_what_fails_three_times_is_said_once_more_with_cause_and_remed
 
 
 async def test_ctrl_c_clears_the_line_then_stops_the_turn_then_leaves(tmp_path: Path) -> None:
-    async with LlmServer(Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, Reply("Begun.\n\nGoing on", Pause(30.0), "late"), "Still here.") as (nanobot, server):
         async with terminal_of(nanobot) as terminal:
             await terminal.answers("never sent", "❯ never sent")
             await terminal.answers(CTRL_C, lambda: "never sent" not in terminal.text())
@@ -176,8 +175,7 @@ async def test_A21_a_write_is_asked_about_with_its_diff_and_an_address_can_be_wr
 
 
 async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
-    async with LlmServer(after="Read.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="Read.") as (nanobot, server):
         paste = "\n".join(f"row {n}" for n in range(40))
 
         async with terminal_of(nanobot) as terminal:
@@ -195,8 +193,7 @@ async def test_several_lines_and_pastes_are_one_message(tmp_path: Path) -> None:
 
 
 async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tmp_path: Path) -> None:
-    async with LlmServer("First.", "Second.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "First.", "Second.") as (nanobot, server):
         async with terminal_of(nanobot, "--plain") as terminal:
             await terminal.answers("one\rtwo \\\r\rthree\r", "First.")
             await terminal.answers("four\r", "Second.")
@@ -211,8 +208,7 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
 
 
 async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:
-    async with LlmServer(after="Read.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="Read.") as (nanobot, _):
         async with terminal_of(nanobot) as terminal:
             await terminal.answers("remember sk-abcdefghijklmnop\r", "Read.")
             await terminal.answers("/hel", "Show the commands")
@@ -229,8 +225,7 @@ async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path)
 
 async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_path: Path) -> None:
     first = Reply("Looking.\n", Pause(1.5), Call("nanobot_docs", {"query": "x"}))
-    async with LlmServer(first, "Changed course.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, first, "Changed course.") as (nanobot, server):
         async with terminal_of(nanobot) as terminal:
             await terminal.answers("begin\r", "Looking.")
             await terminal.answers("think of the heron\r", "Changed course.")
@@ -240,14 +235,13 @@ async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_pa
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    async with LlmServer(Reply("Begun.\n", Pause(30.0), "late")) as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("go\r", "Begun.")
-            terminal.child.kill(number)
-            assert await terminal.wait() == code
-            assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
-            assert "Traceback" not in terminal.text()
+    begun = Reply("Begun.\n", Pause(30.0), "late")
+    async with modelled(tmp_path, begun) as (nanobot, _), terminal_of(nanobot) as terminal:
+        await terminal.answers("go\r", "Begun.")
+        terminal.child.kill(number)
+        assert await terminal.wait() == code
+        assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
+        assert "Traceback" not in terminal.text()
 
 
 async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_service_lacks_is_refused(
@@ -265,9 +259,7 @@ async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_servi
 
 
 async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: Path) -> None:
-    async with LlmServer("The answer.") as server:
-        nanobot = program(tmp_path, server)
-
+    async with modelled(tmp_path, "The answer.") as (nanobot, _):
         shell = ["bash", "--noprofile", "--norc", "-i"]
         with PseudoTerminal(shell, env={**nanobot.env, "PS1": "shell> "}, cwd=nanobot.home) as terminal:
             await terminal.until("shell>")
@@ -282,13 +274,12 @@ async def test_ctrl_z_suspends_and_the_title_of_the_window_comes_back(tmp_path: 
 
 
 async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
-    async with LlmServer(Reply(Say("safe\x1b[2J\x1b[H\x1b]0;owned\x07 text\n\nend", 3))) as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("go\r", "safe text")
-            await terminal.until(IDLE)
-            assert "owned" not in terminal.raw
-            assert "❯ go" in terminal.text()
+    evil = Reply(Say("safe\x1b[2J\x1b[H\x1b]0;owned\x07 text\n\nend", 3))
+    async with modelled(tmp_path, evil) as (nanobot, _), terminal_of(nanobot) as terminal:
+        await terminal.answers("go\r", "safe text")
+        await terminal.until(IDLE)
+        assert "owned" not in terminal.raw
+        assert "❯ go" in terminal.text()
 
 
 async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
@@ -304,22 +295,18 @@ async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path
 async def test_plain_lines_hold_no_escape_at_all(
     tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str] | None
 ) -> None:
-    async with LlmServer(
-        Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
-    ) as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot, *arguments, env=env) as terminal:
-            await terminal.answers("hello\r", "End.")
-            await terminal.answers(CTRL_C, "press Ctrl-C again to exit")
-            await terminal.leave()
-            assert "\x1b" not in terminal.raw
-            assert terminal.text().count("**Plain** answer.") == 1
-            assert 'docs "x"' in terminal.text()
+    replies = Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
+    async with modelled(tmp_path, *replies) as (nanobot, _), terminal_of(nanobot, *arguments, env=env) as terminal:
+        await terminal.answers("hello\r", "End.")
+        await terminal.answers(CTRL_C, "press Ctrl-C again to exit")
+        await terminal.leave()
+        assert "\x1b" not in terminal.raw
+        assert terminal.text().count("**Plain** answer.") == 1
+        assert 'docs "x"' in terminal.text()
 
 
 async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
-    async with LlmServer("**Bold** and `code`.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "**Bold** and `code`.") as (nanobot, _):
         with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
             await terminal.until("❯")
             await terminal.answers("go\r", "Bold and code.")
@@ -330,8 +317,7 @@ async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
 
 
 async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> None:
-    async with LlmServer(Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say(LONG, 7))) as (nanobot, _):
         with PseudoTerminal(nanobot.command("-m", "hi"), env=nanobot.env) as terminal:
             assert await terminal.wait() == 0
             text = terminal.text()
@@ -413,8 +399,7 @@ async def test_a_call_that_was_asked_about_when_the_turn_is_stopped_was_not_run(
 async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_done(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
     answer = "It is *kept*, see [here](https://evil.example/?said=Tuesday)."
-    async with LlmServer("Much earlier.", Reply(write), answer, after="All of it.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "Much earlier.", Reply(write), answer, after="All of it.") as (nanobot, _):
         async with terminal_of(nanobot) as terminal:
             for text, said in (("before", "Much earlier."), ("plan it", "It is kept"), ("all?", "All of it.")):
                 await terminal.answers(f"{text}\r", said)
@@ -434,8 +419,7 @@ async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_do
 async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the_last_one_is_gone_on_with(
     tmp_path: Path,
 ) -> None:
-    async with LlmServer(after="Fine.") as llm:
-        nanobot = program(tmp_path, llm)
+    async with modelled(tmp_path, after="Fine.") as (nanobot, llm):
 
         async def say(terminal: PseudoTerminal, text: str, count: int) -> str:
             await terminal.answers(f"{text}\r", lambda: terminal.text().count("Fine.") == count)
@@ -462,17 +446,16 @@ async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the
 
 async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "".join(f"行 {n}\n" for n in range(400))})
-    async with LlmServer(Reply(write), after="Done.") as server:
-        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
-        async with terminal_of(nanobot) as terminal:
-            terminal.resize(40, 12)
-            await terminal.answers("plan it\r", re.compile("the whole of it stands above[^❯]*y once"))
-            assert re.findall(r"^ +\+行 +(\d+)$", terminal.text(), re.MULTILINE)[:400] == [str(n) for n in range(400)]
-            terminal.resize(100, 40)
-            await terminal.until(re.compile("y once · a always · n no · e edit"))
-            await terminal.answers("y", "☑ created plan.md (+400 −0)")
-            assert "… 388 more lines" in terminal.text()
-            assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()
+    one, careful = Reply(write), {"policy": {"preset": "careful"}}
+    async with modelled(tmp_path, one, after="Done.", tools=careful) as (nanobot, _), terminal_of(nanobot) as terminal:
+        terminal.resize(40, 12)
+        await terminal.answers("plan it\r", re.compile("the whole of it stands above[^❯]*y once"))
+        assert re.findall(r"^ +\+行 +(\d+)$", terminal.text(), re.MULTILINE)[:400] == [str(n) for n in range(400)]
+        terminal.resize(100, 40)
+        await terminal.until(re.compile("y once · a always · n no · e edit"))
+        await terminal.answers("y", "☑ created plan.md (+400 −0)")
+        assert "… 388 more lines" in terminal.text()
+        assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()
 
 
 async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_let_the_model_read_it(
@@ -492,8 +475,7 @@ async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_l
 
 
 async def test_a_command_that_is_typed_where_none_run_says_how_they_are_switched_on(tmp_path: Path) -> None:
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server, tools={"profile": "web"})
+    async with modelled(tmp_path, tools={"profile": "web"}) as (nanobot, server):
         async with terminal_of(nanobot) as terminal:
             await terminal.answers("!ls\r", "No commands run here")
         assert server.requests == []
@@ -503,8 +485,7 @@ async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> Non
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf " and the egret" >> "$1"\n', encoding="utf-8")
     editor.chmod(0o700)
-    async with LlmServer("Both.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "Both.") as (nanobot, server):
         async with terminal_of(nanobot, env={"EDITOR": str(editor)}) as terminal:
             await terminal.answers("the heron", "❯ the heron")
             await terminal.answers("\x07", "❯ the heron and the egret")
@@ -518,11 +499,10 @@ async def test_ctrl_v_brings_the_picture_in_the_clipboard_along(tmp_path: Path) 
     (tools / "picture.png").write_bytes(png(3, 2))
     (tools / "xclip").write_text(f'#!/bin/sh\ncat "{tools}/picture.png"\n', encoding="utf-8")
     (tools / "xclip").chmod(0o700)
-    async with LlmServer("A small one.") as server:
-        nanobot = program(tmp_path, server)
-        async with terminal_of(nanobot, env={"DISPLAY": ":9", "PATH": f"{tools}:{nanobot.env['PATH']}"}) as terminal:
-            await terminal.answers("\x16", lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
-            await terminal.answers("what is this?\r", "A small one.")
+    env = {"DISPLAY": ":9", "PATH": f"{tools}:{os.environ.get('PATH', '')}"}
+    async with modelled(tmp_path, "A small one.") as (nanobot, _), terminal_of(nanobot, env=env) as terminal:
+        await terminal.answers("\x16", lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
+        await terminal.answers("what is this?\r", "A small one.")
     kept = [path.read_bytes() for path in (nanobot.home / "media" / "typed").iterdir()]
     assert kept
     assert set(kept) == {png(3, 2)}

@@ -7,13 +7,15 @@ import re
 import signal
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nanobot.config.schema_tools import McpServerConfig
 from tests.conftest import WARNINGS
 from tests.fakes import forks
-from tests.fakes.llm_server import LlmServer
+from tests.fakes.llm_server import LlmServer, ReplySource
 from tests.fakes.sections import section
 
 BOUND = 120.0
@@ -104,6 +106,15 @@ def program(tmp_path: Path, server: LlmServer | None = None, **more: object) -> 
     path.write_text(json.dumps(config), encoding="utf-8")
     path.chmod(0o600)
     return Program(home)
+
+
+@asynccontextmanager
+async def modelled(
+    tmp_path: Path, *replies: ReplySource, after: ReplySource | None = None, **more: object
+) -> AsyncIterator[tuple[Program, LlmServer]]:
+    """A program and its model, which says this; `more` as of `program`."""
+    async with LlmServer(*replies, after=after) as server:
+        yield program(tmp_path, server, **more), server
 
 
 async def known_tools(home: Program) -> None:

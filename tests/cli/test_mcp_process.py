@@ -4,8 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.cli.harness import Program, known_tools, program
-from tests.fakes.llm_server import LlmServer
+from tests.cli.harness import Program, known_tools, modelled, program
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,8 +46,7 @@ async def test_U45_a_server_is_added_tried_listed_and_removed(tmp_path: Path) ->
 async def test_U45_resources_are_read_and_prompts_used_where_the_owner_allows_it(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tests.fakes.mcp_sdk_server", "stdio"]
     entry = {"command": words, "env": {"PYTHONPATH": str(ROOT)}, "resources": True, "prompts": True, "toolTimeout": 60}
-    async with LlmServer("hello Ann") as model:
-        home = program(tmp_path, model, tools={"mcpServers": {"real": entry}})
+    async with modelled(tmp_path, "hello Ann", tools={"mcpServers": {"real": entry}}) as (home, model):
         await known_tools(home)
         state = await home.run("agent", "-m", "/mcp reconnect real")
         assert state.out.strip() == "real: ready, 5 tools."

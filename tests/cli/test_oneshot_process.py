@@ -14,7 +14,7 @@ import pytest
 from nanobot.cli.habits import meant
 from nanobot.errors import UsageError
 from nanobot.providers.scripted import Call, Pause, Say
-from tests.cli.harness import Program, finish, program
+from tests.cli.harness import Program, finish, modelled, program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.tables import table
 
@@ -43,8 +43,7 @@ async def test_a_bare_message_needs_no_command_word(tmp_path: Path) -> None:
 
 
 async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -> None:
-    async with LlmServer(after="asked") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="asked") as (nanobot, server):
         meant = {"help": "usage: nanobot", "sessions": "There are no sessions yet.", "models": "Model: **fake**"}
         meant |= {"memory": "Nothing is noted of you.", "remind": "Nothing is scheduled."}
         for word, answer in meant.items():
@@ -73,8 +72,7 @@ def test_an_ordinary_word_that_looks_like_a_command_is_a_message_and_a_slip_of_a
 async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
     failing = Reply(status=500, body={"error": {"message": "boom"}}, headers=[("retry-after", "0")])
     call = Reply(Call("nanobot_docs", {"query": "sessions"}))
-    async with LlmServer(failing, call, "The answer.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, failing, call, "The answer.") as (nanobot, _):
         ran = await nanobot.run("-m", "a private question", "--debug")
     told = re.findall(r"INFO nanobot\S+ \[(\w+)\] (\w+ \w+)", (nanobot.home / "logs/nanobot.log").read_text("utf-8"))
     story = ["turn begins", "request is", "request 1", "tool nanobot_docs", "request 2", "turn ends"]
@@ -85,8 +83,7 @@ async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
 
 
 async def test_what_is_piped_in_is_the_context_of_the_message(tmp_path: Path) -> None:
-    async with LlmServer("done", "again") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "done", "again") as (nanobot, server):
         ran = await nanobot.run("-m", "review this", stdin=b"the piped diff")
         assert "review this" in asked(server.requests[0])
         assert "the piped diff" in asked(server.requests[0])
@@ -139,8 +136,7 @@ async def test_stream_json_lines_arrive_while_the_model_still_writes(tmp_path: P
 
 
 async def test_continue_and_session_go_on_where_the_last_run_stopped(tmp_path: Path) -> None:
-    async with LlmServer("It is heron.", after="Yes.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "It is heron.", after="Yes.") as (nanobot, server):
         first = await nanobot.run("-m", "my word is heron", "--json")
         identity = str(first.lines[0]["session"])
         await nanobot.run("-m", "a fresh one")
@@ -181,8 +177,7 @@ async def test_the_time_limit_ends_with_124(tmp_path: Path) -> None:
 async def test_a_signal_stops_the_turn_and_keeps_what_was_said(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    async with LlmServer(Reply("begun", Pause(100.0), "late"), "Here.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, Reply("begun", Pause(100.0), "late"), "Here.") as (nanobot, server):
         process = await nanobot.start("-m", "remember the heron")
         await server.asked(1)
         process.send_signal(number)
@@ -200,8 +195,7 @@ async def test_text_from_the_web_cannot_drive_the_terminal(tmp_path: Path) -> No
 
 
 async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
-    async with LlmServer(Reply(Say("words " * 50_000))) as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, Reply(Say("words " * 50_000))) as (nanobot, _):
         command = shlex.join(nanobot.command("-m", "hi")) + " | head -c 10"
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_shell(
@@ -213,8 +207,7 @@ async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("closed", "out"), [("<&-", "words\n"), ("<&- >&-", ""), ("<&- >&- 2>&-", "")])
 async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path: Path, closed: str, out: str) -> None:
-    async with LlmServer("words") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "words") as (nanobot, server):
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_shell(
             f"{shlex.join(nanobot.command('-m', 'hi'))} {closed}", stdout=pipe, stderr=pipe, env=nanobot.env
@@ -229,8 +222,7 @@ async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path:
 async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     tmp_path: Path, arguments: list[str], unbuffered: str
 ) -> None:
-    async with LlmServer("words") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "words") as (nanobot, _):
         with Path("/dev/full").open("wb") as full:
             process = await asyncio.create_subprocess_exec(
                 *nanobot.command(*arguments),
@@ -279,8 +271,7 @@ async def test_nothing_of_a_file_an_argument_or_a_model_s_name_drives_the_termin
     tmp_path: Path, words: list[str]
 ) -> None:
     """Whatever a command makes of them: names of models, unknown keys, values that are wrong."""
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path) as (nanobot, _):
         path = nanobot.home / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         config["agents"]["defaults"]["model"] = f"fake{HOSTILE}"
@@ -293,8 +284,7 @@ async def test_nothing_of_a_file_an_argument_or_a_model_s_name_drives_the_termin
 
 
 async def test_status_says_who_would_answer(tmp_path: Path) -> None:
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path) as (nanobot, _):
         ran = await nanobot.run("status")
     assert ran.code == 0
     assert "fake" in ran.out
@@ -314,8 +304,7 @@ def test_the_harness_keeps_the_persons_home_out(tmp_path: Path) -> None:
 
 async def test_a_provider_without_its_variable_stays_off_though_a_key_is_in_the_environment(tmp_path: Path) -> None:
     config = {"providers": {"openai": {"apiBase": "${NO_SUCH_BASE}", "apiKey": "k"}}}
-    async with LlmServer("wrong") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, "wrong") as (nanobot, server):
         (tmp_path / "off.json").write_text(json.dumps(config), encoding="utf-8")
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{server.url}/v1"}
         ran = await nanobot.run("--config", str(tmp_path / "off.json"), "--model", "gpt-5", "hi", env=env)
@@ -328,8 +317,7 @@ async def test_a_provider_without_its_variable_stays_off_though_a_key_is_in_the_
 async def test_lookup_without_a_network_says_so_plainly_and_ends_with_75(tmp_path: Path) -> None:
     search = {"provider": "searxng", "baseUrl": "http://127.0.0.1:9", "fallback": []}
     config = {"agents": {"defaults": {"provider": "lookup"}}, "tools": {"web": {"search": search}}}
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path) as (nanobot, _):
         (tmp_path / "lookup.json").write_text(json.dumps(config), encoding="utf-8")
         ran = await nanobot.run("--config", str(tmp_path / "lookup.json"), "What is the capital of France?")
     assert (ran.code, ran.out) == (75, "")
@@ -342,8 +330,7 @@ async def test_lookup_without_a_network_says_so_plainly_and_ends_with_75(tmp_pat
 async def test_a_refusal_is_told_once_with_what_was_said_and_what_to_do(tmp_path: Path) -> None:
     refusal = Reply(status=401, body={"error": {"message": "no such key"}})
     failing = Reply(status=500, body={"error": {"message": "boom"}}, headers=[("retry-after", "0")])
-    async with LlmServer(refusal, failing, "Fine.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, refusal, failing, "Fine.") as (nanobot, _):
         refused = await nanobot.run("hi")
         retried = await nanobot.run("hi")
     assert refused.code == 1
@@ -378,8 +365,7 @@ async def test_a_model_reads_english_whatever_language_the_person_reads(tmp_path
 
 
 async def test_a_reminder_belongs_to_every_terminal_and_not_to_the_one_that_set_it(tmp_path: Path) -> None:
-    async with LlmServer() as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path) as (nanobot, _):
         ran = await nanobot.run("-m", "/schedule tomorrow at 9: call the dentist")
     assert ran.code == 0, ran.err
     with closing(sqlite3.connect(nanobot.home / "nanobot.db")) as db:

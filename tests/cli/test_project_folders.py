@@ -8,7 +8,7 @@ import pytest
 
 from nanobot.providers.scripted import Call
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled
 from tests.fakes.llm_server import LlmServer, Reply
 
 IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
@@ -52,8 +52,7 @@ async def test_a_workspace_that_is_a_project_counts_after_one_question_and_else_
     tmp_path: Path, answer: str, counts: bool
 ) -> None:
     folder = project(tmp_path)
-    async with LlmServer(after="It is noted.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         work = ("--workspace", str(folder))
         ran = await nanobot.run("agent", *work, "-m", "hello")
         assert "does not count" in ran.err
@@ -74,8 +73,7 @@ async def test_a_workspace_that_is_a_project_counts_after_one_question_and_else_
 
 async def test_the_instructions_of_the_folder_where_a_person_works_join_those_of_the_workspace(tmp_path: Path) -> None:
     folder = project(tmp_path)
-    async with LlmServer(after="It is noted.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         request, asked = await talk(nanobot, server, cwd=folder, answer="y\r")
         assert (canaries(request), asked) == ({"canary-agents"}, True)
         assert f"Instructions of this project (AGENTS.md of the project in {folder})" in request
@@ -90,8 +88,7 @@ async def test_the_instructions_of_the_folder_where_a_person_works_join_those_of
 async def test_a_folder_without_such_files_is_not_asked_about_and_stays_nanobots_own(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     (folder / "skills").mkdir(parents=True)
-    async with LlmServer(after="It is noted.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         assert not (await talk(nanobot, server, cwd=folder))[1], "nothing of it would count"
         empty = ("--workspace", str(tmp_path / "empty"))
         for _ in range(2):
@@ -114,8 +111,7 @@ async def test_instructions_are_read_from_the_top_of_the_repository_down_and_inn
     (deep / "CLAUDE.md").write_text("canary-unread")
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "AGENTS.md").write_text("canary-shared")
-    async with LlmServer(after="It is noted.") as server:
-        nanobot = program(tmp_path, server)
+    async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         request, _ = await talk(nanobot, server, cwd=deep, answer="n\r")
         assert canaries(request) == {"canary-shared"}, "what is the owner's own alone"
         assert (await nanobot.run("permissions", "remove", "all")).code == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nanobot.messages import Usage
 from nanobot.providers.scripted import Call
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
 
 CANARY = "Zirkonquastenflosser"
@@ -28,8 +28,7 @@ def holding(folder: Path, word: str) -> list[str]:
 async def test_U67_real_conversations_are_listed_and_single_questions_only_where_they_are_asked_for(
     tmp_path: Path,
 ) -> None:
-    async with LlmServer(after=Reply("fine", usage=DEAR)) as server:
-        at = program(tmp_path, server, prices=PRICES)
+    async with modelled(tmp_path, after=Reply("fine", usage=DEAR), prices=PRICES) as (at, _):
         none = await at.run("sessions")
         await at.run("only once")
         hidden = await ids(at)
@@ -45,8 +44,7 @@ async def test_U67_real_conversations_are_listed_and_single_questions_only_where
 
 
 async def test_U67_a_session_is_found_by_its_words_named_and_gone_on_with_by_its_name(tmp_path: Path) -> None:
-    async with LlmServer(after="at six") as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, after="at six") as (at, _):
         await at.run("when is the tide high in Brest?")
         await at.run("what do hedgehogs eat?")
         found = await at.run("sessions", "search", "hedgehogs")
@@ -94,8 +92,7 @@ async def test_U67_a_deleted_session_is_nowhere_in_the_home_and_its_cost_is_stil
     note.write_text(f"a {CANARY} lives in the sea\n" * 3, encoding="utf-8")
     helper = Reply(Call("spawn", {"task": f"look after the {CANARY}"}))
     answers = (helper, f"the {CANARY} is well", Reply(f"I saw the {CANARY}", usage=DEAR))
-    async with LlmServer(*answers, after="fine") as server:
-        at = program(tmp_path, server, prices=PRICES)
+    async with modelled(tmp_path, *answers, after="fine", prices=PRICES) as (at, _):
         await at.run("agent", "-m", f"what does the {CANARY} in @{note} eat?", "--session", "x")
         await at.run(f"what does the {CANARY} in @{note} eat?")
         (which, *_) = await ids(at, "--all")

@@ -9,16 +9,14 @@ from nanobot.config.changes.seeds import EARLIER, follow_templates, seed_named
 from nanobot.config.paths import SEEDS, Paths, prepare_home, template_news
 from nanobot.errors import UsageError
 from nanobot.utils.host import shipped
-from tests.cli.harness import Program, program
-from tests.fakes.llm_server import LlmServer
+from tests.cli.harness import Program, modelled
 
 EXAMPLES = re.findall(r"```markdown\n(.*?)```", (shipped("docs") / "soul.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
 async def test_each_example_of_the_page_reaches_the_model_line_by_line(tmp_path: Path) -> None:
     assert len(EXAMPLES) == 5
-    async with LlmServer(after="Hello.") as llm:
-        home = program(tmp_path, llm)
+    async with modelled(tmp_path, after="Hello.") as (home, llm):
         for number, text in enumerate(EXAMPLES, 1):
             (home.home / "workspace").mkdir(exist_ok=True)
             (home.home / "workspace" / "SOUL.md").write_text(text, encoding="utf-8")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nanobot.messages import Usage
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
 
 #: So that an answer costs 1 USD.
@@ -55,8 +55,7 @@ async def test_usage_is_told_in_words_and_as_json_without_a_model(tmp_path: Path
 
 
 async def test_a_model_on_this_machine_is_free_and_no_cap_of_money_stops_it(tmp_path: Path) -> None:
-    async with LlmServer(after=Reply("fine", usage=DEAR)) as server:
-        at = program(tmp_path, server, budget={"perDay": 0, "tokensPerDay": 1})
+    async with modelled(tmp_path, after=Reply("fine", usage=DEAR), budget={"perDay": 0, "tokensPerDay": 1}) as (at, _):
         assert [(await at.run("hi")).code for _ in range(2)] == [0, 0]
     assert "2 requests, 0.00 USD" in (await at.run("usage", "today")).out
 

@@ -10,7 +10,7 @@ import pytest
 
 from nanobot.providers.scripted import Call
 from nanobot.web.usage import Lookup, UsageLedger
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.mcp_server import McpServer
@@ -93,8 +93,7 @@ async def test_G38_status_counts_what_was_looked_up_and_a_log_has_a_line_of_each
 
 
 async def test_W02_status_says_that_a_proxy_has_answered_dns_today(tmp_path: Path) -> None:
-    async with LlmServer() as model:
-        nanobot = program(tmp_path, model)
+    async with modelled(tmp_path) as (nanobot, _):
         ledger = UsageLedger(nanobot.home / "usage.db")
         ledger.note(Lookup("web_fetch", "invented address", "site.test", "failed"))
         ledger.close()
@@ -105,8 +104,7 @@ async def test_W02_status_says_that_a_proxy_has_answered_dns_today(tmp_path: Pat
 
 
 async def test_status_names_what_an_older_version_left_in_the_workspace_and_nothing_reads(tmp_path: Path) -> None:
-    async with LlmServer() as model:
-        nanobot = program(tmp_path, model)
+    async with modelled(tmp_path) as (nanobot, _):
         told = (await nanobot.run("status")).out
         assert "AGENTS.md: its line" not in told
         workspace = nanobot.home / "workspace"

@@ -26,7 +26,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
 from nanobot.upkeep.nightly import NightlyBackups
 from nanobot.upkeep.restoring import finish, read_manifest, restore
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.crash import strace
 from tests.fakes.llm_server import LlmServer, Reply
 
@@ -62,8 +62,7 @@ async def test_a_backup_moves_an_installation_to_another_machine_with_its_talks_
 
 
 async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
-    async with LlmServer(after=Reply("noted")) as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, after=Reply("noted")) as (at, _):
         await at.run("hello there")
         await at.run("backup")
         (at.home / "workspace" / "note.md").write_text("written later", encoding="utf-8")
@@ -144,8 +143,7 @@ async def test_a_restore_that_is_killed_leaves_the_old_or_goes_on_to_the_new(tmp
 
 
 async def test_a_start_goes_on_with_a_restore_that_was_broken_off(tmp_path: Path) -> None:
-    async with LlmServer(after=Reply("noted")) as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, after=Reply("noted")) as (at, _):
         stage = at.home / ".restore"
         (stage / "new").mkdir(parents=True)
         shutil.copy(at.home / "config.json", stage / "new" / "config.json")
@@ -160,8 +158,7 @@ async def test_a_start_goes_on_with_a_restore_that_was_broken_off(tmp_path: Path
 
 
 async def test_a_restore_that_is_asked_for_again_keeps_what_the_broken_one_had_moved_aside(tmp_path: Path) -> None:
-    async with LlmServer(after=Reply("noted")) as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, after=Reply("noted")) as (at, _):
         await at.run("backup")
         stage = at.home / ".restore"
         (stage / "old").mkdir(parents=True)
@@ -241,8 +238,7 @@ async def test_an_archive_that_reaches_out_of_the_home_is_refused_whole(tmp_path
 
 
 async def test_a_backup_holds_what_links_of_a_home_lead_to(tmp_path: Path) -> None:
-    async with LlmServer(after=Reply("noted")) as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, after=Reply("noted")) as (at, server):
         await at.run("my boat is called Ida")
         (tmp_path / "disk").mkdir()
         for name in ("workspace", "nanobot.db", "config.json"):
@@ -277,8 +273,7 @@ async def test_nothing_is_restored_under_a_question_that_is_being_answered_and_n
     tmp_path: Path,
 ) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
-    async with LlmServer(*(Reply(Wait(gate), "noted") for gate in gates), after="noted") as server:
-        at = program(tmp_path, server)
+    async with modelled(tmp_path, *(Reply(Wait(gate), "noted") for gate in gates), after="noted") as (at, server):
         await at.run("backup")
         asking = [asyncio.create_task(at.run("agent", "-m", f"question {number}")) for number in range(2)]
         await server.asked(2)
