@@ -54,6 +54,15 @@ async def apis() -> AsyncIterator[SearchApis]:
         yield server
 
 
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    """Whoever reads, reads Chinese."""
+    from nanobot.utils.translation import speaking
+
+    with speaking("zh"):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def surroundings() -> Iterator[None]:
     """Hide what would change an answer: keys and addresses of services, proxies, homes, colours, sizes."""

@@ -1,20 +1,14 @@
 """What becomes of files, as somebody reads it who knows Chinese alone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nanobot.files.store import FileStore
 from nanobot.security.paths import Root, Roots
-from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
 
-
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    with speaking("zh"):
-        yield
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 @pytest.fixture

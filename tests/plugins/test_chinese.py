@@ -1,7 +1,6 @@
 """What is said of plug-ins and hooks, as somebody reads it who knows Chinese alone."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,9 @@ from nanobot.config.schema_tools import HookConfig, HooksConfig
 from nanobot.plugins.entry_points import Plugins
 from nanobot.plugins.hooks import Hooks
 from nanobot.results import ToolResult
-from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
 
-
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    with speaking("zh"):
-        yield
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 def test_what_is_wrong_with_a_plug_in_is_told_in_chinese(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The schedule as somebody reads it who knows Chinese alone."""
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from zoneinfo import ZoneInfo
 
@@ -13,9 +12,10 @@ from nanobot.schedule.job import Cron, Days, Every, Once, ScheduledJob, When, to
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.utils.translation import speaking
 from tests.fakes.chinese import english_left
 from tests.tables import table
+
+pytestmark = pytest.mark.usefixtures("chinese")
 
 NOW, ZONE = datetime(2026, 11, 22, 14, tzinfo=UTC), ZoneInfo("Asia/Shanghai")
 ME = Who("telegram:42", "telegram:42", "owner")
@@ -26,12 +26,6 @@ SAID = (
     "pause 1 | resume 1 | run 2 | remove 2 | pause 9 | remove | resume all | missed | quiet 7-7 | quiet noon | "
     "quiet off | lits | 每1秒 喝水 | 99 99 * * * 喝水 | 30 2 30 2 * 喝水"
 ).split(" | ")
-
-
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    with speaking("zh"):
-        yield
 
 
 async def test_everything_that_a_schedule_answers_is_in_chinese() -> None:

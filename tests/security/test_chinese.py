@@ -1,7 +1,5 @@
 """Why something may not be done, as somebody reads it who knows Chinese alone."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from nanobot.agent.consent import question_of
@@ -9,14 +7,10 @@ from nanobot.files.origins import FROM_COMMAND
 from nanobot.security import sandbox
 from nanobot.security.policy import GRANTS, KINDS, Effect, EffectKind, JudgedCall, Policy, Rule, answered
 from nanobot.security.sandbox import Reason, choose
-from nanobot.utils.translation import _, speaking
+from nanobot.utils.translation import _
 from tests.fakes.chinese import english_left
 
-
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    with speaking("zh"):
-        yield
+pytestmark = pytest.mark.usefixtures("chinese")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,5 @@
 """Watches as somebody reads them who knows Chinese alone."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -12,12 +11,13 @@ from nanobot.schedule.appointments import Appointments
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.utils.translation import speaking
 from nanobot.watch import words
 from nanobot.watch.compare import Difference, WatchChange
 from nanobot.watch.items import NewsItem
 from nanobot.watch.target import read_target
 from tests.fakes.chinese import english_left
+
+pytestmark = pytest.mark.usefixtures("chinese")
 
 NOW = datetime(2026, 11, 22, 14, tzinfo=UTC)
 CHAT, OWNER = Address("telegram", "42"), Sender("42", role="owner")
@@ -29,12 +29,6 @@ SAID = [
     ).split(" | "),
     "x" * 1_100 + ".test",
 ]
-
-
-@pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
-    with speaking("zh"):
-        yield
 
 
 async def test_everything_that_is_answered_about_watches_is_in_chinese() -> None:
