@@ -8,7 +8,8 @@ asyncio here, with h11 for what is said on it, as in httpcore: a request takes h
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from http.cookiejar import CookieJar
@@ -30,38 +31,35 @@ class Connections(httpx.AsyncBaseTransport):
     """
 
     def __init__(self, verify: ssl.SSLContext, *, proxy: str | None = None, idle: float = 5.0) -> None:
-        limits = httpx.Limits(max_connections=1, keepalive_expiry=idle)
         self._make: Callable[[], httpx.AsyncBaseTransport] = (
-            partial(_Direct, verify)
-            if proxy is None
-            else partial(httpx.AsyncHTTPTransport, verify=verify, trust_env=False, limits=limits, proxy=proxy)
+            partial(_Direct, verify) if proxy is None else partial(httpx.AsyncHTTPTransport, verify=verify, proxy=proxy)
         )
         self._seconds = idle
         self._all: set[httpx.AsyncBaseTransport] = set()
-        self._free: list[tuple[httpx.AsyncBaseTransport, float]] = []  # and since when, the one used last at the end
+        #: Those that are free, and since when.
+        self._free: deque[tuple[httpx.AsyncBaseTransport, float]] = deque()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        oldest = time.monotonic() - self._seconds
+        while self._free and self._free[0][1] < oldest:  # another request may take the last of them meanwhile
+            old = self._free.popleft()[0]
+            self._all.discard(old)
+            await old.aclose()
         one = self._free.pop()[0] if self._free else self._make()
         self._all.add(one)
         try:
             response = await one.handle_async_request(request)
         except BaseException:
-            await self._give_back(one)
+            self._give_back(one)
             raise
         if isinstance(response.stream, httpx.AsyncByteStream):  # as every answer of such a transport
             response.stream = _Body(response.stream, partial(self._give_back, one))
         return response
 
-    async def _give_back(self, one: httpx.AsyncBaseTransport) -> None:
-        now = time.monotonic()
-        self._free.append((one, now))
-        while self._free and self._free[0][1] < now - self._seconds:  # another request may take the last of them
-            old = self._free.pop(0)[0]
-            self._all.discard(old)
-            await old.aclose()
+    def _give_back(self, one: httpx.AsyncBaseTransport) -> None:
+        self._free.append((one, time.monotonic()))
 
     async def aclose(self) -> None:
-        self._free.clear()
         while self._all:
             await self._all.pop().aclose()
 
@@ -69,20 +67,17 @@ class Connections(httpx.AsyncBaseTransport):
 class _Body(httpx.AsyncByteStream):
     """The body of an answer, after which its connection is free."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], Awaitable[None]]) -> None:
-        self._stream = stream
-        self._free: Callable[[], Awaitable[None]] | None = free
+    def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
+        self._stream, self._free = stream, free
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._stream.__aiter__()
 
     async def aclose(self) -> None:
-        free, self._free = self._free, None
         try:
             await self._stream.aclose()
         finally:
-            if free is not None:
-                await free()
+            self._free()
 
 
 class _Direct(httpx.AsyncBaseTransport):

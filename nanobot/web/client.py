@@ -72,7 +72,7 @@ class SystemNetwork:
 
         def look_up() -> None:
             try:
-                rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                rows = socket.getaddrinfo(host, port)
                 answer.set_result(list(dict.fromkeys(str(row[4][0]) for row in rows)))
             except (OSError, UnicodeError) as error:
                 answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))

@@ -10,6 +10,8 @@ import pytest
 
 from nanobot.utils.connections import Connections, no_certificates
 from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.proxies import WebProxy
+from tests.fakes.website import Answer
 from tests.web.fetch.test_guarded_client import company
 
 MUCH = 4_000_000
@@ -79,6 +81,51 @@ async def test_requests_one_after_the_other_share_a_connection() -> None:
             assert (await asking.get("/much")).content == b"x" * MUCH
             assert server.connections == 1
         await server.all_closed()
+
+
+async def test_requests_at_the_same_time_have_a_connection_each_that_later_ones_use_again() -> None:
+    together = asyncio.Barrier(3)
+
+    async def page(request: Request, respond: Responder) -> None:
+        if request.path == "/together":
+            await together.wait()
+        await (respond.abort() if request.path == "/break" else respond.send(body="well"))
+
+    transport = Connections(no_certificates(), idle=600)
+    async with HttpServer(page) as server, httpx.AsyncClient(transport=transport, base_url=server.url) as asking:
+        for _ in range(2):
+            await asyncio.gather(*(asking.get("/together", timeout=60) for _ in range(3)))
+        async with asking.stream("GET", "/"):
+            await asking.get("/")
+        assert server.connections == 3
+        for _ in range(4):
+            with pytest.raises(httpx.TransportError):
+                await asking.get("/break")
+        assert len(transport._all) == 3, "nothing is left of one that broke"
+        await asking.aclose()
+        await server.all_closed()
+
+
+async def test_a_connection_that_was_free_for_too_long_is_closed_and_none_of_them_used_again() -> None:
+    transport = Connections(no_certificates(), idle=0.01)
+    async with HttpServer(answer) as server, httpx.AsyncClient(transport=transport, base_url=server.url) as asking:
+        async with asking.stream("GET", "/0"):
+            await asking.get("/0.1")
+        async with HttpServer(answer) as beside:
+            await httpx.AsyncClient(transport=Connections(no_certificates())).get(f"{beside.url}/0.1")
+        await asking.get("/0")
+        assert (server.connections, len(transport._all)) == (3, 1)
+        await asking.aclose()
+        await server.all_closed()
+
+
+async def test_a_proxy_is_asked_where_there_is_one() -> None:
+    async with (
+        WebProxy({"http://site.test/": Answer("through the proxy")}) as proxy,
+        httpx.AsyncClient(transport=Connections(no_certificates(), proxy=proxy.url)) as asking,
+    ):
+        assert [(await asking.get("http://site.test/")).text for _ in range(2)] == ["through the proxy"] * 2
+        assert proxy.server.connections == 1
 
 
 @pytest.mark.parametrize("path", ["/close", "/leave", "/until-the-end", "/chatter"])

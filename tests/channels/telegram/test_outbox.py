@@ -16,7 +16,7 @@ from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.render.answer import MOST_PARTS, OutgoingMessage, answer_messages, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import REPEAT, ScreenMessage
-from nanobot.channels.telegram.send.outbox import LONGEST, TelegramOutbox
+from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.show.status import Look
 from nanobot.errors import StoreError
 from nanobot.messages import Media, TextDelta
@@ -63,7 +63,7 @@ async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same
         finished = (TurnFinished("completed", text) for text in ("First.", "Second.", "All is well."))
         for message, end in zip(asked, finished, strict=True):
             await at.ledger.put(at.outbox.compose(message, end))
-        await at.ledger.put((at.outbox.compose_text(at.address, "line", "A word of the channel."),))
+        await at.ledger.put(at.outbox.compose_text(at.address, "line", "A word of the channel."))
         at.outbox.wake()
         await at.settled()
         assert at.seen == ["bot: All is well.", "bot: A word of the channel.", "bot: First.", "bot: Second."]
@@ -166,7 +166,8 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
         async with life.begin(PLAIN) as at:
             await at.quiet(3)
             begun = at.clock.now()
-            await at.outbox.say(at.address, "Something new.", "line-1")
+            new = OutgoingMessage("text", ScreenMessage("Something new."), last=True).to_json()
+            await at.outbox.put((OutboxItem("watch-1", 0, CHANNEL, "7", new),))
             await at.until("Something new.")
             assert at.clock.now() - begun < 5
 
@@ -178,7 +179,7 @@ async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_
             item = OutgoingMessage("text", ScreenMessage("hello"), last=True).to_json()
             (row,) = await at.ledger.put((OutboxItem(f"in-{chat}", 0, CHANNEL, chat, item),))
             await at.ledger.postpone(row.seq, at.clock.wall() + timedelta(hours=hours), unsure=False)
-        starting = asyncio.create_task(TelegramOutbox(at.outbox.sending, clock=at.clock.wall).run())
+        starting = asyncio.create_task(TelegramOutbox(at.outbox.sending, clock=at.clock.wall, alarms=at.alarms).run())
         await at.quiet(4_000)
         assert [round(call.at / 600) for call in at.server.sent("sendMessage")] == [3, 6]
         starting.cancel()
@@ -243,7 +244,7 @@ async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_t
         at.server.failing("sendMessage", black_hole())
         outbox = at.outbox
         lines = (outbox.compose_text(Address("telegram", str(chat)), f"t{chat}", "hello") for chat in range(1, 41))
-        await at.ledger.put(tuple(lines))
+        await at.ledger.put(tuple(itertools.chain(*lines)))
         outbox.wake()
         await at.server.until(lambda: len(at.server.sent("sendMessage")) >= PLACES)
         await at.quiet(5)
@@ -271,7 +272,7 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
         at.server.failing("sendMessage", apply_then_drop())
         await (await at.begin()).finish(DONE)
         await at.until("dropped: Telegram did not take it for 24 hours")
-        assert at.clock.now() >= LONGEST.total_seconds()
+        assert 86_400 <= at.clock.now() < 88_200
         assert (await states(at.ledger, "outbox", CHANNEL))["failed"] == 1
         answers = [line for line in at.seen if "answer." in line]
         assert set(answers) == {"bot: The answer.", "bot: ↻ The answer."}
@@ -284,26 +285,37 @@ async def test_what_certainly_did_not_go_out_for_a_day_is_given_up_as_well(fault
         at.server.failing("sendMessage", fault)
         at.server.failing("getChat", drop_before())
         await (await at.begin()).finish(DONE)
-        await at.quiet(LONGEST.total_seconds() - 900)
+        await at.quiet(86_400 - 900)
         assert "failed" not in await states(at.ledger, "outbox", CHANNEL)
         await at.quiet(1800)
         assert (await states(at.ledger, "outbox", CHANNEL))["failed"] == 1
 
 
+async def test_a_message_that_slept_with_its_machine_for_a_day_is_tried_more_than_ten_times() -> None:
+    async with stage(PLAIN, step=60) as at:
+        for tries in (10, 11):
+            at.server.fail("sendMessage", *[refuse(401, "Unauthorized")] * tries)
+            await (await at.begin()).finish(TurnFinished("completed", f"Try {tries}."))
+            at.clock.ahead += timedelta(hours=25)
+            await at.settled()
+        assert [line[:15] for line in at.seen] == ["bot: Try 10.", "bot: A message "]
+
+
 async def test_an_answer_points_to_what_it_answers_where_that_is_wanted_until_telegram_knows_it_no_more() -> None:
     text = "\n".join(f"line {number}" for number in range(600))
     async with stage(PLAIN) as at:
-        for replies in (True, False):
-            message = InboundMessage(at.address, Sender("7"), "hello", id=f"in-{replies}")
-            made = TelegramOutbox(at.outbox.sending, replies=replies)
-            await at.ledger.put(made.compose(message, TurnFinished("completed", text), 12))
+        replying = TelegramOutbox(at.outbox.sending, replies=True, alarms=at.alarms)
+        one, two, three = (InboundMessage(at.address, Sender("7"), "hello", id=f"in-{number}") for number in range(3))
+        end = TurnFinished("completed", text)
+        for items in (replying.compose(one, end, 12), at.outbox.compose(two, end, 12), replying.compose(three, end)):
+            await at.ledger.put(items)
         at.server.fail("sendMessage", refuse(400, "Bad Request: message to be replied not found"))
         at.outbox.wake()
         await at.settled()
         pointed = [str(call.params.get("reply_parameters", "")) for call in at.server.sent("sendMessage")]
-        assert ["12" in one for one in pointed] == [True, False, False, False, False]
-        assert pointed[1:] == [""] * 4
-        assert len(at.seen) == 4
+        assert "12" in pointed[0]
+        assert pointed[1:] == [""] * 6
+        assert len(at.seen) == 6
 
 
 async def test_what_telegram_refuses_is_said_in_the_chat() -> None:
@@ -369,7 +381,7 @@ async def test_a_group_that_moved_is_followed() -> None:
 async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out() -> None:
     async with stage(PLAIN) as at:
         await at.ledger.put((OutboxItem("odd", 0, CHANNEL, "7", "no letter"),))
-        await at.ledger.put((at.outbox.compose_text(at.address, "line", "Hello **you**."),))
+        await at.ledger.put(at.outbox.compose_text(at.address, "line", "Hello **you**."))
         at.outbox.wake()
         await at.settled()
         assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
@@ -467,12 +479,15 @@ async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_whe
 
 async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_waits_its_turn() -> None:
     async with stage(PLAIN) as at:
-        said, *more = at.outbox.compose_message(at.address, "**Tides** " + "are high. " * 800, "watch-1")
-        line = at.outbox.compose_text(at.address, "line-1", "word " * 2_000)
-        (empty,) = at.outbox.compose_message(at.address, " ", "watch-2")
-        told = [outgoing_of(one.payload) for one in (said, *more, line, empty)]
-        assert [(one.urgent, one.last) for one in told] == [(False, False), (False, True), (True, True), (False, True)]
-        assert [one.part for one in (said, *more, line, empty)] == [0, 1, 0, 0]
+        said, *more = at.outbox.compose_text(at.address, "watch-1", "**Tides** " + "are high. " * 800, urgent=False)
+        line = at.outbox.compose_text(at.address, "line-1", "word " * 1_600)
+        (empty,) = at.outbox.compose_text(at.address, "watch-2", " ", urgent=False)
+        items = (said, *more, *line, empty)
+        told = [outgoing_of(one.payload) for one in items]
+        assert [(one.urgent, one.last) for one in told] == [
+            (urgent, last) for urgent in (False, True) for last in (False, True)
+        ] + [(False, True)]
+        assert [one.part for one in items] == [0, 1, 0, 1, 0]
         assert told[-1].screen.text == "…"
         await at.quiet(0.5)  # between two looks at the outbox
         begun = at.clock.now()

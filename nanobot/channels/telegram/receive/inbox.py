@@ -191,20 +191,20 @@ class Inbox:
             chats.setdefault(row.key, []).append(row)
         crashes = parked[0].attempts
         owner = await self._gate.access.owner()
-        items = [self._given_up(rows, crashes) for key, rows in chats.items() if key]
+        items = [one for key, rows in chats.items() if key for one in self._given_up(rows, crashes)]
         with speaking(spoken_at(Address(CHANNEL, owner).key)):
             self.outbox.alarms.failed(crashed(crash_reason(crashes)))
             if owner and set(chats) != {Address(CHANNEL, owner).key}:
                 number = _n("{number} message", "{number} messages", len(parked))
                 count = _n("{number} chat", "{number} chats", len(chats))
                 text = _(_PARKED, number=number, chats=count, why=crash_reason(crashes))
-                items.append(self.outbox.compose_text(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text))
+                items += self.outbox.compose_text(Address(CHANNEL, owner), f"parked-{parked[0].seq}-all", text)
         with speaking(ENGLISH):
             why = crash_reason(crashes)
         await until_stored(lambda: self._ledger.bury(tuple(row.seq for row in parked), why, tuple(items)))
         self.outbox.wake()
 
-    def _given_up(self, rows: list[InboxRow], crashes: int) -> OutboxItem:
+    def _given_up(self, rows: list[InboxRow], crashes: int) -> tuple[OutboxItem, ...]:
         """What a chat is told of its rows."""
         with speaking(spoken_at(rows[0].key)):
             said = listed(filter(None, map(said_of, rows[:_MOST_NAMED])))
@@ -372,8 +372,7 @@ class Inbox:
             for one in batch.messages:
                 self._intake.overhear(one)
         if verdict.welcome:
-            line = self.outbox.compose_text(incoming.address, row.turn, verdict.reply)
-            await self._finish(batch.numbers, (line,))
+            await self._finish(batch.numbers, self.outbox.compose_text(incoming.address, row.turn, verdict.reply))
             return
         if verdict.role is None or (verdict.role == "guest" and incoming.command):
             silent = verdict.role is None and not verdict.reply
@@ -503,7 +502,7 @@ class Inbox:
             await self._migrate(update.message.chat.id, new)
         place = place_in(row)
         said = await self._callback_queries.handle(update, place)
-        line = (self.outbox.compose_text(place, f"pressed-{row.seq}", said),) if place and said else ()
+        line = self.outbox.compose_text(place, f"pressed-{row.seq}", said) if place and said else ()
         await self._finish((row.seq,), line)
 
     async def _migrate(self, old: int, new: int) -> None:

@@ -80,7 +80,7 @@ class TelegramReports:
         place = await self._place(address)
         if place is None:
             return terminal_lines(address, key, text)
-        return self._outbox.compose_message(place, text, key)
+        return self._outbox.compose_text(place, key, text, urgent=False)
 
     async def answer(self, message: InboundMessage, finished: TurnFinished) -> tuple[OutboxItem, ...]:
         place = await self._place(message.address)

@@ -30,7 +30,6 @@ from nanobot.channels.telegram.render.screen_messages import (
     STATUS_PART,
     MessageSlot,
     ScreenMessage,
-    screen_messages_of,
     split,
 )
 from nanobot.channels.telegram.send.calls import Sending, Upload
@@ -75,17 +74,17 @@ class TelegramOutbox:
         *,
         replies: bool = False,
         clock: Callable[[], datetime] = now,
-        alarms: Alarms | None = None,
+        alarms: Alarms,
     ) -> None:
         self.sending = sending
         self._ledger, self._calls, self._slots = sending.ledger, sending.calls, sending.slots
         self.replies = replies
         self._clock = clock
-        self.alarms = alarms or Alarms()
+        self.alarms = alarms
         self._work = asyncio.Event()
         self._serving: set[str] = set()  # the chats to which a row is being sent
         self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
-        self._repeats: dict[int, int] = {}  # how often a row was sent that may have arrived
+        self._repeats: dict[int, float] = {}  # the last pause of a row that may have arrived, in seconds
         self._told: set[str] = set()  # the chats that are to be told something new
 
     def compose(self, message: InboundMessage, finished: TurnFinished, number: int = 0) -> tuple[OutboxItem, ...]:
@@ -106,25 +105,20 @@ class TelegramOutbox:
             message.address, message.id, [replace(one, urgent=command) for one in (first, *messages[1:])]
         )
 
-    def compose_text(self, address: Address, turn: str, text: str) -> OutboxItem:
-        """A line of the channel itself (Markdown), which is said once under the key `turn`."""
-        screens = screen_messages_of(text) or (ScreenMessage("…"),)
-        return self._items(address, turn, [OutgoingMessage("text", screens[0], urgent=True)])[0]
+    def compose_text(self, address: Address, key: str, text: str, *, urgent: bool = True) -> tuple[OutboxItem, ...]:
+        """The parts of a text (Markdown), which is said once under `key`; the channel's own goes before answers."""
+        messages = text_messages(text) or (OutgoingMessage("text", ScreenMessage("…")),)
+        return self._items(address, key, [replace(one, urgent=urgent) for one in messages])
 
     async def say(self, address: Address, text: str, key: str) -> None:
         """Say a line of the channel itself, once under its key. Raises `StoreError`."""
-        await self._ledger.put((self.compose_text(address, key, text),))
-        self.wake()
+        await self.put(self.compose_text(address, key, text))
 
     async def put(self, items: tuple[OutboxItem, ...]) -> None:
         """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
         self._told |= {one.chat for one in items}
         await self._ledger.put(items)
         self.wake()
-
-    def compose_message(self, address: Address, text: str, key: str) -> tuple[OutboxItem, ...]:
-        """The parts of a text (Markdown), as they go into the ledger under `key`."""
-        return self._items(address, key, text_messages(text) or (OutgoingMessage("text", ScreenMessage("…")),))
 
     def wake(self) -> None:
         """There is something new in the ledger's outbox."""
@@ -153,8 +147,10 @@ class TelegramOutbox:
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
         rows = await until_stored(lambda: self._ledger.pending(self.sending.channel))
-        times = self._repeats
-        self._repeats = {one.seq: times.get(one.seq, 1) for one in rows if one.state == "unknown" or one.seq in times}
+        pauses = self._repeats
+        self._repeats = {
+            one.seq: pauses.get(one.seq, _REPEATS_SPREAD) for one in rows if one.state == "unknown" or one.seq in pauses
+        }
         for row in rows:
             due = row.item.not_before
             if due <= at or row.state == "sending":
@@ -262,9 +258,8 @@ class TelegramOutbox:
                 await self._hold(row, slot, self.sending.queues.queue(row.item.chat).penalty)
             case "maybe_sent" if not slot.message_id:
                 slot.unsure = True
-                times = self._repeats[row.seq] = self._repeats.get(row.seq, 0) + 1
+                pause = self._repeats[row.seq] = self._repeats.get(row.seq, 1.0) * _REPEATS_SPREAD
                 left = (row.at + LONGEST - self._clock()).total_seconds()
-                pause = _REPEATS_SPREAD ** min(times, 20)
                 await self._hold(row, slot, left if 0 < left < pause else pause)
             case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
                 await self._hold(row, slot, min(_LONGEST_PAUSE, 2.0 ** min(row.attempts, 6)))
