@@ -2,12 +2,14 @@
 
 import asyncio
 import itertools
+from datetime import timedelta
 
 import httpx
 import pytest
 from telegram.error import (
     BadRequest,
     ChatMigrated,
+    Conflict,
     EndPointNotFound,
     Forbidden,
     InvalidToken,
@@ -92,28 +94,57 @@ async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_oft
     assert queue.interval <= 1.5
 
 
-@pytest.mark.parametrize(("urgency", "objected"), [("partial", False), ("final", True)])
-async def test_all_chats_together_keep_below_the_limit_of_the_bot(urgency: Urgency, *, objected: bool) -> None:
-    """Answers too, once Telegram objected."""
+@pytest.mark.parametrize(
+    ("urgency", "objected", "processes", "seconds"),
+    [
+        ("partial", False, 0, 2.0),
+        ("command", True, 1, 2.0),
+        ("final", True, 1, 2.0),
+        ("typing", False, 1, 4.0),
+        ("partial", False, 5, 14.0),
+        ("partial", False, 30, 74.0),
+    ],
+)
+async def test_all_chats_together_keep_below_the_limit_of_the_bot(
+    urgency: Urgency, *, objected: bool, processes: int, seconds: float
+) -> None:
+    """Answers too, once Telegram objected; of several processes each keeps to its part."""
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)
-    queues.pace.share(1)
+    queues.pace.share(processes)
     if objected:
         queues.queue("x").punish(1)
     for chat in range(3 * CALLS_PER_SECOND):
         await call(queues.queue(str(chat)), urgency, log, clock)
     times = [at for _, at in log]
     assert all(sum(start <= at < start + 1 for at in times) <= CALLS_PER_SECOND for start in times)
-    assert clock.now() - 100 == pytest.approx(2.0)
+    assert clock.now() - 100 == pytest.approx(seconds)
 
 
 async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_holds() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)
     for chat in range(RESERVE + 2 * CALLS_PER_SECOND):
-        await call(queues.queue(str(chat)), "final", log, clock)
+        await call(queues.queue(str(chat)), "command" if chat % 2 else "final", log, clock)
     assert sum(at == 100.0 for _, at in log) == RESERVE
-    assert clock.now() > 101.0
+    assert clock.now() == 102.0
+    queues.queue("x").punish(0)
+    await call(queues.queue("y"), "partial", log, clock)
+    await clock.sleep(61)  # what is left of a strict minute, and two seconds to fill
+    rested = clock.now()
+    for chat in range(60):
+        await call(queues.queue(f"late {chat}"), "final", log, clock)
+    assert sum(at == rested for _, at in log) == 50
+
+
+async def test_nothing_goes_out_while_the_work_may_be_anothers_and_each_process_has_its_part_of_the_reserve() -> None:
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
+    queues, closed = ChatQueues(clock), [True] * 3
+    queues.pace.share(5)
+    queues.pace.may_send = lambda: not (closed and closed.pop())
+    for chat in range(60):
+        await call(queues.queue(str(chat)), "final", log, clock)
+    assert [at for _, at in log] == [101.5] * 50 + [102.5] * 5 + [103.5] * 5
 
 
 async def test_a_cancelled_caller_leaves_the_queue_to_the_next() -> None:
@@ -174,18 +205,29 @@ def caused(error: TelegramError, cause: Exception) -> TelegramError:
     (caused(TimedOut(), httpx.ReadTimeout("x")), "maybe_sent"),
     (caused(NetworkError("x"), httpx.ReadError("x")), "maybe_sent"),
     (caused(NetworkError("x"), httpx.RemoteProtocolError("x")), "maybe_sent"),
+    (caused(NetworkError("x"), httpx.ProxyError("x")), "not_sent"),
+    (caused(NetworkError("x"), httpx.UnsupportedProtocol("x")), "not_sent"),
     (caused(NetworkError("x"), UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")), "refused"),
+    (NetworkError("Request Entity Too Large"), "refused"),
+    (Conflict("x"), "refused"),
     (NetworkError("Bad Gateway"), "maybe_sent"),
     (TimeoutError(), "maybe_sent"),
     (RetryAfter(7), "flood"),
     (BadRequest("Message is not modified: specified new message content is the same"), "same"),
     (BadRequest("Can't parse entities: unexpected end"), "format"),
     (BadRequest("Wrong http url"), "format"),
+    (BadRequest("Unsupported url protocol"), "format"),
+    (BadRequest("Entity_bounds_invalid"), "format"),
     (BadRequest("Message to edit not found"), "lost_target"),
     (BadRequest("Message can't be edited"), "lost_target"),
+    (BadRequest("Message to delete not found"), "lost_target"),
     (BadRequest("Message to be replied not found"), "lost_reply"),
+    (BadRequest("Replied message not found"), "lost_reply"),
     (BadRequest("Message thread not found"), "lost_thread"),
+    (BadRequest("TOPIC_CLOSED"), "lost_thread"),
     (BadRequest("Message is too long"), "too_long"),
+    (BadRequest("Text is too long"), "too_long"),
+    (BadRequest("MESSAGE_TOO_LONG"), "too_long"),
     (BadRequest("Chat not found"), "dead_chat"),
     (BadRequest("Something new"), "refused"),
     (Forbidden("bot was blocked by the user"), "dead_chat"),
@@ -198,4 +240,4 @@ def test_every_error_has_one_meaning(error: TelegramError | TimeoutError, troubl
 
 
 def test_a_penalty_is_read_in_seconds() -> None:
-    assert penalty_of(RetryAfter(300)) == 300.0
+    assert penalty_of(RetryAfter(300)) == penalty_of(RetryAfter(timedelta(minutes=5))) == 300.0

@@ -186,6 +186,8 @@ class TelegramOutbox:
             self.wake()
         except StoreError as error:
             logger.error("message {} is looked at again: {}", row.seq, error)
+        except DecodeError as error:
+            await self._give_up(row, Later(_UNREADABLE, error=error))
         except Exception as error:  # noqa: BLE001 - one message must not take the others with it
             logger.opt(exception=error).error("message {} cannot be sent", row.seq)
             await self._give_up(row, Later(_BROKE, error=type(error).__name__))
@@ -193,11 +195,7 @@ class TelegramOutbox:
             self._serving.discard(row.item.chat)
 
     async def _deliver(self, row: OutboxRow) -> None:
-        try:
-            outgoing = outgoing_of(row.item.payload)
-        except DecodeError as error:
-            await self._give_up(row, Later(_UNREADABLE, error=error))
-            return
+        outgoing = outgoing_of(row.item.payload)
         slot = self._slots.slot(row.item.turn, row.item.part)
         queue = self.sending.queues.queue(row.item.chat)
         if queue.penalty:
@@ -205,12 +203,12 @@ class TelegramOutbox:
             return
         async with queue.permit("final") as permit:
             slot.message_id = slot.message_id or _number(row.message_id)
-            if outgoing.kind == "text" and slot.message_id and outgoing.screen.looks_like(slot.screen):
-                await self._settle(row, outgoing, slot, slot.message_id)
-                return
-            content = await _content(outgoing, repeat=_unsure(row, slot))
-            permit.used()
-            await self._settle(row, outgoing, slot, await self._send(row, content, slot, outgoing.reply_to))
+            outcome: int | Trouble = slot.message_id
+            if outgoing.kind != "text" or not outgoing.screen.looks_like(slot.screen):
+                content = await _content(outgoing, repeat=_unsure(row, slot))
+                permit.used()
+                outcome = await self._send(row, content, slot, outgoing.reply_to)
+            await self._settle(row, outgoing, slot, outcome)
 
     async def _send(
         self, row: OutboxRow, content: ScreenMessage | Upload, slot: MessageSlot, reply_to: int

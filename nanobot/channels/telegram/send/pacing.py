@@ -9,6 +9,7 @@ A permit that is not used costs nothing. Who asks waits; nothing here sends. Sou
 """
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -55,10 +56,6 @@ class RealClock:
                 await event.wait()
 
 
-def _always() -> bool:
-    return True
-
-
 class BotPace:
     """The pace of the whole bot: `CALLS_PER_SECOND`, and a reserve of `RESERVE` calls for what people wait for.
 
@@ -67,45 +64,35 @@ class BotPace:
     """
 
     def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=CALLS_PER_SECOND)
-        self._reserve = float(RESERVE)
-        self._filled = float("-inf")
-        self._strict_until = float("-inf")
+        self._times = deque([float("-inf")] * CALLS_PER_SECOND, CALLS_PER_SECOND)
+        self._reserve, self._filled = 0.0, float("-inf")  # what it was, and when
         self._sharers = 1
         #: Whether anything may be sent at all; who waits for a permit meanwhile waits on.
-        self.may_send: Callable[[], bool] = _always
+        self.may_send: Callable[[], bool] = lambda: True
 
     def share(self, processes: int) -> None:
         """So many processes send for the bot: each keeps to its part of the pace, and of the reserve."""
         self._sharers = max(1, processes)
 
     def delay(self, urgency: Urgency, now: float) -> float:
-        """Seconds until a call may go out."""
+        """Seconds until a call may go out; none where they are not above 0."""
         if not self.may_send():
             return _CLOSED_LOOK
         if urgency in {"command", "final"} and self._left(now) >= 1:
             return 0.0
         whole = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
-        most = max(1, whole // self._sharers)
-        if len(self._times) < most:
-            return 0.0
-        return max(0.0, self._times[-most] + 1.0 - now)
+        return self._times[-max(1, whole // self._sharers)] + 1.0 - now
 
     def count(self, now: float) -> None:
         self._times.append(now)
-        self._reserve = max(0.0, self._left(now) - 1)
-        self._filled = now
+        self._reserve, self._filled = max(0.0, self._left(now) - 1), max(self._filled, now)
 
     def objected(self, now: float) -> None:
         """Telegram said 429 somewhere."""
-        self._reserve, self._filled = 0.0, now
-        self._strict_until = now + STRICT_SECONDS
+        self._reserve, self._filled = 0.0, now + STRICT_SECONDS
 
     def _left(self, now: float) -> float:
-        if now < self._strict_until:
-            return 0.0
-        since = max(self._filled, self._strict_until)
-        filled = self._reserve + max(0.0, now - since) * CALLS_PER_SECOND / self._sharers
+        filled = self._reserve + (now - self._filled) * CALLS_PER_SECOND / self._sharers
         return min(RESERVE / self._sharers, filled)
 
 
@@ -136,7 +123,7 @@ class ChatQueue:
         self._last = float("-inf")
         self._not_before = float("-inf")
         self._busy = False
-        self._count = 0
+        self._numbers = itertools.count()
         self._waiting: list[tuple[int, int]] = []
         self._changed = asyncio.Event()
         self.dead = False
@@ -181,8 +168,7 @@ class ChatQueue:
         self._pace.objected(self._clock.now())
 
     async def _enter(self, urgency: Urgency) -> None:
-        self._count += 1
-        own = (_ORDER[urgency], self._count)
+        own = (_ORDER[urgency], next(self._numbers))
         self._waiting.append(own)
         try:
             while True:
@@ -203,11 +189,11 @@ class ChatQueue:
         now = self._clock.now()
         if now - self._last > _RESTED:
             self._shown = 0
-        after = 0.0
+        after = self._not_before
         if urgency != "typing":
             share = _BURST if urgency in {"command", "final", "first"} else 1.0
-            after = self._last + self.interval * share - now
-        return max(after, self._not_before - now, self._pace.delay(urgency, now))
+            after = max(after, self._last + self.interval * share)
+        return max(after - now, self._pace.delay(urgency, now))
 
     def _wake(self) -> None:
         """Let everybody who waits look again."""
@@ -235,11 +221,8 @@ class ChatQueues:
 
     def move(self, old: str, new: str) -> None:
         """A group became a supergroup."""
-        if old != new:
-            self._moved[old] = new
+        self._moved[old] = new
 
     def now_at(self, chat: str) -> str:
         """The id under which a chat is reached now."""
-        for _ in range(3):
-            chat = self._moved.get(chat, chat)
-        return chat
+        return self._moved.get(chat, chat)
