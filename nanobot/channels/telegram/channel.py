@@ -30,6 +30,7 @@ from nanobot.channels.telegram.render.screen_messages import split
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.messages import TelegramMessages, TelegramReports
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
+from nanobot.channels.telegram.send.pacing import ChatQueues
 from nanobot.channels.telegram.settings import CHANNEL, settings_of
 from nanobot.channels.telegram.show.progress import TelegramProgress
 from nanobot.cluster.share import Handlers, Share
@@ -95,7 +96,7 @@ class TelegramChannel:
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
         self._menu = CommandMenu(self._line, setup.router, setup.ledger)
-        self._sending = Sending.over(self._line, setup.ledger, settings.channel)
+        self._sending = Sending.over(self._line, setup.ledger, settings.channel, ChatQueues())
         self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, settings.channel, self._outbox.put)
         #: Brings what comes of the schedule to people.

@@ -58,7 +58,7 @@ def inbox_over(
     alarms: Alarms | None = None,
 ) -> Inbox:
     """An inbox between a real client library and an agent; `people` are those of allowFrom."""
-    outbox = TelegramOutbox(Sending.over(line, ledger, CHANNEL, ChatQueues(JumpingClock())), alarms=alarms)
+    outbox = TelegramOutbox(Sending.over(line, ledger, CHANNEL, ChatQueues(JumpingClock())), alarms=alarms or Alarms())
     gate = Gate(Access(ledger, CHANNEL, tuple(map(str, people))), builtin_router())
     inbox = Inbox(line, intake, gate, outbox, agent, offer_menu)
     inbox.identified()

@@ -84,7 +84,11 @@ async def test_a_message_that_may_have_arrived_is_repeated_with_a_mark(fault: Fa
     async with stage(PLAIN) as at:
         turn = await at.begin()
         at.server.fail("sendMessage", fault)
+        at.server.failing("getMe", drop_before())
         await turn.finish(DONE)
+        await at.quiet(60)
+        assert len(at.server.sent("sendMessage")) == 1, "nothing is repeated on a network that is down"
+        at.server.failing("getMe", None)
         await at.until("↻ The answer.")
         await at.settled()
         assert at.seen.count("bot: The answer.") <= 1
@@ -196,11 +200,14 @@ async def test_a_stop_waits_for_what_is_due_and_no_longer_than_it_was_told() -> 
         assert at.clock.now() < 200
         at.server.failing("sendMessage", black_hole())
         await at.outbox.say(at.address, "never", "line-2")
-        stop = asyncio.create_task(at.outbox.drain(0.2))
         await at.server.until(lambda: len(at.server.sent("sendMessage")) == 2)
-        await asyncio.wait({stop}, timeout=0.1)
-        assert not stop.done(), "what is being sent may still arrive"
-        await stop
+        stop = asyncio.create_task(at.outbox.drain(60))
+        await at.quiet(3)
+        assert stop.cancel(), "what is being sent may still arrive"
+        await at.outbox.drain(0.2)
+        at.clock.ahead -= timedelta(hours=3)
+        await at.quiet(3)
+        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1, "new": 1, "sending": 1}
         assert len(at.seen) == 1
 
 
@@ -273,6 +280,7 @@ async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothe
         alive[0] = True
         assert isinstance(await calls.show(place, ScreenMessage("in time")), int)
         assert at.seen == ["bot: in time"]
+        assert await calls.show(place, ScreenMessage("half a character: \ud83d")) == "refused"
 
 
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:
@@ -287,11 +295,10 @@ async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_ch
         assert len(answers) <= 13, "ever less often"
 
 
-@pytest.mark.parametrize("fault", [refuse(401, "Unauthorized"), drop_before()], ids=["token", "not sent"])
+@pytest.mark.parametrize("fault", [refuse(401, "Unauthorized"), too_many(600)], ids=["token", "flood"])
 async def test_what_certainly_did_not_go_out_for_a_day_is_given_up_as_well(fault: Fault) -> None:
     async with stage(PLAIN, step=300) as at:
         at.server.failing("sendMessage", fault)
-        at.server.failing("getChat", drop_before())
         await (await at.begin()).finish(DONE)
         await at.quiet(86_400 - 900)
         assert "failed" not in await states(at.ledger, "outbox", CHANNEL)
@@ -384,6 +391,9 @@ async def test_a_group_that_moved_is_followed() -> None:
             await at.settled()
         assert at.server.visible(-1005) == ["bot: The answer."] * 2
         assert [call.params["chat_id"] for call in at.server.sent("sendMessage")].count("-5") <= 1
+        at.server.failing("sendMessage", refuse(400, "Bad Request: message to edit not found"))
+        assert await at.outbox.sending.calls.show(at.address, ScreenMessage("never")) == "refused"
+        assert len(at.server.sent("sendMessage")) == 3 + 6, "no refusal is answered for ever"
 
 
 async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out() -> None:
@@ -459,12 +469,15 @@ async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
 
 
 async def test_a_file_is_repeated_with_a_mark_where_it_may_have_arrived_and_without_one_where_it_did_not() -> None:
-    note = OutgoingMessage("note", ScreenMessage("All of it."), name="all.md", content="words", last=True)
-    async with stage(PLAIN) as at:
+    note = OutgoingMessage("note", ScreenMessage("All of it."), name="all.md", content="words", reply_to=12)
+    async with stage(PLAIN, group=-1001) as at:
         for turn, fault in (("in-1", too_many(1)), ("in-2", bad_gateway())):
             at.server.fail("sendDocument", fault)
-            await at.outbox.put((OutboxItem(turn, 0, CHANNEL, "7", note.to_json()),))
+            await at.outbox.put((OutboxItem(turn, 0, CHANNEL, "-1001", note.to_json(), "9"),))
             await at.settled()
+        params = at.server.sent("sendDocument")[-1].params
+        assert (str(params["message_thread_id"]), bool(params["disable_notification"])) == ("9", True)
+        assert "12" in str(params["reply_parameters"])
         captions = [call.params["caption"] for call in at.server.sent("sendDocument")]
         assert captions == ["All of it.", "All of it.", "All of it.", f"{REPEAT}All of it."]
 
@@ -472,13 +485,16 @@ async def test_a_file_is_repeated_with_a_mark_where_it_may_have_arrived_and_with
 @pytest.mark.parametrize("silent", [False, True])
 async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_where_it_is_quiet(silent: bool) -> None:
     text = "\n".join(f"line {number}" for number in range(400))
-    whole = OutgoingMessage("text", ScreenMessage(text, silent=silent), last=True)
+    whole = OutgoingMessage("text", ScreenMessage(text, silent=silent), last=True, reply_to=12)
     item = OutboxItem("in-1", 0, CHANNEL, "7", whole.to_json())
     async with stage(PLAIN) as at:
-        at.server.fail("sendMessage", refuse(400, "Bad Request: message is too long"))
+        too_long = refuse(400, "Bad Request: message is too long")
+        at.server.fail("sendMessage", too_long, too_many(1), too_long)
         await at.outbox.put((item,))
         await at.settled()
-        parts = at.server.sent("sendMessage")[1:]
+        parts = at.server.sent("sendMessage")[3:]
+        assert "12" in str(parts[0].params["reply_parameters"])
+        assert not at.server.sent("editMessageText")
         assert [bool(one.params.get("disable_notification")) for one in parts] == [silent, True]
         assert "\n".join(str(one.params["text"]) for one in parts) == text
         (row,) = await at.ledger.put((item,))

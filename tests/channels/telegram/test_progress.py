@@ -113,6 +113,7 @@ async def test_an_answer_grows_by_edits_of_one_message_and_no_text_is_sent_twice
             (one.params["text"], str(one.params.get("reply_markup"))) for one in at.server.calls if "text" in one.params
         ]
         assert len(screens) == len(set(screens)) >= 4
+        assert all(one.params["link_preview_options"] for one in at.server.sent("editMessageText"))
         edits = [one.at for one in at.server.sent("editMessageText")]
         assert all(later - earlier >= 0.9 for earlier, later in itertools.pairwise(edits[:-1])), edits
 

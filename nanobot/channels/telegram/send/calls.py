@@ -77,16 +77,14 @@ class Calls:
                     return outcome.message_id
                 case bool() | "same":
                     return message_id
-                case "lost_target":
+                case "lost_target" | "moved":
                     message_id = 0
-                case "lost_reply" if reply_to:
+                case "lost_reply":
                     reply_to = 0
                 case "lost_thread" if place.thread:
                     place, topic_failed = (replace(place, thread="") if topic_failed else place), True
                 case "format" | "refused" if (simpler := _simpler(content, outcome)) is not None:
                     content = simpler
-                case "moved":
-                    continue
                 case _:
                     return outcome
         return "refused"
@@ -195,8 +193,7 @@ class Sending(Struct, frozen=True):
     slots: Slots
 
     @classmethod
-    def over(cls, line: TelegramLine, ledger: Ledger, channel: str, queues: ChatQueues | None = None) -> "Sending":
-        queues = queues or ChatQueues()
+    def over(cls, line: TelegramLine, ledger: Ledger, channel: str, queues: ChatQueues) -> "Sending":
         return cls(ledger, channel, Calls(line, queues), queues, Slots())
 
 

@@ -142,7 +142,7 @@ class TelegramOutbox:
         at = self._clock()
         ahead = at.timestamp() - self.sending.queues.clock.now()
         known, self._ahead = self._ahead, ahead
-        back = 0.0 if known is None else known - ahead
+        back = (known or ahead) - ahead
         told, self._told = self._told, set()
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
@@ -156,7 +156,7 @@ class TelegramOutbox:
             if due <= at or row.state == "sending":
                 continue
             latest = at if row.state == "unknown" and row.item.chat in told else at + _LONGEST_HOLD
-            sooner = min(due - timedelta(seconds=back if back >= _PUT_BACK else 0), latest)
+            sooner = min(due - timedelta(seconds=back), latest)
             if sooner < due:
                 await self._postpone(row, sooner, unsure=row.state == "unknown")
 
@@ -225,7 +225,7 @@ class TelegramOutbox:
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
         outcome = await calls.show(place, content, slot.message_id, reply_to=reply_to, before=begin)
-        if outcome != "too_long" or isinstance(content, Upload):
+        if outcome != "too_long":
             return outcome
         for number, piece in enumerate(split(Rendered(content.text), LIMIT // 2)):
             quiet = replace(piece, silent=piece.silent or content.silent)
