@@ -94,16 +94,14 @@ async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_oft
     assert queue.interval <= 1.5
 
 
-@pytest.mark.parametrize(
-    ("urgency", "objected", "processes", "seconds"),
-    [
-        ("partial", False, 0, 2.0),
-        ("command", True, 1, 2.0),
-        ("final", True, 1, 2.0),
-        ("typing", False, 1, 4.0),
-        ("partial", False, 5, 14.0),
-        ("partial", False, 30, 74.0),
-    ],
+@table(
+    "urgency objected processes seconds",
+    ("partial", False, 0, 2.0),
+    ("command", True, 1, 2.0),
+    ("final", True, 1, 2.0),
+    ("typing", False, 1, 4.0),
+    ("partial", False, 5, 14.0),
+    ("partial", False, 30, 74.0),
 )
 async def test_all_chats_together_keep_below_the_limit_of_the_bot(
     urgency: Urgency, *, objected: bool, processes: int, seconds: float
