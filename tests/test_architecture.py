@@ -85,8 +85,6 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages
-    ("nanobot.web.extract.sandbox", "nanobot.web.extract.pdf"),
-    ("nanobot.web.extract.sandbox", "nanobot.web.extract.mail"),
     ("nanobot.utils.text", "datetime"),  # of all that import the small functions on text one reads dates
     ("nanobot.utils.text", "email.utils"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),

@@ -36,14 +36,19 @@ def is_alive(process: int) -> bool:
 
 
 def own_module(name: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module of nanobot. `-P`: no module of the folder that nanobot was started in is taken for
-    one of Python's."""
-    return (sys.executable, "-P", "-m", name, *arguments)
+    """The command that runs the `main` of a module of nanobot in `bare_environment`.
+
+    `-P`: no module of the folder that nanobot was started in is taken for one of Python's. `-S`: libraries are looked
+    for where this process has them, which is said and not found out. `-m` would import more than a small module does.
+    """
+    program = f"from {name} import main; main()"  # English: Python reads it
+    return (sys.executable, "-P", "-S", "-c", program, *arguments)
 
 
 def bare_environment() -> dict[str, str]:
     """What Python needs and no more: no key of the agent is in reach of a process that is given this."""
-    own = {"PYTHONPATH": str(_PACKAGE), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
+    libraries = [place for place in sys.path if place.endswith("-packages")]
+    own = {"PYTHONPATH": os.pathsep.join([str(_PACKAGE), *libraries]), "PYTHONIOENCODING": "utf-8", "LANG": "C.UTF-8"}
     return own | {name: os.environ[name] for name in _NEEDED if name in os.environ}
 
 

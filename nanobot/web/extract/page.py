@@ -6,6 +6,8 @@ from msgspec import Struct
 
 Format = Literal["markdown", "text", "html"]
 JobKind = Literal["html", "xml", "pdf", "office", "mail"]
+#: Kinds that have a reader, in the module of that name, which no other page should pay for.
+FILES = frozenset(("pdf", "office", "mail"))
 Links = Literal["keep", "text", "footnotes"]
 
 

@@ -4,38 +4,37 @@ A message is a line of JSON: a job with the size of its body, which follows it, 
 a word that says why there is none. The memory of the process and the CPU time of each job are limited by the kernel: a
 page that asks for more ends the process, and `nanobot.web.extract.worker` notices. Before the first job the process
 gives up for good to open anything, so whatever a page does to a parser, it reaches no file, no network and no other
-program. The word `pdf` or `mail` as argument loads what such files need before that.
+program. Arguments say what it loads before that, beside what every page takes: kinds of files, and `codecs` for pages
+that are not in UTF-8.
 """
 
 import codecs
 import contextlib
-import gc
 import json
 import os
 import resource
 import sys
-from types import ModuleType
+from collections.abc import Callable
+from importlib import import_module
 from typing import BinaryIO
 
 import msgspec
 from msgspec.structs import replace
 
-if __name__ == "__main__":
-    gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
-    # What readability imports for downloads, and for bytes whose charset nobody knows: a quarter of a start, for what
-    # it is never asked here. It gets text.
-    for _unused in ("chardet", "urllib.request"):
-        sys.modules[_unused] = ModuleType(_unused)
-
 from nanobot.web.extract.feed import extract_xml
 from nanobot.web.extract.html import extract
-from nanobot.web.extract.office import extract_office
 from nanobot.web.extract.page import Extracted, Job
 from nanobot.web.fetch.charset import decode, load_codecs
 
 MEMORY_BYTES = 1_536 * 1024 * 1024
 CPU_SECONDS = 6
 PDF_CPU_SECONDS = 15
+#: What reads a kind of file, imported only for it: PDFium alone costs a tenth of a second.
+_READERS = {
+    "pdf": "nanobot.web.extract.pdf:extract_pdf",
+    "office": "nanobot.web.extract.office:extract_office",
+    "mail": "nanobot.web.extract.mail:extract_mail",
+}
 
 
 def main() -> None:
@@ -48,18 +47,24 @@ def main() -> None:
         _answer(sink, _work(replace(head, body=source.read(size))))
 
 
-def lock_up(*kinds: str) -> None:
-    """Load what jobs, of these kinds too, may need; then limit the process: no new descriptor, no new process, so
-    much memory."""
-    load_codecs()
-    for codec in ("cp437", "cp850", "cp936", "cp950", "utf-16"):  # names in archives, and older RTF files
-        codecs.lookup(codec)
-    if "pdf" in kinds:
-        import nanobot.web.extract.pdf  # PDFium costs a tenth of a second, which no other page should pay
-    if "mail" in kinds:
-        import nanobot.web.extract.mail  # noqa: F401 - few read mail
+def lock_up(*needs: str) -> None:
+    """Load what jobs with these needs take; then limit the process: no new descriptor, no new process, so much
+    memory."""
+    for need in needs:
+        if need != "codecs":
+            _reader(need)
+            continue
+        load_codecs()
+        for codec in ("cp437", "cp850", "cp936", "cp950", "utf-16"):  # names in archives, and older RTF files
+            codecs.lookup(codec)
     for limit, most in (("AS", MEMORY_BYTES), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
+
+
+def _reader(kind: str) -> Callable[[bytes], Extracted]:
+    module, _, name = _READERS[kind].partition(":")
+    read: Callable[[bytes], Extracted] = getattr(import_module(module), name)
+    return read
 
 
 def _limit_cpu(most: int) -> None:
@@ -72,16 +77,8 @@ def _limit_cpu(most: int) -> None:
 def _work(job: Job) -> Extracted | str:
     """The page, or the reason why there is none."""
     try:
-        if job.kind == "pdf":
-            from nanobot.web.extract.pdf import extract_pdf
-
-            return extract_pdf(job.body)
-        if job.kind == "mail":
-            from nanobot.web.extract.mail import extract_mail
-
-            return extract_mail(job.body)
-        if job.kind == "office":
-            return extract_office(job.body)
+        if job.kind in _READERS:
+            return _reader(job.kind)(job.body)
         decoded = decode(job.body, job.charset, cut=job.cut)
         if job.kind == "xml":
             page = extract_xml(job.body, decoded.text, job.url)
@@ -96,12 +93,10 @@ def _work(job: Job) -> Extracted | str:
 
 
 def _answer(sink: BinaryIO, result: Extracted | str) -> None:
-    # JSON inside a page may hold halves of characters, which no reader of JSON takes.
-    line = result if isinstance(result, str) else json.dumps(msgspec.to_builtins(result), ensure_ascii=False)
+    try:
+        line = result.encode() if isinstance(result, str) else msgspec.json.encode(result)
+    except UnicodeEncodeError:  # JSON inside a page may hold halves of characters, which no reader of JSON takes
+        line = json.dumps(msgspec.to_builtins(result), ensure_ascii=False).encode("utf-8", "replace")
     with contextlib.suppress(BrokenPipeError):
-        sink.write(line.encode("utf-8", "replace") + b"\n")
+        sink.write(line + b"\n")
         sink.flush()
-
-
-if __name__ == "__main__":
-    main()

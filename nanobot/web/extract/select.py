@@ -233,19 +233,23 @@ def _landmark(page: _Page, total: float) -> Part:
 
 
 def _inner(page: _Page, scope: Part, total: float) -> Part:
-    """The part of `scope` that readability votes for, or that holds nearly all of its prose."""
+    """The part of `scope` that readability votes for, or that holds nearly all of its prose; at least that which has
+    paragraphs of its own, where the text began."""
+    begun = _begun(page)
+    if scope in begun:
+        return scope
     nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
     told = any(test(scope) for test in (_is_article, _is_article_body))
     voted = None if told or nested > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
             voted = voted.above
-        return _with_paragraphs_around(page, voted, scope)
+        return _with_paragraphs_around(begun, voted, scope)
     least, inner = DESCENT * page.mass(scope), scope
     for part in page.inside(scope):
         if part.above is inner and part.tag not in _TEXTUAL and page.mass(part) >= least:
             inner = part
-    return _with_paragraphs_around(page, inner, scope)
+    return _with_paragraphs_around(begun, inner, scope)
 
 
 def _begun(page: _Page) -> set[Part | None]:
@@ -253,9 +257,8 @@ def _begun(page: _Page) -> set[Part | None]:
     return {one.above for one in page.parts if one.tag == "p" and page.mass(one) >= _TEXT}
 
 
-def _with_paragraphs_around(page: _Page, part: Part, top: Part) -> Part:
-    """`part`, or the one around it, up to `top`, that has paragraphs of its own: the text began there."""
-    begun = _begun(page)
+def _with_paragraphs_around(begun: set[Part | None], part: Part, top: Part) -> Part:
+    """`part`, or the outermost one around it, up to `top`, that is among those with paragraphs of their own."""
     outer, best = part, part
     while outer is not top and outer.above is not None:
         outer = outer.above

@@ -12,17 +12,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nanobot.utils.processes import bare_environment, own_module
-from nanobot.web.extract.page import Extracted, Job
+from nanobot.web.extract.page import FILES, Extracted, Job
 from nanobot.web.extract.strip import page_title, strip_tags
-from nanobot.web.fetch.charset import decode
+from nanobot.web.fetch.charset import decode, is_plain
 
 WALL_SECONDS = 8.0
 PDF_WALL_SECONDS = 17.0
 RECYCLE = 60
 MAX_BODY = 10_485_760
 _ANSWER_LIMIT = 64 * 1024 * 1024
-#: Kinds of files that need what no other page should pay for.
-_SPECIAL = frozenset({"pdf", "mail"})
 
 
 class WorkerFailed(Exception):
@@ -31,7 +29,7 @@ class WorkerFailed(Exception):
 
 class _Worker(Struct):
     process: asyncio.subprocess.Process
-    special: str = ""
+    loaded: frozenset[str] = frozenset()
     jobs: int = 0
 
     async def run(self, job: Job) -> Extracted:
@@ -57,7 +55,7 @@ class _Worker(Struct):
         code = await self.process.wait()
         if code < 0:
             return "out of memory or time"
-        return f"its process ended with code {code}; `python -m nanobot.web.extract.sandbox` shows why"
+        return f"its process ended with code {code}; `python -m nanobot.web.extract.lean` shows why"
 
     async def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -91,7 +89,7 @@ class Extractor(Struct):
             job = replace(job, body=job.body[:MAX_BODY], cut=True)
         async with self._slots:
             try:
-                worker = await self._take(job.kind if job.kind in _SPECIAL else "")
+                worker = await self._take(_needs(job))
             except OSError as error:
                 return await asyncio.to_thread(strip_page, job, f"no process could be started: {error}")
             healthy = False
@@ -110,30 +108,40 @@ class Extractor(Struct):
                     await worker.close()
             return page
 
-    async def _take(self, special: str) -> _Worker:
-        """A worker that waits and can read this kind, else a new one in the place of one that waits."""
-        fitting = [worker for worker in self._idle if special in ("", worker.special)]
+    async def _take(self, needs: frozenset[str]) -> _Worker:
+        """A worker that waits and has loaded all of this, else a new one in the place of one that waits, which can
+        read what that one could."""
+        fitting = [worker for worker in self._idle if needs <= worker.loaded]
         if fitting:
             self._idle.remove(fitting[-1])
             return fitting[-1]
         if self._idle:
-            await self._idle.pop(0).close()
-        return await _start(special)
+            worker = self._idle.pop(0)
+            needs |= worker.loaded
+            await worker.close()
+        return await _start(needs)
+
+
+def _needs(job: Job) -> frozenset[str]:
+    """What of a worker's readers and encodings a job takes, beside those of every page."""
+    if job.kind in FILES:
+        return frozenset((job.kind, "codecs"))
+    return frozenset[str]() if is_plain(job.body, cut=job.cut) else frozenset(("codecs",))
 
 
 def strip_page(job: Job, reason: str) -> Extracted:
     """What can be read of a page without a parser; of a file in a format of its own that is nothing."""
-    if job.kind in ("pdf", "office", "mail"):
+    if job.kind in FILES:
         return Extracted("", "", job.kind, notes=(f"The file could not be taken apart ({reason}).",))
     text = decode(job.body, job.charset, cut=job.cut).text
     note = f"The page could not be taken apart ({reason}); this is its bare text."
     return Extracted(page_title(text), strip_tags(text), "raw", notes=(note,))
 
 
-async def _start(special: str) -> _Worker:
-    """A new worker; only one that is started for a `special` kind can read such files."""
+async def _start(needs: frozenset[str]) -> _Worker:
+    """A new worker, which can load nothing later."""
     process = await asyncio.create_subprocess_exec(
-        *own_module("nanobot.web.extract.sandbox", *filter(None, [special])),
+        *own_module("nanobot.web.extract.lean", *sorted(needs)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -141,4 +149,4 @@ async def _start(special: str) -> _Worker:
         limit=_ANSWER_LIMIT,
         start_new_session=True,
     )
-    return _Worker(process, special)
+    return _Worker(process, needs)

@@ -47,7 +47,7 @@ _MEANT = {
 #: How ISO-2022-JP changes to letters of two bytes; plain text never says that.
 _ESCAPES = re.compile(rb"\x1b\$[@B]")
 #: Letters of two scripts in one word: the wrong encoding.
-_MIXED = re.compile("[A-Za-z][\u0370-\u1fff]|[\u0370-\u1fff][A-Za-z]")
+_MIXED = "[A-Za-z][\u0370-\u1fff]|[\u0370-\u1fff][A-Za-z]"
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META = re.compile(rb"<meta[^<>]{0,400}?charset\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE)
 _XML = re.compile(rb"\A\s*<\?xml[^<>]{0,200}?encoding\s*=\s*[\"']([\w:.-]{2,40})", re.IGNORECASE)
@@ -106,6 +106,15 @@ def load_codecs() -> None:
     """Load every encoding that `decode` may use, for a process that can open no file later."""
     for codec in _READ:
         codecs.lookup(codec)
+
+
+def is_plain(body: bytes, *, cut: bool = False) -> bool:
+    """Whether `decode` takes `body` for UTF-8, so that no other encoding has to be there."""
+    try:
+        codecs.utf_8_decode(body, "strict", not cut)
+    except UnicodeDecodeError:
+        return False
+    return not (b"\0" in body or b"\x1b" in body)
 
 
 def decode(body: bytes, header: str = "", *, cut: bool = False) -> Decoded:
@@ -173,7 +182,7 @@ def _score(sample: bytes, codec: str) -> float:
     if codec in _LANGUAGES:
         most = max(sum(char.lower() in some + _QUOTES for char in letters) for some in _LANGUAGES[codec])
         return (1.1 if codec == "cp1252" else 1.0) * most / len(letters)
-    if len(_MIXED.findall(text)) > 0.3 * len(letters):
+    if len(re.findall(_MIXED, text)) > 0.3 * len(letters):
         return 0.0
     frequent = set(_FREQUENT[codec])
     return (1.5 if codec in _MULTIBYTE else 1.0) * sum(char in frequent for char in letters) / len(letters)

@@ -145,6 +145,19 @@ async def test_a_worker_that_opens_nothing_still_reads_every_encoding() -> None:
         assert len(extractor.pids) == 1
 
 
+async def test_a_worker_in_the_place_of_another_reads_what_that_one_could() -> None:
+    pdf = Job(b"%PDF-1.4 nothing", "https://ex.org/a.pdf", "pdf")
+    russian = Job("<title>погода</title><p>погода</p>".encode("koi8-r"), "https://ex.org/", charset="koi8-r")
+    mail = Job(b"Subject: Tide\n\nHigh water at nine.", "https://ex.org/tide.eml", "mail")
+    async with aclosing(Extractor(size=1)) as extractor:
+        for job in (Job(PAGE, "https://a.example/"), russian, pdf, mail):
+            await extractor.extract(job)
+        last = extractor.pids
+        pages = [await extractor.extract(job) for job in (russian, pdf, mail, Job(PAGE, "https://a.example/"))]
+        assert extractor.pids == last
+    assert [page.title for page in pages] == ["погода", "", "Tide", "Tide"]
+
+
 async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
     async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
@@ -155,3 +168,18 @@ async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_st
         assert extractor.pids == second != first
         assert len(second) == 1
     assert page.notes == ("The file is damaged (Failed to load document (PDFium: Data format error).).",)
+
+
+async def test_a_page_that_only_readability_can_judge_is_read_where_no_library_can_be_opened() -> None:
+    text = "<div class=story>" + "<p>High water at nine, and the ferry waits for it.</p>" * 30 + "</div>"
+    page = f"<body><div class=top><a href=/a>One</a></div><div class=middle>{text}</div></body>".encode()
+    async with aclosing(Extractor(size=1)) as extractor:
+        read = await extractor.extract(Job(page, "https://a.example/"))
+    assert (read.extractor, read.notes) == ("readability", ())
+
+
+async def test_half_a_character_in_the_data_of_a_page_costs_nothing_else() -> None:
+    data = b'<script type="application/ld+json">{"@type": "Article", "headline": "Half \\ud83d a sign"}</script>'
+    async with aclosing(Extractor(size=1)) as extractor:
+        read = await extractor.extract(Job(PAGE.replace(b"<title>Tide</title>", data), "https://a.example/"))
+    assert (read.title, read.extractor) == ("Half ? a sign", "readability")
