@@ -1,10 +1,8 @@
 """The owner's documents: read, found, cited, and forgotten with their files."""
 
 import asyncio
-import io
 import os
 import threading
-import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from nanobot.providers.scripted import Call
 from tests.agent.tools.library import speaking
 from tests.fakes.files import pdf_file
 from tests.fakes.llm_server import Reply
+from tests.fakes.office_files import archive
 
 MAIL = """From: Bob Reed <bob@example.org>
 To: ann@example.org
@@ -44,25 +43,19 @@ JVBERi0=
 """
 
 
-def book() -> bytes:
-    """An e-book of one chapter."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr("mimetype", "application/epub+zip")
-        archive.writestr(
-            "META-INF/container.xml",
-            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+def book(**more: str) -> bytes:
+    """An e-book of one chapter; `more` are further files in it."""
+    return archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
             '<rootfile full-path="b.opf"/></rootfiles></container>',
-        )
-        archive.writestr(
-            "b.opf",
-            '<package xmlns="http://www.idpf.org/2007/opf"><metadata><title>Rivers</title></metadata><manifest>'
+            "b.opf": '<package xmlns="http://www.idpf.org/2007/opf"><metadata><title>Rivers</title></metadata><manifest>'
             '<item id="c" href="c.xhtml"/></manifest><spine><itemref idref="c"/></spine></package>',
-        )
-        archive.writestr(
-            "c.xhtml", "<html><body><h1>Sources</h1><p>The Kolva springs below Mount Teger.</p></body></html>"
-        )
-    return made.getvalue()
+            "c.xhtml": "<html><body><h1>Sources</h1><p>The Kolva springs below Mount Teger.</p></body></html>",
+            **more,
+        }
+    )
 
 
 class Shelf:
@@ -233,14 +226,11 @@ async def test_broken_strange_and_huge_files_end_no_reading_and_each_of_them_is_
         books.write("old.doc", b"\xd0\xcf\x11\xe0")
         books.write("empty.txt", "")
         books.write("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"EncryptedPackage" * 400)
-        made = io.BytesIO(book())
-        with zipfile.ZipFile(made, "a") as archive:
-            archive.writestr(
-                "META-INF/encryption.xml",
-                '<encryption xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData><enc:CipherData>'
-                '<enc:CipherReference URI="c.xhtml"/></enc:CipherData></enc:EncryptedData></encryption>',
-            )
-        books.write("bought.epub", made.getvalue())
+        locked = (
+            '<encryption xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData><enc:CipherData>'
+            '<enc:CipherReference URI="c.xhtml"/></enc:CipherData></enc:EncryptedData></encryption>'
+        )
+        books.write("bought.epub", book(**{"META-INF/encryption.xml": locked}))
         books.write("good.txt", "The good one.")
         assert await books.read() == 11
         problems = {Path(one.name).name: one.problem for one in books.index.documents("document", "")}

@@ -1,15 +1,14 @@
 """Files: fetched with a limit, kept under names of our own, read where they are text, and missed aloud."""
 
 import asyncio
-import io
 import stat
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.files import pdf_file, pdf_text
+from tests.fakes.office_files import paragraph, word_file
 from tests.fakes.telegram_server import TOKEN, drop_before, refuse
 from tests.tables import table
 
@@ -65,23 +64,15 @@ async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Pat
         assert "[Cut: the file has more than these 20,000 characters. No tool reads the rest.]" in long.context
 
 
-def office(*lines: str) -> bytes:
-    """A Word document with these paragraphs."""
-    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    body = "".join(f"<w:p><w:r><w:t>{line}</w:t></w:r></w:p>" for line in lines)
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/document.xml", f"<w:document {space}><w:body>{body}</w:body></w:document>")
-    return packed.getvalue()
-
-
 async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> None:
     async with intake_stage(tmp_path) as at:
         ada = at.server.user("Ada")
-        message = await at.take(ada.send("document", office("First", "Second"), "sum up", file_name="plan.docx"))
+        message = await at.take(
+            ada.send("document", word_file(paragraph("First") + paragraph("Second")), "sum up", file_name="plan.docx")
+        )
         assert message.content == "sum up"
         assert message.context == "Text of the file plan.docx:\nFirst\n\nSecond"
-        broken = await at.take(ada.send("document", office("x")[:-30], file_name="b.docx"))
+        broken = await at.take(ada.send("document", word_file(paragraph("x"))[:-30], file_name="b.docx"))
         assert broken.content.startswith("[The document is here, but its text cannot be read: ")
 
 

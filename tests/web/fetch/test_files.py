@@ -7,10 +7,10 @@ from pathlib import Path
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.files import pdf_file, pdf_text
+from tests.fakes.office_files import archive, paragraph, sheet_file, slide_file, word_file
 from tests.fakes.website import Answer, Names, Website
 from tests.tables import table
 from tests.web.fetch.conftest import MakeTool
-from tests.web.fetch.office_files import archive, paragraph, sheet_file, slide_file, word_file
 
 DOCX = word_file(
     paragraph("The plan", "Heading1")
