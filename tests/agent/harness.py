@@ -42,7 +42,7 @@ class QueryArgs(Struct):
 
 
 class FakeTool(Tool[QueryArgs]):
-    """A tool that keeps its calls and answers with `answer`; `gate` holds it until it is set."""
+    """A tool that keeps its calls and answers with `answer`; `gate` holds it until it is set, `held` until `open`."""
 
     name = "fake"
     description = "A tool for tests.\nSecond line."
@@ -57,13 +57,14 @@ class FakeTool(Tool[QueryArgs]):
         exclusive: bool = False,
         access: Access = "public",
         gate: asyncio.Event | None = None,
+        held: bool = False,
         stubborn: bool = False,
     ) -> None:
         self.name = name  # type: ignore[misc]  # a name per instance, for tests alone
         self._answer = answer
         self.exclusive = exclusive
         self.access = access
-        self._gate = gate
+        self._gate = gate or (asyncio.Event() if held else None)
         self._stubborn = stubborn
         self.calls: list[QueryArgs] = []
         self.private: list[bool] = []

@@ -30,24 +30,22 @@ def typed(provider: ScriptedProvider, number: int) -> str:
 
 
 async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_next_step() -> None:
-    gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, "all of it"])
-    tool = FakeTool(gate=gate)
-    async with agent(provider, tool) as box:
+    tool = FakeTool(held=True)
+    async with agent([SEARCH, "all of it"], tool) as box:
         await box.say("cats?")
         await tool.started.wait()
         for text in ("and dogs", "and birds", "in French"):
             await box.say(text)
         await box.waiting(3)
-        gate.set()
+        tool.open()
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert len(box.of(Notice)) == 1, "once a turn"
         stored = [item.kind for item in await box.history() if isinstance(item, UserMessage)]
     assert [item.text for item in box.of(TurnFinished)] == ["all of it"]
-    assert typed(provider, 0) == "cats?"
-    assert typed(provider, 1) == "cats?\nand dogs\n\nand birds\n\nin French"
+    assert typed(box.provider, 0) == "cats?"
+    assert typed(box.provider, 1) == "cats?\nand dogs\n\nand birds\n\nin French"
     assert stored == ["user", "steer", "steer", "steer"]
-    assert_legal(provider.requests[1].messages)
+    assert_legal(box.provider.requests[1].messages)
 
 
 async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
@@ -66,37 +64,32 @@ async def test_U38_text_that_came_too_late_starts_the_next_turn() -> None:
 
 
 async def test_whoever_awaits_a_steered_message_gets_the_end_of_the_turn_that_read_it() -> None:
-    gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, "both"])
-    tool = FakeTool(gate=gate)
-    async with agent(provider, tool) as box:
+    tool = FakeTool(held=True)
+    async with agent([SEARCH, "both"], tool) as box:
         first = asyncio.create_task(box.loop.process(message("one")))
         await tool.started.wait()
         second = asyncio.create_task(box.loop.process(message("two")))
         await box.until(lambda: bool(box.of(Notice)))
-        gate.set()
+        tool.open()
         assert (await first) is (await second)
 
 
 async def test_a_message_that_is_served_alone_reads_no_other_on_its_way() -> None:
-    gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, "first", "second"])
-    tool = FakeTool(gate=gate)
-    async with agent(provider, tool) as box:
+    tool = FakeTool(held=True)
+    async with agent([SEARCH, "first", "second"], tool) as box:
         first = asyncio.create_task(box.loop.process(message("one"), alone=True))
         await tool.started.wait()
         second = asyncio.create_task(box.loop.process(message("two")))
         await box.until(lambda: bool(box.of(Notice)))
-        gate.set()
+        tool.open()
         assert [(await one).text for one in (first, second)] == ["first", "second"]
-    assert [typed(provider, number) for number in range(3)] == ["one", "one", "one\ntwo"]
+    assert [typed(box.provider, number) for number in range(3)] == ["one", "one", "one\ntwo"]
     assert [event.text for event in box.of(Notice)] == ["Got it. I will answer after this one."]
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool) -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate, stubborn=stubborn)
+    tool = FakeTool(held=True, stubborn=stubborn)
     async with agent([(Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"})), "here I am"], tool) as box:
         await box.say("cats?")
         await tool.started.wait()
@@ -106,7 +99,7 @@ async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool
         assert box.of(TurnFinished)[0].outcome == "cancelled"
         assert (await box.ask("still there?")).text == "here I am"
         late = len(box.events)
-        gate.set()
+        tool.open()
         while tool.running:
             await asyncio.sleep(0)
         for _ in range(20):  # whatever the straggler still wants to say would come now
@@ -149,9 +142,8 @@ async def test_stop_with_nothing_running_says_so() -> None:
 
 
 async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_history() -> None:
-    provider = ScriptedProvider([SEARCH, "well"])
     tool = FakeTool(gate=asyncio.Event())
-    async with agent(provider, tool) as box:
+    async with agent([SEARCH, "well"], tool) as box:
         asking = asyncio.create_task(box.loop.process(message("go")))
         await tool.started.wait()
         asking.cancel()
@@ -160,7 +152,7 @@ async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_histo
         assert box.of(TurnFinished)[-1:] == [] or box.of(TurnFinished)[-1].outcome == "cancelled"
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert (await box.ask("again")).text == "well"
-    assert_legal(provider.requests[1].messages)
+    assert_legal(box.provider.requests[1].messages)
 
 
 async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp_path: Path) -> None:
@@ -177,9 +169,8 @@ async def test_U03_a_shutdown_in_mid_turn_leaves_a_conversation_that_goes_on(tmp
 
 async def test_U05_U5_a_person_who_hears_nothing_for_long_is_told_what_is_waited_for() -> None:
     gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, (Wait(gate), Say("done"))])
     tool = FakeTool(gate=asyncio.Event())
-    async with agent(provider, tool, quiet=0.05) as box:
+    async with agent([SEARCH, (Wait(gate), Say("done"))], tool, quiet=0.05) as box:
         await box.say("go")
         await box.until(lambda: any('search "cats"' in str(item) for item in box.of(Notice)))
         assert tool.running == 1
@@ -380,10 +371,8 @@ async def test_events_of_a_turn_carry_its_address() -> None:
 
 
 async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot() -> None:
-    gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, "both"])
-    tool = FakeTool(gate=gate)
-    async with agent(provider, tool) as box:
+    tool = FakeTool(held=True)
+    async with agent([SEARCH, "both"], tool) as box:
         first = asyncio.create_task(box.loop.process(replace(message("wether?"), id="1")))
         await tool.started.wait()
         second = asyncio.create_task(box.loop.process(replace(message("in Oslo"), id="2")))
@@ -394,26 +383,24 @@ async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot
         assert not box.loop.amend(replace(message("weather?"), id="1"))
         third.cancel()  # takes back the message and leaves the turn alone
         await asyncio.wait({third})
-        gate.set()
+        tool.open()
         assert (await first) is (await second)
         assert third.cancelled()
-    assert typed(provider, 1) == "wether?\nin Rome"
+    assert typed(box.provider, 1) == "wether?\nin Rome"
 
 
 async def test_a_message_that_waits_and_is_edited_into_a_command_is_answered_at_once() -> None:
-    gate = asyncio.Event()
-    provider = ScriptedProvider([SEARCH, "done"])
-    tool = FakeTool(gate=gate)
-    async with agent(provider, tool) as box:
+    tool = FakeTool(held=True)
+    async with agent([SEARCH, "done"], tool) as box:
         first = asyncio.create_task(box.loop.process(replace(message("weather?"), id="1")))
         await tool.started.wait()
         second = asyncio.create_task(box.loop.process(replace(message("who am I"), id="2")))
         await box.waiting(1)
         assert box.loop.amend(replace(message("/whoami"), id="2"))
         assert (await second).text.startswith("You: Ann")
-        gate.set()
+        tool.open()
         assert (await first).answered == ("1",)
-    assert typed(provider, 1) == "weather?"
+    assert typed(box.provider, 1) == "weather?"
 
 
 async def test_the_privacy_of_a_chat_reaches_its_tools() -> None:
@@ -443,14 +430,13 @@ async def test_status_and_usage_count_what_was_spent_today() -> None:
 
 
 async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate)
+    tool = FakeTool(held=True)
     provider = ScriptedProvider([SEARCH] * 2, after="done")
     async with agent(provider, tool, concurrency=2) as box:
         asked = [asyncio.create_task(box.ask("go", Address("chat", str(number)))) for number in range(5)]
         await until(lambda: tool.running >= 2)
         assert len(provider.requests) == 2
-        gate.set()
+        tool.open()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
 
 

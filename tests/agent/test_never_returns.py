@@ -1,10 +1,6 @@
 """A dependency that never returns: an honest message soon after the turn's time, and other chats go on meanwhile."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from loguru import logger
 
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address
@@ -14,6 +10,7 @@ from nanobot.providers.scripted import Call, Pause, ScriptedProvider, Step
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionInfo, SessionStore
 from tests.agent.harness import Box, FakeTool, agent
+from tests.fakes.logs import log_lines
 from tests.fakes.patience import growing
 
 #: Limits of a turn in seconds: another chat has to be answered within the same.
@@ -40,16 +37,6 @@ class SilentStore(SessionStore):
         if self._left <= 0:
             await asyncio.get_running_loop().create_future()
         await super().append(session_id, messages, turn=turn)
-
-
-@contextmanager
-def log_lines() -> Iterator[list[str]]:
-    lines: list[str] = []
-    sink = logger.add(lambda message: lines.append(str(message)), level="WARNING", format="{message}")
-    try:
-        yield lines
-    finally:
-        logger.remove(sink)
 
 
 def hanging(lines: list[str]) -> str:

@@ -176,8 +176,7 @@ async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -
 
 
 async def test_what_was_begun_with_a_grant_ends_where_that_is_taken_back() -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate)
+    tool = FakeTool(held=True)
     async with agent([Call("web_search", {"query": "cats"})], tool) as box:
         able = Sender("2", role="user", granted=("files", "mcp"))
         turn = asyncio.create_task(box.loop.process(InboundMessage(HERE, able, "cats?", direct=True)))
@@ -188,8 +187,7 @@ async def test_what_was_begun_with_a_grant_ends_where_that_is_taken_back() -> No
 
 
 async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_back() -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate)
+    tool = FakeTool(held=True)
     async with agent([Call("web_search", {"query": "cats"}), "late"], tool) as box:
         turns = [asyncio.create_task(ask(box, "cats?", "user"))]
         await tool.started.wait()
@@ -294,8 +292,7 @@ async def test_what_a_guest_said_stands_in_the_owners_turn_as_content_from_outsi
 
 @pytest.mark.parametrize("who", ["user", "guest"])
 async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate)
+    tool = FakeTool(held=True)
     search = Call("web_search", {"query": "cats"})
     async with agent([search, "cats of the owner", "for the other"], tool) as box:
         first = asyncio.create_task(ask(box, "cats?", "owner"))
@@ -304,7 +301,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
         third = asyncio.create_task(ask(box, "and dogs", "owner"))
         fourth = asyncio.create_task(ask(box, "and birds", "owner"))
         await box.waiting(3, GROUP)
-        gate.set()
+        tool.open()
         assert [await one for one in (first, second, third, fourth)] == [
             "cats of the owner",
             "for the other",
@@ -318,8 +315,7 @@ async def test_nobody_speaks_in_the_turn_of_somebody_else(who: Role) -> None:
 
 
 async def test_a_turn_is_stopped_by_the_owner_or_by_who_asked_and_nobody_else() -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(gate=gate)
+    tool = FakeTool(held=True)
     async with agent([Call("web_search", {"query": "cats"}), "cats", "dogs", "birds"], tool) as box:
         first = asyncio.create_task(ask(box, "cats?", "guest"))
         await tool.started.wait()

@@ -92,11 +92,10 @@ async def test_N27_N46_a_search_goes_through_the_whole_chain_and_shows_every_sta
 
 async def test_N20_N21_the_third_same_lookup_is_refused_and_the_next_turn_starts_at_zero() -> None:
     call = Call("web_search", {"query": "cats"})
-    provider = ScriptedProvider([(call, call, call), "enough", call, "fine"])
     tool = FakeTool()
-    async with agent(provider, tool) as box:
+    async with agent([(call, call, call), "enough", call, "fine"], tool) as box:
         await box.ask("cats?")
-        texts = [item.text for item in results_of(provider)]
+        texts = [item.text for item in results_of(box.provider)]
         assert len(tool.calls) == MAX_REPEAT_EXTERNAL_LOOKUPS
         await box.ask("again?")
     assert texts[:2] == ["found cats"] * 2
@@ -137,11 +136,10 @@ async def test_what_a_tool_says_counts_for_a_source_that_says_nothing_itself(say
 async def test_N22_an_invalid_call_does_not_count() -> None:
     bad = Call("web_search", {"query": "cats", "qurey": "x"})
     good = Call("web_search", {"query": "cats"})
-    provider = ScriptedProvider([(bad, bad, bad), good, good, "done"])
     tool = FakeTool()
-    async with agent(provider, tool) as box:
+    async with agent([(bad, bad, bad), good, good, "done"], tool) as box:
         assert (await box.ask("cats?")).text == "done"
-    texts = [item.text for item in results_of(provider)]
+    texts = [item.text for item in results_of(box.provider)]
     assert "did you mean 'query'?" in texts[0]
     assert texts[3:] == ["found cats", "found cats"]
 
@@ -182,15 +180,14 @@ async def test_N25_N26_neighbours_run_together_exclusive_calls_alone_and_results
 
 
 async def test_N25_two_sessions_never_run_an_exclusive_tool_at_once() -> None:
-    gate = asyncio.Event()
-    tool = FakeTool(exclusive=True, gate=gate)
+    tool = FakeTool(exclusive=True, held=True)
     call = Call("web_search", {"query": "x"})
     async with agent([call, call, "done", "done"], tool) as box:
         await box.say("one")
         await box.say("two", Address("terminal", "you"))
         await box.provider.asked(2)
         await asyncio.wait_for(tool.started.wait(), 120)
-        gate.set()
+        tool.open()
         await box.until(lambda: len(box.of(TurnFinished)) == 2)
     assert (tool.most, len(tool.calls)) == (1, 2)
 
@@ -254,25 +251,23 @@ async def test_a_result_that_is_too_long_is_cut_with_a_note() -> None:
 
 @pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}"])
 async def test_U54_a_call_with_broken_arguments_is_answered_with_the_reason_and_never_run(arguments: str) -> None:
-    provider = ScriptedProvider([Call("web_search", arguments), "sorry"])
     tool = FakeTool()
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", arguments), "sorry"], tool) as box:
         assert (await box.ask("go")).outcome == "completed"
-    (sent,) = results_of(provider)
+    (sent,) = results_of(box.provider)
     assert tool.calls == []
     assert sent.error == "invalid_input"
     why = "valid JSON (" if arguments.startswith("{") else "JSON object"
     assert f"The call was not run: its arguments are no {why}" in sent.text
-    assert_legal(provider.requests[1].messages)
+    assert_legal(box.provider.requests[1].messages)
 
 
 async def test_U54_a_call_of_an_answer_that_was_cut_is_never_run() -> None:
-    provider = ScriptedProvider([Call("web_search", {"query": "x"}, error="it broke off"), "sorry"])
     tool = FakeTool()
-    async with agent(provider, tool) as box:
+    async with agent([Call("web_search", {"query": "x"}, error="it broke off"), "sorry"], tool) as box:
         await box.ask("go")
     assert tool.calls == []
-    assert "not run: it broke off. Send it again" in results_of(provider)[0].text
+    assert "not run: it broke off. Send it again" in results_of(box.provider)[0].text
 
 
 async def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
@@ -495,8 +490,8 @@ async def test_U09_each_request_is_a_prefix_of_the_next_over_thirty_turns(tmp_pa
     script: list[StepSource] = []
     for number in range(30):
         script += [(Think("hm", "{}", "chat"), Call("web_search", {"query": f"q{number}"})), Say(f"answer {number}")]
-    provider = ScriptedProvider(script)
     tool = FakeTool(answer=lambda args: ToolResult(f"page on {args.query}", untrusted=True))
+    provider = ScriptedProvider(script)
     async with agent(provider, tool, FakeTool("another"), workspace=tmp_path) as box:
         for number in range(30):
             await box.ask(f"question {number}")

@@ -3,13 +3,12 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import pytest
-from loguru import logger
 
 from nanobot.utils.watchdog import StallWatch, await_chain, log_chain
+from tests.fakes.logs import log_lines
 from tests.fakes.patience import growing
 
 BOUND = 120.0
@@ -55,16 +54,6 @@ async def chain_of(task: "asyncio.Task[None]") -> tuple[str, ...]:
 
 def names(chain: tuple[str, ...]) -> list[str]:
     return [line.split(" (")[0].strip() for line in chain]
-
-
-@contextmanager
-def log_lines() -> Iterator[list[str]]:
-    lines: list[str] = []
-    sink = logger.add(lambda message: lines.append(str(message)), level="WARNING", format="{message}")
-    try:
-        yield lines
-    finally:
-        logger.remove(sink)
 
 
 async def test_the_chain_of_a_task_goes_through_coroutines_and_async_generators() -> None:

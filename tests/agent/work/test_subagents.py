@@ -215,8 +215,7 @@ async def test_what_a_helper_has_read_taints_its_caller_and_what_its_caller_has_
 
 
 async def test_stopping_a_turn_ends_its_helpers_and_what_they_have_begun() -> None:
-    gate = asyncio.Event()
-    search = FakeTool(gate=gate)
+    search = FakeTool(held=True)
 
     def brain(request: Request) -> Step:
         return searching(request) if of_helper(request) else spawns("a", "b", "c")

@@ -43,10 +43,10 @@ _EARLIER: Json = {
     "caption": "earlier",
 }
 _OPTION: Json = {"text": "yes", "voter_count": 0, "persistent_id": "1"}
-_POLL: Json = {
+POLL: Json = {
     "id": "1",
     "question": "Tea?",
-    "options": [_OPTION, _OPTION],
+    "options": [_OPTION, {**_OPTION, "text": "no"}],
     "total_voter_count": 0,
     "is_closed": False,
     "is_anonymous": True,
@@ -81,7 +81,7 @@ _CONTENTS: list[Json] = [
     {"contact": {"phone_number": "+49 30 1", "first_name": "Nadia", "last_name": "N", "user_id": 9}},
     {"venue": {"location": _PLACE, "title": "Café", "address": "Street 1"}, "location": _PLACE},
     {"location": {**_PLACE, "horizontal_accuracy": 3.0}},
-    {"poll": _POLL},
+    {"poll": POLL},
     {"dice": {"emoji": "🎲", "value": 3}},
     {"sticker": {**_FILE, "type": "regular", "is_animated": False, "is_video": False, "emoji": "🙂"}},
     {"animation": _NAMED, "document": _NAMED},

@@ -12,6 +12,7 @@ from nanobot.providers.base import Capabilities
 from nanobot.providers.wire import readable
 from nanobot.security.trust import unwrap
 from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
+from tests.channels.telegram.odd_updates import POLL
 from tests.fakes.telegram_server import BOT, Json
 
 
@@ -80,19 +81,6 @@ async def test_an_edit_replaces_the_text_that_waits_and_is_nothing_on_its_own(tm
 
 async def test_what_is_neither_text_nor_file_arrives_as_a_line(tmp_path: Path) -> None:
     place = {"latitude": 52.52, "longitude": 13.405}
-    option: Json = {"text": "yes", "voter_count": 0, "persistent_id": "1"}
-    poll: Json = {
-        "id": "1",
-        "question": "Tea?",
-        "options": [option, {**option, "text": "no"}],
-        "total_voter_count": 0,
-        "is_closed": False,
-        "is_anonymous": True,
-        "type": "regular",
-        "allows_multiple_answers": False,
-        "allows_revoting": False,
-        "members_only": False,
-    }
     sticker: Json = {
         "file_id": "s",
         "file_unique_id": "s",
@@ -112,7 +100,7 @@ async def test_what_is_neither_text_nor_file_arrives_as_a_line(tmp_path: Path) -
             "Place: Café, Street 1 (52.520000, 13.405000)",
         ),
         ({"contact": {"phone_number": "+49 1", "first_name": "Bo"}}, "[Contact]", "Contact: Bo, +49 1"),
-        ({"poll": poll}, "[Poll]", "Poll: Tea? Options: yes; no"),
+        ({"poll": POLL}, "[Poll]", "Poll: Tea? Options: yes; no"),
         ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 shows 4]", ""),
         ({"rich_message": {"markdown": "x"}}, "[A message of a kind that nanobot cannot read]", ""),
     ]
