@@ -3,14 +3,13 @@
 What an export shows is this; records that steer the model alone, such as the notes of nanobot to itself, are left out.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot import jsonval
 from nanobot.messages import ROLES, AssistantMessage, Citation, Media, Message, Role, ToolCall, ToolMessage, UserMessage
 from nanobot.session.listing import name_in, own_words
 from nanobot.session.store import Record
@@ -125,10 +124,7 @@ def _sources(citations: Sequence[Citation]) -> tuple[SourceLine, ...]:
 
 def _step(call: ToolCall) -> str:
     """What a call was about, in a line."""
-    given: object = {}
-    with suppress(ValueError):
-        given = json.loads(call.arguments or "{}")
-    return _clean(tool_hint(call.name, given if isinstance(given, dict) else {}))
+    return _clean(tool_hint(call.name, jsonval.obj(jsonval.parse(call.arguments))))
 
 
 def _clean(text: str) -> str:

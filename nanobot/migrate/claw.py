@@ -9,22 +9,20 @@ Formats as their public documentation has them in 2026.
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from nanobot import jsonval
 from nanobot.config.changes.text import plain
 from nanobot.config.jsonc import JsoncError, parse
 from nanobot.config.keys import NAMES
 from nanobot.errors import UsageError
-from nanobot.migrate.home import ForeignHome, ForeignMessage, ForeignSession, claw_job
+from nanobot.jsonval import JsonObject
+from nanobot.migrate.home import ForeignHome, ForeignSession, claw_job, message_of
 from nanobot.migrate.reading import (
-    Json,
-    as_object,
     inside,
     is_file,
     json_lines,
-    moment,
     read_text,
     text_of,
     variables,
-    words_of,
 )
 from nanobot.utils.translation import N_, _
 
@@ -65,11 +63,11 @@ def family_home(folder: Path) -> ForeignHome:
     for path, value in _leaves(config):
         secret = any(NAMES.search(part) for part in path[-1:]) or path[-1] in ("env", "headers")
         (home.secrets if secret else home.config)[path] = value
-    workspace = _workspace(folder, as_object(as_object(config.get("agents")).get("defaults")).get("workspace"))
+    workspace = _workspace(folder, jsonval.obj(jsonval.obj(config.get("agents")).get("defaults")).get("workspace"))
     home.config.pop(("agents", "defaults", "workspace"), None)
     home.take_files(workspace, _FILES)
     home.take_skills(workspace / "skills")
-    owners = as_object(as_object(config.get("channels")).get("telegram")).get("allowFrom")
+    owners = jsonval.obj(jsonval.obj(config.get("channels")).get("telegram")).get("allowFrom")
     for place in (workspace / "sessions", folder / "sessions"):
         for file in inside(place):
             if file.suffix == ".jsonl" and is_file(file):
@@ -84,9 +82,9 @@ def claw_home(folder: Path) -> ForeignHome:
     home = ForeignHome("openclaw", folder)
     file = next((folder / name for name in CLAW_FILES if is_file(folder / name)), folder / CLAW_FILES[0])
     config = config_of(file)
-    defaults = as_object(as_object(config.get("agents")).get("defaults"))
+    defaults = jsonval.obj(jsonval.obj(config.get("agents")).get("defaults"))
     _take_claw_config(home, config, defaults)
-    named = text_of(defaults.get("workspace")) or text_of(as_object(config.get("agent")).get("workspace"))
+    named = text_of(defaults.get("workspace")) or text_of(jsonval.obj(config.get("agent")).get("workspace"))
     workspace = _workspace(folder, named)
     home.take_files(workspace, _FILES)
     home.take_skills(workspace / "skills")
@@ -98,12 +96,12 @@ def claw_home(folder: Path) -> ForeignHome:
     return home
 
 
-def config_of(path: Path) -> Json:
+def config_of(path: Path) -> JsonObject:
     """A configuration as JSON, with comments or without; empty where there is no file. Raises `UsageError`."""
     if not is_file(path):
         return {}
     try:
-        return as_object(plain(parse(read_text(path))))
+        return jsonval.obj(plain(parse(read_text(path))))
     except JsoncError as error:
         raise UsageError(_("{path} cannot be read: {error}.", path=path, error=error)) from error
 
@@ -119,8 +117,8 @@ def take_keys(home: ForeignHome, given: Mapping[str, str]) -> None:
 
 def take_servers(home: ForeignHome, servers: object) -> None:
     """Note MCP servers; what a program is given and what goes with its requests counts as secret."""
-    for name, server in as_object(servers).items():
-        given = as_object(server)
+    for name, server in jsonval.obj(servers).items():
+        given = jsonval.obj(server)
         plain = {key: given[key] for key in ("command", "args", "url", "cwd") if given.get(key)}
         place = ("tools", "mcpServers", name)
         if not (plain.get("command") or plain.get("url")):
@@ -131,29 +129,29 @@ def take_servers(home: ForeignHome, servers: object) -> None:
             home.take(_("the {key} of {name}", key=key, name=name), (*place, key), given.get(key), secret=True)
 
 
-def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
-    model = defaults.get("model") or as_object(config.get("agent")).get("model")
+def _take_claw_config(home: ForeignHome, config: JsonObject, defaults: JsonObject) -> None:
+    model = defaults.get("model") or jsonval.obj(config.get("agent")).get("model")
     ours = ("agents", "defaults")
-    home.take("agents.defaults.model", (*ours, "model"), text_of(model) or text_of(as_object(model).get("primary")))
-    home.take("agents.defaults.model.fallbacks", (*ours, "fallbackModels"), as_object(model).get("fallbacks"))
+    home.take("agents.defaults.model", (*ours, "model"), text_of(model) or text_of(jsonval.obj(model).get("primary")))
+    home.take("agents.defaults.model.fallbacks", (*ours, "fallbackModels"), jsonval.obj(model).get("fallbacks"))
     home.take("agents.defaults.userTimezone", (*ours, "timezone"), text_of(defaults.get("userTimezone")))
     variables_there = {
-        **as_object(as_object(config.get("env")).get("vars")),
-        **as_object(config.get("env")),
+        **jsonval.obj(jsonval.obj(config.get("env")).get("vars")),
+        **jsonval.obj(config.get("env")),
         **variables(home.folder / ".env"),
     }
     texts = {name: value for name, value in variables_there.items() if isinstance(value, str)}
-    for name, one in as_object(as_object(config.get("models")).get("providers")).items():
-        provider = as_object(one)
+    for name, one in jsonval.obj(jsonval.obj(config.get("models")).get("providers")).items():
+        provider = jsonval.obj(one)
         there = f"models.providers.{name}"
         home.take(f"{there}.baseUrl", ("providers", name, "apiBase"), text_of(provider.get("baseUrl")))
         _take_secret(home, f"{there}.apiKey", ("providers", name, "apiKey"), provider.get("apiKey"), texts)
-    _take_channels(home, as_object(config.get("channels")), texts)
-    take_servers(home, as_object(config.get("mcp")).get("servers") or config.get("mcpServers"))
+    _take_channels(home, jsonval.obj(config.get("channels")), texts)
+    take_servers(home, jsonval.obj(config.get("mcp")).get("servers") or config.get("mcpServers"))
     take_keys(home, texts)
     for path in sorted(home.folder.glob("agents/*/agent/auth-profiles.json")):
-        for profile in as_object(config_of(path).get("profiles")).values():
-            given = as_object(profile)
+        for profile in jsonval.obj(config_of(path).get("profiles")).values():
+            given = jsonval.obj(profile)
             name, key = text_of(given.get("provider")), text_of(given.get("key"))
             if name and key:
                 home.take(_("the key of {name}", name=name), ("providers", name, "apiKey"), key, secret=True)
@@ -161,12 +159,12 @@ def _take_claw_config(home: ForeignHome, config: Json, defaults: Json) -> None:
                 home.leave(_("the login at {name}", name=name), _("Logins cannot be moved; nanobot takes keys."))
 
 
-def _take_channels(home: ForeignHome, channels: Json, texts: Mapping[str, str]) -> None:
+def _take_channels(home: ForeignHome, channels: JsonObject, texts: Mapping[str, str]) -> None:
     for name, one in channels.items():
         if name != "telegram":
             home.leave(_("the channel {name}", name=name), _("nanobot talks on Telegram and in the terminal."))
             continue
-        given = {**as_object(as_object(as_object(one).get("accounts")).get("default")), **as_object(one)}
+        given = {**jsonval.obj(jsonval.obj(jsonval.obj(one).get("accounts")).get("default")), **jsonval.obj(one)}
         place = ("channels", "telegram")
         _take_secret(home, "channels.telegram.botToken", (*place, "token"), given.get("botToken"), texts)
         allowed = given.get("allowFrom")
@@ -178,7 +176,7 @@ def _take_secret(
     home: ForeignHome, source: str, place: tuple[str, ...], value: object, texts: Mapping[str, str]
 ) -> None:
     """Note a secret that stands there, or that a variable of the other program holds."""
-    reference = as_object(value)
+    reference = jsonval.obj(value)
     name = text_of(reference.get("id")) if reference.get("source") == "env" else ""
     text = text_of(value)
     if text.startswith("${") and text.endswith("}"):
@@ -199,34 +197,26 @@ def _take_family_session(home: ForeignHome, path: Path, owners: list[object]) ->
     if channel not in _LOCAL and not (channel == "telegram" and alone):
         home.leave(_("the session {name}", name=key), _("Nobody can tell whether it is yours alone."))
         return
-    said = [message for one in lines if (message := _message(one, one.get("timestamp")))]
-    title = text_of(as_object(meta.get("metadata")).get("title"))
+    said = [message for one in lines if (message := message_of(one, one.get("timestamp")))]
+    title = text_of(jsonval.obj(meta.get("metadata")).get("title"))
     if said:
         home.sessions.append(ForeignSession(key, title, tuple(said)))
 
 
 def _take_claw_session(home: ForeignHome, path: Path) -> None:
     lines = _lines(home, path)
-    rows = ((as_object(one.get("message")), one.get("timestamp")) for one in lines if one.get("type") == "message")
-    said = [message for row, at in rows if (message := _message(row, at or row.get("timestamp")))]
+    rows = ((jsonval.obj(one.get("message")), one.get("timestamp")) for one in lines if one.get("type") == "message")
+    said = [message for row, at in rows if (message := message_of(row, at or row.get("timestamp")))]
     if said:
         home.sessions.append(ForeignSession(path.stem, "", tuple(said)))
 
 
-def _lines(home: ForeignHome, path: Path) -> list[Json]:
+def _lines(home: ForeignHome, path: Path) -> list[JsonObject]:
     try:
-        return list(json_lines(path))
+        return json_lines(path)
     except UsageError as error:
         home.leave(str(path), str(error))
         return []
-
-
-def _message(row: Json, at: object) -> ForeignMessage | None:
-    """A message of a person or a model; what tools said is left out."""
-    text, role = words_of(row.get("content")), row.get("role")
-    if not text or role not in ("user", "assistant"):
-        return None
-    return ForeignMessage("user" if role == "user" else "assistant", text, moment(at))
 
 
 def _workspace(folder: Path, named: object) -> Path:
@@ -239,7 +229,7 @@ def _workspace(folder: Path, named: object) -> Path:
     return next((one for one in usual if one.is_dir()), usual[0])
 
 
-def _leaves(config: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+def _leaves(config: JsonObject, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     """The values of a configuration that are no objects of others, each with its keys."""
     for key, value in config.items():
         if isinstance(value, dict) and value and key not in ("env", "headers"):

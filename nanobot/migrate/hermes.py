@@ -10,20 +10,18 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from nanobot import jsonval
 from nanobot.errors import UsageError
+from nanobot.jsonval import JsonObject
 from nanobot.migrate.claw import take_keys, take_servers
-from nanobot.migrate.home import ForeignHome, ForeignJob, ForeignMessage, ForeignSession, cron, every
+from nanobot.migrate.home import ForeignHome, ForeignJob, ForeignMessage, ForeignSession, cron, every, message_of
 from nanobot.migrate.reading import (
-    Json,
-    as_object,
     instant,
     is_file,
-    moment,
     read_text,
     rows_of,
     text_of,
     variables,
-    words_of,
 )
 from nanobot.schedule.job import Once
 from nanobot.utils.translation import _
@@ -46,7 +44,7 @@ _SCALARS: Mapping[str, object] = {"true": True, "false": False, "null": None, "~
 def hermes_home(folder: Path) -> ForeignHome:
     """A home of hermes. Raises `UsageError` where its configuration cannot be read."""
     home = ForeignHome("hermes", folder)
-    config = as_object(read_yaml(read_text(folder / "config.yaml"))) if is_file(folder / "config.yaml") else {}
+    config = jsonval.obj(read_yaml(read_text(folder / "config.yaml"))) if is_file(folder / "config.yaml") else {}
     _take_config(home, config)
     take_keys(home, variables(folder / ".env"))
     if is_file(folder / "auth.json"):
@@ -61,9 +59,9 @@ def hermes_home(folder: Path) -> ForeignHome:
     return home
 
 
-def _take_config(home: ForeignHome, config: Json) -> None:
+def _take_config(home: ForeignHome, config: JsonObject) -> None:
     model = config.get("model")
-    chosen = as_object(model)
+    chosen = jsonval.obj(model)
     name = text_of(model) or text_of(chosen.get("default")) or text_of(chosen.get("model"))
     ours = ("agents", "defaults")
     home.take("model", (*ours, "model"), name)
@@ -88,9 +86,7 @@ def _take_sessions(home: ForeignHome, path: Path) -> None:
         return
     said: dict[str, list[ForeignMessage]] = {}
     for row in rows:
-        role, text = row.get("role"), words_of(row.get("content"))
-        if text and role in ("user", "assistant") and row.get("active", 1):
-            message = ForeignMessage("user" if role == "user" else "assistant", text, moment(row.get("timestamp")))
+        if row.get("active", 1) and (message := message_of(row, row.get("timestamp"))):
             said.setdefault(str(row.get("session_id")), []).append(message)
     for session in sessions:
         name, source = str(session.get("id")), text_of(session.get("source"))
@@ -105,9 +101,9 @@ def _take_sessions(home: ForeignHome, path: Path) -> None:
             home.sessions.append(ForeignSession(name, text_of(session.get("title")), tuple(said[name])))
 
 
-def _job(row: Json) -> ForeignJob | str:
+def _job(row: JsonObject) -> ForeignJob | str:
     """A job as hermes writes it: `schedule` with `kind` once, interval or cron, and a `prompt`."""
-    schedule, text = as_object(row.get("schedule")), text_of(row.get("prompt"))
+    schedule, text = jsonval.obj(row.get("schedule")), text_of(row.get("prompt"))
     if row.get("enabled") is False or row.get("state") in ("paused", "completed"):
         return _("It is switched off or over there.")
     if not text or row.get("no_agent") or row.get("script"):

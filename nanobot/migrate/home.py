@@ -9,8 +9,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from nanobot import jsonval
 from nanobot.errors import UsageError
-from nanobot.migrate.reading import Json, as_object, inside, instant, is_file, objects_in, read_text, text_of
+from nanobot.jsonval import JsonObject
+from nanobot.migrate.reading import inside, instant, is_file, moment, read_text, text_of, words_of
 from nanobot.schedule.job import Cron, Every, Once, When
 from nanobot.utils.text import printable
 from nanobot.utils.translation import _
@@ -95,12 +97,12 @@ class ForeignHome(Struct):
             elif deep:
                 self.take_skills(path)
 
-    def take_jobs(self, path: Path, of: "Callable[[Json], ForeignJob | str]") -> None:
+    def take_jobs(self, path: Path, of: "Callable[[JsonObject], ForeignJob | str]") -> None:
         """Note the jobs of a file `{"jobs": [...]}`, as `of` reads one."""
         if not is_file(path):
             return
         try:
-            rows = objects_in(as_object(json.loads(read_text(path))).get("jobs"))
+            rows = jsonval.rows(jsonval.obj(json.loads(read_text(path))).get("jobs"))
         except (UsageError, ValueError) as error:
             self.leave(str(path), _("It cannot be read: {error}", error=error))
             return
@@ -117,9 +119,17 @@ class ForeignHome(Struct):
                 self.jobs.append(job)
 
 
-def claw_job(row: Json) -> ForeignJob | str:
+def message_of(row: JsonObject, at: object) -> ForeignMessage | None:
+    """A message of a person or a model; what tools said is left out."""
+    text, role = words_of(row.get("content")), row.get("role")
+    if not text or role not in ("user", "assistant"):
+        return None
+    return ForeignMessage("user" if role == "user" else "assistant", text, moment(at))
+
+
+def claw_job(row: JsonObject) -> ForeignJob | str:
     """A job as nanobot's family and openclaw write it: `schedule` with `kind` at, every or cron, and a `payload`."""
-    payload, schedule = as_object(row.get("payload")), as_object(row.get("schedule"))
+    payload, schedule = jsonval.obj(row.get("payload")), jsonval.obj(row.get("schedule"))
     text = text_of(payload.get("message")) or text_of(payload.get("text"))
     if row.get("enabled") is False:
         return _("It is switched off there.")
@@ -132,7 +142,7 @@ def claw_job(row: Json) -> ForeignJob | str:
     return ForeignJob(text_of(row.get("id")), text, when, text_of(schedule.get("tz")), says)
 
 
-def claw_time(schedule: Json) -> When:
+def claw_time(schedule: JsonObject) -> When:
     """When it comes. Raises ValueError for what is no time."""
     kind = text_of(schedule.get("kind"))
     if kind == "cron":

@@ -1,22 +1,21 @@
 """How the files of strangers are read: never written, never trusted to be whole, never followed out of their folder."""
 
-import json
 import os
 import re
 import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nanobot import jsonval
 from nanobot.errors import UsageError
+from nanobot.jsonval import JsonObject
 from nanobot.utils.text import printable
 from nanobot.utils.translation import _
 
-Json = dict[str, object]
 #: Bytes of one file that are read.
 _MOST_BYTES = 50_000_000
 _DOTENV = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
@@ -41,7 +40,7 @@ def words_of(content: object) -> str:
     """The words of a message, whose content is a text or a list of parts."""
     if isinstance(content, str):
         return printable(content).strip()
-    parts = (text_of(one.get("text")) for one in objects_in(content) if one.get("type") in ("text", None))
+    parts = (text_of(one.get("text")) for one in jsonval.rows(content) if one.get("type") in ("text", None))
     return printable("\n".join(part for part in parts if part)).strip()
 
 
@@ -60,14 +59,12 @@ def read_text(path: Path) -> str:
     return data.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def json_lines(path: Path) -> Iterator[Json]:
-    """The objects of a file of JSON lines; lines that are none are left out. Raises `UsageError`."""
-    for line in read_text(path).splitlines():
-        with suppress(ValueError):
-            yield as_object(json.loads(line))
+def json_lines(path: Path) -> list[JsonObject]:
+    """The objects of a file of JSON lines; lines that are none are empty ones. Raises `UsageError`."""
+    return [jsonval.obj(jsonval.parse(line)) for line in read_text(path).splitlines()]
 
 
-def rows_of(path: Path, query: str) -> list[Json]:
+def rows_of(path: Path, query: str) -> list[JsonObject]:
     """The rows of another program's database, read from a copy, for even reading leaves files beside one.
 
     Raises `UsageError`.
@@ -93,14 +90,6 @@ def variables(path: Path) -> dict[str, str]:
             if match is not None and not line.lstrip().startswith("#"):
                 found[match[1]] = match[2].strip("'\"")
     return found
-
-
-def as_object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def objects_in(value: object) -> list[Json]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from nanobot import jsonval
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Media, Message, ToolCall, UserMessage
 from nanobot.session.codec import decode
@@ -145,11 +146,7 @@ def _note(message: Message, turn: str, trace: _Trace) -> None:
 
 def _texts(arguments: str) -> tuple[str, ...]:
     """The texts among the arguments of a call: one of them may be the task of a helper."""
-    with suppress(ValueError):
-        given = json.loads(arguments or "{}")
-        if isinstance(given, dict):
-            return tuple(one for one in given.values() if isinstance(one, str))
-    return ()
+    return tuple(one for one in jsonval.obj(jsonval.parse(arguments)).values() if isinstance(one, str))
 
 
 async def _take_out(db: Transaction, info: SessionInfo, at: str) -> None:
