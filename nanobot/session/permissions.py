@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cached_property
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
@@ -15,6 +16,7 @@ from msgspec.json import decode, encode
 from nanobot.errors import UsageError
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.utils.translation import _
 
 _PREFIX = "permission:"
@@ -49,9 +51,11 @@ class Permissions:
     """The permissions of all people. Without a `ledger` they live as long as the process."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
-        self._ledger = ledger
-        self._kept: dict[str, Permission] = {}
-        self._facts: dict[str, str] = {}
+        self._given = ledger
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return self._given or Ledger(MemoryDatabase())
 
     async def add(self, person: str, given: Iterable[Permission], *, tainted: bool = False) -> None:
         """Remember what `person` has allowed; what they have allowed before stays as wide as it was."""
@@ -62,9 +66,7 @@ class Permissions:
             before = known.get(fresh.id)
             if before is None or (tainted and not before.tainted):
                 changes[f"{_PREFIX}{person} {fresh.id}"] = fresh
-        if self._ledger is None:
-            self._kept |= changes
-        elif changes:
+        if changes:
             await self._ledger.set_notes({key: encode(one).decode() for key, one in changes.items()})
 
     async def held(self, person: str, *, tainted: bool) -> frozenset[tuple[str, str]]:
@@ -87,17 +89,11 @@ class Permissions:
                     id=wanted,
                 )
             )
-        if self._ledger is None:
-            self._kept = {key: one for key, one in self._kept.items() if key not in gone}
-        else:
-            await self._ledger.set_notes(dict.fromkeys(gone))
+        await self._ledger.set_notes(dict.fromkeys(gone))
         return tuple(gone.values())
 
     async def note(self, key: str, value: str) -> bool:
         """Remember a small fact beside the permissions; True where it is another one than before."""
-        if self._ledger is None:
-            before, self._facts[key] = self._facts.get(key), value
-            return before != value
         known = await self._ledger.note(key)
         if known != value:
             await self._ledger.set_notes({key: value})
@@ -107,8 +103,6 @@ class Permissions:
         return tuple((await self._read(f"{_PREFIX}{person} ")).values())
 
     async def _read(self, prefix: str) -> dict[str, Permission]:
-        if self._ledger is None:
-            return {key: one for key, one in self._kept.items() if key.startswith(prefix)}
         found: dict[str, Permission] = {}
         for key, value in (await self._ledger.notes(prefix)).items():
             try:
