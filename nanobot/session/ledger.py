@@ -296,9 +296,7 @@ class Ledger:
 
     async def note(self, key: str) -> str | None:
         """A small fact, such as the owner of a bot."""
-        query = "SELECT value FROM note WHERE key = :key"
-        found = await self.database.read(lambda db: db.fetch(tuple[str], query, key=key))
-        return found[0][0] if found else None
+        return (await self.noted(key)).get(key)
 
     async def noted(self, *keys: str) -> Mapping[str, str]:
         """Several facts by their keys, but for those that there are not."""

@@ -67,6 +67,25 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     assert await other.claim((row.seq,)), "who had it lives"
 
 
+async def test_a_row_that_one_worker_after_the_other_dies_of_is_parked_by_one_alone_and_spoils_no_other(
+    join: Join,
+) -> None:
+    lives, beside = await join(), await join()
+    bad, good, worse = [await accepted(lives, one, f"telegram:{one}") for one in ("1", "2", "3")]
+    together = (bad.seq, worse.seq)
+    await lives.claim((good.seq,))
+    for deaths in range(5):
+        dead = await join()
+        assert [row.attempts for row in await dead.claim(together)] == [deaths, deaths]
+        parked = await lives.free(dead.database.worker)
+    assert [(row.id, row.attempts) for row in parked] == [("1", 5), ("3", 5)]
+    assert await beside.free(dead.database.worker) == (), "another one says it"
+    assert await beside.claim((good.seq,)) == ()
+    assert [row.attempts for row in await lives.claim((good.seq,))] == [0]
+    await lives.bury(together, "they came with crashes")
+    assert await states(lives, "inbox", HOME) == {"dead": 2, "claimed": 1}
+
+
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
     one, other = await join(), await join()
     session, key, none = await one.sessions.start("telegram:7"), frozenset({"telegram:7"}), frozenset[str]()
@@ -257,6 +276,7 @@ async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_o
     assert [row.item.payload for row in await other.due(HOME)] == texts, "chat 7 has an earlier message elsewhere"
     assert [row.item.payload for row in await other.pending(HOME)] == ["2", *texts]
     assert not await other.begin(later.seq)
+    assert await other.begin((await other.due(HOME))[0].seq)
     sent, _, doubtful = await one.due(HOME)
     assert doubtful.item == unsure
     assert await one.begin(sent.seq)
@@ -265,8 +285,9 @@ async def test_each_worker_sends_its_own_messages_and_those_of_the_dead_in_the_o
     assert await other.due(HOME, without=["8", "10"]) == ()
     await other.free(one.database.worker)
     due = await other.due(HOME, without=["8", "10"])
-    freed = [("1", "unknown"), ("1b", "new"), ("?", "unknown"), ("2", "new")]
-    assert [(row.item.payload, row.state) for row in due] == freed
+    freed = [("1", "unknown", 0), ("1b", "new", 0), ("?", "unknown", 1), ("2", "new", 0)]
+    assert [(row.item.payload, row.state, row.attempts) for row in due] == freed
+    assert [row.state for row in await other.pending(HOME) if row.item.payload == "3"] == ["sending"]
     assert len(await other.pending(HOME)) == 6
     for row in await other.drafts(first.turn):
         await other.fail(row.seq, "the final text is shorter")

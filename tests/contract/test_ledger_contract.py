@@ -326,6 +326,7 @@ async def test_notes_are_changed_together(ledger: Ledger) -> None:
     assert await ledger.note("telegram:1:owner") == "43"
     assert await ledger.notes("telegram:1:") == {"telegram:1:owner": "43"}
     assert await ledger.noted("other", "telegram:1:user:7") == {"other": "x"}
+    assert [*await ledger.notes("")] == ["other", "telegram:1:owner"]
 
 
 async def test_only_what_is_settled_and_old_is_forgotten(ledger: Ledger, clock: HandClock) -> None:
