@@ -332,7 +332,7 @@ class AgentRunner:
         result = await self.tools.execute(name, meant, verdict, context)
         if note and verdict.decision == "allow":
             result = replace(result, text=f"{note}\n\n{result.text}")
-        if counts and result.error in ("invalid_input", "denied"):
+        if result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
         if name in _WRITES and result.success and (told := await report_checked(turn, Path(verdict.effects[0].target))):
@@ -347,8 +347,7 @@ class AgentRunner:
     def _context(self, conversation: Conversation, call: ToolCall) -> ToolContext:
         turn = conversation.turn
         able = turn.provider.info.capabilities
-        # Guests have no helpers, which cost, and helpers have none.
-        spawn = self.spawn if turn.tools is None and turn.authority != "guest" else None
+        spawn = self.spawn if turn.authority != "guest" else None  # helpers cost
 
         async def progress(text: str) -> None:
             await turn.emit(ToolProgress(call.id, without_secrets(text)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from nanobot.bus.events import InboundMessage, QuestionAsked, Sender, TurnFinished
+from nanobot.bus.events import InboundMessage, QuestionAsked, Sender, ToolFinished, TurnFinished
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities
 from nanobot.providers.scripted import Call, ScriptedProvider, StepSource
@@ -121,6 +121,7 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
         aside = await box.ask("/btw how far is the lake?")
         assert said(await box.history()) == before
         assert (await box.store.spent()).requests > spent.requests
+        told = [one.result.message for one in box.of(ToolFinished)]
         await box.ask("How is it called?")
     assert aside.text == "12 km."
     assert "keeps neither" in aside.notes[0]
@@ -128,6 +129,7 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
     results = [one for one in provider.requests[3].messages if isinstance(one, ToolMessage)]
     assert [one.error for one in results] == ["", "denied"]
     assert "beside the conversation" in results[1].text
+    assert "beside the conversation" in told[1]
     assert [tool.name for tool in provider.requests[1].tools] == ["web_search"]
     assert "Ida" in provider.requests[1].messages[0].text
     assert not any("km" in one.text for one in provider.requests[-1].messages)

@@ -430,8 +430,9 @@ async def test_a_question_of_a_chat_is_asked_again_while_the_model_is_away_and_k
 async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() -> None:
     kept, waits, seen = Kept(SessionStore(MemoryDatabase())), list[float](), list[str]()
     wait_90 = Fail(ProviderError("rate_limit", "slow down", provider="acme", retry_after=90.0))
-    provider = ScriptedProvider([*[AWAY] * 7, wait_90, Fail(ProviderError("network", "no route")), "here"])
-    async with agent(provider, store=kept.store) as box:
+    away = [*[AWAY] * 7, wait_90, Fail(ProviderError("network", "no route"))]
+    provider = ScriptedProvider([Call("web_search", {"query": "x"}), *away, "here"])
+    async with agent(provider, LookTool(), store=kept.store) as box:
 
         async def sleep(seconds: float) -> None:
             waits.append(seconds)

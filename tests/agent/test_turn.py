@@ -179,6 +179,16 @@ async def test_N25_N26_neighbours_run_together_exclusive_calls_alone_and_results
     ]
 
 
+async def test_of_the_calls_of_an_answer_eight_run_at_once() -> None:
+    tool = FakeTool(gate=asyncio.Event())
+    async with agent([tuple(Call("web_search", {"query": f"q{number}"}) for number in range(10)), "done"], tool) as box:
+        await box.say("go")
+        await box.until(lambda: len(box.of(ToolProgress)) == 8)
+        tool.open()
+        await box.until(lambda: bool(box.of(TurnFinished)))
+    assert tool.most == 8
+
+
 async def test_N25_two_sessions_never_run_an_exclusive_tool_at_once() -> None:
     tool = FakeTool(exclusive=True, held=True)
     call = Call("web_search", {"query": "x"})
@@ -324,7 +334,7 @@ async def test_U05_a_turn_that_hangs_ends_at_its_time_limit_with_a_summary(limit
     async with agent(provider, limits=TurnLimits(max_seconds=limit)) as box:
         finished = await box.ask("go")
     assert (finished.outcome, finished.text) == ("out_of_steps", "That is what I have. Continue?")
-    assert "half an ans" in str(provider.requests[-1].messages)
+    assert "half an ans\\n\\n[Broken off at the time limit]" in str(provider.requests[-1].messages)
 
 
 async def test_a_turn_ends_at_its_token_limit() -> None:
@@ -361,6 +371,8 @@ async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty
         said = [m.content for m in await box.history() if m.content]  # what it cost is kept without words
         assert all(any(isinstance(p, Text) and p.text.strip() for p in content) for content in said)
         assert (await box.store.spent()).requests == 2
+        kinds = [one.kind for one in await box.history() if isinstance(one, UserMessage)]
+    assert kinds == ["user", "notice"]
     assert_legal(box.provider.requests[1].messages)
     assert "Your last answer was empty" in str(box.provider.requests[1].messages[-1])
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from nanobot.agent.history import Past
 from nanobot.agent.tools.files.offered import FileTools
 from nanobot.agent.turn import TurnLimits
+from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
-from nanobot.errors import ProviderError
+from nanobot.errors import ProviderError, StoreError
 from nanobot.files.outputs import OUTPUTS_KEPT
 from nanobot.messages import AssistantMessage, Media, Message, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities, Request
@@ -68,6 +69,18 @@ async def test_U22_no_more_than_the_newest_long_results_are_kept_and_none_withou
     async with agent(provider, tool, limits=limits, keep_result=files.keep_result) as box:
         await box.ask("go")
         (cut,) = [one for one in await box.history() if isinstance(one, ToolMessage)]
+
+    asked: list[str] = []
+
+    async def no_disk(_message: InboundMessage, text: str, _labels: tuple[str, ...]) -> str:
+        asked.append(text)
+        raise StoreError("The disk is full.")
+
+    provider, page = ScriptedProvider([calls[0], Call("read_file", {}), "Done."]), FakeTool("read_file", tool._answer)
+    async with agent(provider, tool, page, limits=limits, keep_result=no_disk) as box:
+        await box.ask("go")
+        assert ["Ask for less" in one.text for one in await box.history() if isinstance(one, ToolMessage)] == [True] * 2
+    assert asked == [SIX_KB], "a page of something is not kept again"
     assert len(kept) == OUTPUTS_KEPT
     assert "Ask for less at a time." in cut.text
 
