@@ -217,6 +217,7 @@ async def test_a_worker_that_was_taken_for_dead_writes_nothing_more(join: Join) 
         slow.put((answer(row, "more", 1),)),
         slow.draft(answer(row, "more", 1)),
         slow.begin(shown.seq),
+        slow.hold("helper 0", slow.database.worker, 60),
         slow.sessions.intend(session.id, call, turn=row.turn),
         slow.sessions.append(session.id, late.messages, turn=row.turn),
         slow.sessions.database.hold(session.id),
