@@ -154,7 +154,9 @@ async def test_a_clock_that_is_put_back_holds_no_message_up(fault: Fault) -> Non
         await at.ledger.put((OutboxItem("in-2", 0, CHANNEL, "7", behind),))
         at.clock.ahead -= timedelta(hours=3)
         begun = at.clock.now()
-        await at.quiet(10)
+        for _ in range(5):  # and again, by a little
+            await at.quiet(2)
+            at.clock.ahead -= timedelta(seconds=5.5)
         assert [row.attempts for row in await at.ledger.pending(CHANNEL)][1:] == [0], "it was not put off itself"
         await at.until("The answer.")
         assert 25 < at.clock.now() - begun < 35, "neither before its time nor hours after it"
@@ -198,9 +200,10 @@ async def test_a_stop_waits_for_what_is_due_and_no_longer_than_it_was_told() -> 
         await at.outbox.say(Address("telegram", "8"), "in five minutes", "line-3")
         await at.outbox.drain(60)
         assert at.clock.now() < 200
+        at.server.fail("sendMessage", refuse(401, "Unauthorized"))
         at.server.failing("sendMessage", black_hole())
         await at.outbox.say(at.address, "never", "line-2")
-        await at.server.until(lambda: len(at.server.sent("sendMessage")) == 2)
+        await at.server.until(lambda: len(at.server.sent("sendMessage")) == 3)
         stop = asyncio.create_task(at.outbox.drain(60))
         await at.quiet(3)
         assert stop.cancel(), "what is being sent may still arrive"
@@ -466,6 +469,17 @@ async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
         await at.settled()
         assert at.seen[0] == "bot: Here."
         assert at.seen[1].startswith("bot: The file a.png cannot be sent: No such file")
+
+
+async def test_a_picture_is_shown_as_one_and_comes_as_a_file_where_telegram_refuses_it(tmp_path: Path) -> None:
+    (file := tmp_path / "a.png").write_bytes(b"png")
+    async with stage(PLAIN) as at:
+        for sent in ((1, 0), (2, 1)):
+            picture = Media(str(file), "image/png", "a.png", 3)
+            await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(picture,)))
+            await at.settled()
+            assert (len(at.server.sent("sendPhoto")), len(at.server.sent("sendDocument"))) == sent
+            at.server.fail("sendPhoto", refuse(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"))
 
 
 async def test_a_file_is_repeated_with_a_mark_where_it_may_have_arrived_and_without_one_where_it_did_not() -> None:

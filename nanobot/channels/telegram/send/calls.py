@@ -201,7 +201,7 @@ def _simpler(content: ScreenMessage | Upload, trouble: Trouble) -> ScreenMessage
     """What is tried instead of what was refused: fewer entities; a file for what is too large or no picture."""
     if isinstance(content, ScreenMessage):
         return content.plainer() if trouble == "format" else None
-    return replace(content, photo=False) if content.photo and trouble == "refused" else None
+    return replace(content, photo=False) if content.photo else None
 
 
 async def send_part(
