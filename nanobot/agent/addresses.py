@@ -41,12 +41,13 @@ class KnownAddresses:
         self._prompt = ""
         self._known: dict[str, None] = {}
         self._calls: dict[str, ToolCall] = {}
-        self._unread: deque[str] = deque()  # reading links takes time, and few are followed
+        #: Texts, and the keys that count for nothing in each: reading links takes time, and few are followed.
+        self._unread: deque[tuple[str, frozenset[str]]] = deque()
 
     def __contains__(self, url: str) -> bool:
         key = _key(url)
         while key not in self._known and self._unread:
-            self._add(_links(self._unread.pop()))
+            self._read(*self._unread.pop())
         return key in self._known
 
     def shared(self) -> "KnownAddresses":
@@ -94,16 +95,17 @@ class KnownAddresses:
                 self._read_later(book.text(source.number) or "")
         if message.sources and {"prompt", "find"} & arguments.keys():
             return
-        if own := {_key(url) for text in texts_of(arguments) for url in _links(text)}:
-            self._add(url for url in _links(message.text) if _key(url) not in own)
-        else:
-            self._read_later(message.text)
+        own = frozenset(_key(url) for text in texts_of(arguments) for url in _links(text))
+        self._read_later(message.text, own)
 
-    def _read_later(self, text: str) -> None:
+    def _read_later(self, text: str, own: frozenset[str] = frozenset()) -> None:
         """Where too much is kept, the links of the oldest are read now and its text is let go."""
-        self._unread.append(text)
-        while len(self._unread) > 1 and sum(map(len, self._unread)) > MOST_UNREAD:
-            self._add(_links(self._unread.popleft()))
+        self._unread.append((text, own))
+        while len(self._unread) > 1 and sum(len(text) for text, _ in self._unread) > MOST_UNREAD:
+            self._read(*self._unread.popleft())
+
+    def _read(self, text: str, own: frozenset[str]) -> None:
+        self._add(url for url in _links(text) if not own or _key(url) not in own)
 
     def _add(self, urls: Iterable[str]) -> None:
         for url in urls:
