@@ -154,7 +154,21 @@ async def test_a_cancelled_caller_leaves_the_queue_to_the_next() -> None:
         waiting.cancel()
         group.create_task(call(queue, "final", log, clock))
         await asyncio.sleep(0)
-    assert [urgency for urgency, _ in log] == ["final"]
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(call(queue, "command", log, clock))
+        group.create_task(call(queue, "status", log, clock))
+        await asyncio.sleep(0)  # the first of them waits for the pace of the chat
+        waiting.cancel()
+    assert [urgency for urgency, _ in log] == ["final", "status"]
+
+
+@table("urgency gap", ("command", 0.33), ("final", 0.33), ("first", 0.33), ("status", 1.0), ("typing", 0.0))
+async def test_what_a_person_waits_for_follows_sooner_and_typing_at_once(urgency: Urgency, gap: float) -> None:
+    clock, log = JumpingClock(100), list[tuple[str, float]]()
+    queue = ChatQueues(clock).queue("7")
+    await call(queue, "partial", log, clock)
+    await call(queue, urgency, log, clock)
+    assert gaps(log) == [gap]
 
 
 async def test_equals_go_in_the_order_in_which_they_came_also_before_who_asks_again_at_once() -> None:
@@ -176,9 +190,12 @@ async def test_equals_go_in_the_order_in_which_they_came_also_before_who_asks_ag
 async def test_the_queues_of_a_thousand_quiet_chats_go_and_a_penalty_stays() -> None:
     queues = ChatQueues(JumpingClock(100))
     queues.queue("7").punish(300)
-    quiet = queues.queue("8")
-    for chat in range(100, 1_200):
-        queues.queue(str(chat))
+    quiet, busy = queues.queue("8"), queues.queue("9")
+    assert queues.queue("8") is quiet
+    async with busy.permit("final"):
+        for chat in range(100, 1_200):
+            queues.queue(str(chat))
+    assert queues.queue("9") is busy
     assert queues.queue("7").penalty > 300
     assert queues.queue("8") is not quiet
 

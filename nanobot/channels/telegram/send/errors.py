@@ -17,7 +17,6 @@ from telegram.error import (
     NetworkError,
     RetryAfter,
     TelegramError,
-    TimedOut,
 )
 
 Trouble = Literal[
@@ -74,13 +73,9 @@ def classify(error: TelegramError | TimeoutError) -> Trouble:
             return "dead_chat"
         case BadRequest():
             return _by_text(error.message)
-        case TimedOut():
-            return "not_sent" if _cause(error, _NOT_SENT) else "maybe_sent"
         case NetworkError() if _cause(error, _NOT_SENT):
             return "not_sent"
-        case NetworkError() if _cause(error, (UnicodeError,)):
-            return "refused"
-        case NetworkError() if error.message.casefold().startswith(_TOO_LARGE):
+        case NetworkError() if _cause(error, (UnicodeError,)) or error.message.casefold().startswith(_TOO_LARGE):
             return "refused"
         case Conflict():
             return "refused"
