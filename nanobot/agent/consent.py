@@ -16,7 +16,7 @@ from nanobot.messages import Message, Role, Text, ToolMessage, UserMessage
 from nanobot.security.policy import Effect, EffectKind, JudgedCall, Verdict, texts_of
 from nanobot.security.trust import unwrap
 from nanobot.session.permissions import Permission
-from nanobot.utils.text import fold, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import fold, one_line, strip_unsafe
 from nanobot.utils.translation import N_, _, listed
 
 #: Characters of a line; what is longer stands below the facts, whole.
@@ -153,7 +153,7 @@ def _short(target: str, kind: EffectKind) -> str:
     """A target for a title: of a path its end, of anything else as much as fits."""
     if kind in ("read", "keys", "write", "control", "memory", "delete"):
         target = "/".join(PurePath(target).parts[-2:])
-    return shorten(squeeze(strip_unsafe(target)), _TITLE)
+    return one_line(target, _TITLE)
 
 
 def _target(call: JudgedCall, effect: Effect) -> str:

@@ -30,7 +30,7 @@ from nanobot.messages import (
 from nanobot.security.trust import unwrap, wrap
 from nanobot.session.store import Record
 from nanobot.session.window import first_kept
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
 
 # English: they stand in the conversation, which a model reads
@@ -445,7 +445,7 @@ def _asked_in(turn: Sequence[Message]) -> str:
 
 def _plain(text: str, width: int) -> str:
     """A text on one line, cut at its end, in Markdown that shows it as it is."""
-    line = squeeze(strip_unsafe(text))
+    line = one_line(text)
     line = line if len(line) <= width else f"{line[: width - 1]}…"
     pieces = _ADDRESS.split(line)  # the odd ones are addresses
     return "".join(

@@ -20,7 +20,7 @@ from nanobot.messages import Text, ToolMessage, UserMessage
 from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
 from nanobot.session.store import Record, request_of
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import _
 
 #: What a token of the window may take in the store: enough to never leave out what would fit.
@@ -202,5 +202,5 @@ def take_up(turn: Turn, records: tuple[Record, ...]) -> None:
 
 
 def _title(message: InboundMessage) -> str:
-    text = squeeze(strip_unsafe(message.content))
+    text = one_line(message.content)
     return shorten(text, _TITLE_WIDTH) if text else "(no text)"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from nanobot.results import ToolResult
 from nanobot.security.policy import EffectKind, Verdict
 from nanobot.utils.logs import scrub
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
 
 ClaimKind = Literal["write", "delete", "run", "send", "schedule", "remember"]
@@ -121,7 +121,7 @@ def with_receipt(result: ToolResult, verdict: Verdict, tool: str) -> ToolResult:
     with a secret in it. A service that may have changed something, and does not say what, was called."""
     changed = verdict.decision == "allow" and any(effect.kind == "change" for effect in verdict.effects)
     said = result.receipt or (_("called {tool}", tool=tool) if changed and result.success else "")
-    lines = (shorten(squeeze(strip_unsafe(scrub(line))), _WIDTH) for line in said.splitlines())
+    lines = (one_line(scrub(line), _WIDTH) for line in said.splitlines())
     return replace(result, receipt="\n".join(filter(None, lines))) if said else result
 
 

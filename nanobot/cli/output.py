@@ -26,7 +26,7 @@ from nanobot.bus.events import (
 from nanobot.channels.citations import with_sources
 from nanobot.channels.view import TurnView, compaction_line, fold_hints, hint_text, retry_text, todo_lines
 from nanobot.messages import Citation, StepRetried, TextDelta, ThinkingDelta
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line, strip_unsafe
 from nanobot.utils.translation import _
 
 #: Of the lines of `--stream-json`. It changes when a reader of the old lines would misread the new ones.
@@ -75,7 +75,7 @@ class TextWriter(Writer):
         if text.strip():
             self._stdout.write(text if text.endswith("\n") else f"{text}\n")
             self._stdout.flush()
-        self._stderr.writelines(f"☑ {_plain(receipt)}\n" for receipt in result.receipts)
+        self._stderr.writelines(f"☑ {one_line(receipt)}\n" for receipt in result.receipts)
         problem = problem_line(result)
         if problem:
             self._stderr.write(f"nanobot: {problem}\n")
@@ -176,21 +176,21 @@ def progress_line(event: Event, view: TurnView) -> str:
         case ToolFinished():
             hint = next((hint for hint in reversed(view.hints) if hint.call_id == event.call.id), None)
             mark = "-" if event.result.success else "!"
-            return f"{mark} {_plain(hint_text(fold_hints((hint,))[0]))}" if hint else ""
+            return f"{mark} {one_line(hint_text(fold_hints((hint,))[0]))}" if hint else ""
         case Notice():
-            return _plain(event.text)
+            return one_line(event.text)
         case MessageSent():
             return "\n".join(
-                filter(None, [_plain(event.text), *(_("file: {path}", path=_plain(path)) for path in event.files)])
+                filter(None, [one_line(event.text), *(_("file: {path}", path=one_line(path)) for path in event.files)])
             )
         case TodoChanged():
             return "\n".join(todo_lines(event.items))
         case ContextCompacted():
             return compaction_line(event)
         case StepRetried():
-            return _plain(retry_text(event))
+            return one_line(retry_text(event))
         case ApprovalAsked():
-            return _plain(f"{event.title}: {event.detail}")
+            return one_line(f"{event.title}: {event.detail}")
         case _:
             return ""
 
@@ -201,11 +201,11 @@ def problem_line(result: TurnFinished) -> str:
         case "completed":
             return ""
         case "cancelled":
-            return _plain(result.error) or _("stopped.")
+            return one_line(result.error) or _("stopped.")
         case "out_of_steps":
-            return _plain(result.error) or _("the turn ended at its limit before the work was done.")
+            return one_line(result.error) or _("the turn ended at its limit before the work was done.")
         case "failed":
-            return _plain(result.error) or _("the turn failed; the log has the details.")
+            return one_line(result.error) or _("the turn failed; the log has the details.")
         case _:
             assert_never(result.outcome)
 
@@ -256,7 +256,3 @@ def _safe(value: object) -> object:
     if isinstance(value, list):
         return [_safe(item) for item in value]
     return value
-
-
-def _plain(text: str) -> str:
-    return squeeze(strip_unsafe(text))

@@ -14,9 +14,9 @@ from nanobot.command.router import CommandContext
 from nanobot.errors import UsageError
 from nanobot.messages import ROLES, Media, Role, Text, ToolMessage, UserMessage, least
 from nanobot.security.trust import unwrap
-from nanobot.session.listing import one_line, own_words
+from nanobot.session.listing import own_words
 from nanobot.session.store import Branch, Record, SessionInfo, SessionStore
-from nanobot.utils.text import shorten
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import N_, _, _n, sentences
 
 #: Bytes of a conversation in which its last exchanges are looked for.
@@ -57,7 +57,7 @@ async def branch(ctx: CommandContext) -> None:
     made = await ctx.control.store.branched(ctx.message.id)
     if made is None:
         parent = await _begun(ctx)
-        title = _one_line(ctx.args, _TITLE) or _title(parent)
+        title = one_line(ctx.args, _TITLE) or _title(parent)
         made = await ctx.control.branch(ctx.message, parent, title)
     said = _("You go on in {session}, which knows all that was said.", session=_named(made.info))
     await ctx.reply(sentences(said, _kept(made)))
@@ -77,7 +77,7 @@ async def retry(ctx: CommandContext) -> None:
     asked = await _exchange_at(ctx.control.store, made.parent, made.before, role)
     if asked is None:
         raise UsageError(_("The last question cannot be read any more. Ask it again in your own words."))
-    done = "; ".join(_one_line(line, _LINE) for line in asked.receipts[:_CHANGES])
+    done = "; ".join(one_line(line, _LINE) for line in asked.receipts[:_CHANGES])
     note = (
         _("Asked again. What the last try did stays done: {done}. /undo takes files back.", done=done) if done else ""
     )
@@ -169,7 +169,7 @@ async def _confirmed(ctx: CommandContext, what: str, changes: Sequence[str]) -> 
         raise UsageError(_("No file was changed since then that could be taken back."))
     if what == "talk":
         return what
-    lines = [f"- {_one_line(line, _LINE)}" for line in changes[:_CHANGES]]
+    lines = [f"- {one_line(line, _LINE)}" for line in changes[:_CHANGES]]
     lines += _more(len(changes) - _CHANGES)
     offered = (what,) if what else tuple(_WHAT)
     question = "\n".join([_asked(len(changes)), *lines])
@@ -180,7 +180,7 @@ async def _confirmed(ctx: CommandContext, what: str, changes: Sequence[str]) -> 
 def _choice(exchange: Exchange, zone: tzinfo | None) -> str:
     """An exchange as a line that is told from every other one by its time."""
     done = len(exchange.receipts)
-    said = f"{exchange.at.astimezone(zone):%H:%M:%S} {_one_line(exchange.said, _LINE) or _('(no text)')}"
+    said = f"{exchange.at.astimezone(zone):%H:%M:%S} {one_line(exchange.said, _LINE) or _('(no text)')}"
     return _("{question} ({done} done)", question=said, done=done) if done else said
 
 
@@ -212,10 +212,6 @@ def _asked(changes: int) -> str:
 
 def _more(number: int) -> list[str]:
     return [_("- and {number} more", number=number)] if number > 0 else []
-
-
-def _one_line(text: str, width: int) -> str:
-    return shorten(one_line(text), width)
 
 
 def _exchanges_of(records: Sequence[Record], role: Role) -> tuple[Exchange, ...]:

@@ -8,7 +8,7 @@ from nanobot.command.router import CommandContext
 from nanobot.command.services import ServerControl, ServerView
 from nanobot.errors import UsageError
 from nanobot.session.pins import Pins, ToolWords, Unread, seal, shown
-from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import nearest, one_line
 from nanobot.utils.translation import N_, _, _n, sentences
 
 _WIDTH = 160
@@ -147,4 +147,4 @@ async def _prompt(ctx: CommandContext, servers: ServerControl, server: str, word
 
 def _shown(text: str) -> str:
     """What a server says of itself, on one line."""
-    return shorten(squeeze(strip_unsafe(text)), _WIDTH)
+    return one_line(text, _WIDTH)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from nanobot.command.router import CommandContext
 from nanobot.command.services import SessionArchive
 from nanobot.errors import UsageError
-from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local, one_line
+from nanobot.session.listing import SessionEntry, SessionHolder, among, entries_of, entry_of, local
 from nanobot.session.store import SessionStore
-from nanobot.utils.text import shorten
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import N_, _, _n, sentences
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def name(ctx: CommandContext) -> None:
     first, rest = [*ctx.args.strip().split(maxsplit=1), "", ""][:2]
     named = bool(rest) and first in await among(ctx.control.store, _holder(ctx), [first])
     session = first if named else (await ctx.control.store.current(ctx.key)).id
-    title = shorten(one_line(rest if named else ctx.args), _NAME)
+    title = one_line(rest if named else ctx.args, _NAME)
     if not title:
         raise UsageError(_("Write the name behind it: `/name tides in Brest`, or `/name <id> tides in Brest`."))
     await ctx.control.store.rename(session, title)

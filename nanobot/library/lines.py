@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from nanobot.errors import PathError
 from nanobot.utils.ranking import terms
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import _
 
 #: What is to be known in every conversation, and what is of one day: that stands in a note of the day.
@@ -63,7 +63,7 @@ def lines_of(text: str) -> tuple[MemoryLine, ...]:
 
 def fact_of(text: str) -> str:
     """What is to be noted, on one line. Raises `PathError` where it says nothing, or too much."""
-    fact = squeeze(strip_unsafe(text)).lstrip("-*+#!> ").strip()
+    fact = one_line(text).lstrip("-*+#!> ").strip()
     if not terms(fact):
         raise PathError(_("The fact says nothing. Give one sentence that stands by itself."))
     if len(fact) > FACT_WIDTH:
@@ -78,7 +78,7 @@ def origin_of(channel: str, taint: Iterable[str]) -> str:  # English: it is writ
     """Where a fact was said, and what content from outside stood beside it."""
     beside = ", ".join(taint)
     said = f"{channel} beside {beside}" if beside else channel
-    return shorten(re.sub(r"[()\[\]]", " ", squeeze(strip_unsafe(said))), _ORIGIN_WIDTH)
+    return shorten(re.sub(r"[()\[\]]", " ", one_line(said)), _ORIGIN_WIDTH)
 
 
 def same(lines: Iterable[MemoryLine], fact: str) -> MemoryLine | None:

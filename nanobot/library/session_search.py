@@ -18,7 +18,7 @@ from nanobot.session.listing import SessionHolder
 from nanobot.session.store import EVER, SessionInfo, SessionStore
 from nanobot.utils.passages import plain_text
 from nanobot.utils.ranking import terms
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, squeeze
 
 #: Passages that are looked at, the share of the best one's words that another one has to hold, and characters of a
 #: quotation, of which so many stand before the first word that was looked for.
@@ -87,7 +87,7 @@ class SessionSearch:
 
 def _quoted(info: SessionInfo, found: FoundPart, words: str) -> FoundSession:
     part = found.part
-    speaker = shorten(squeeze(strip_unsafe(part.place)), _NAME)  # in a group it is a name that somebody chose
+    speaker = one_line(part.place, _NAME)  # in a group it is a name that somebody chose
     return FoundSession(info, _around(part.text, words), speaker, datetime.fromisoformat(part.at), 1)
 
 

@@ -18,7 +18,7 @@ from nanobot.config.schema import AgentDefaults, Config
 from nanobot.errors import SkipTool, UsageError
 from nanobot.plugins.hooks import Hooks
 from nanobot.providers.base import LLMProvider
-from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import nearest, one_line
 from nanobot.utils.translation import _, apart, listed, sentences
 from nanobot.web.fetch.page import PluginReader
 from nanobot.web.search.base import SearchBackend
@@ -82,7 +82,7 @@ class Plugins:
             raise UsageError(str(reason)) from reason
         except Exception as error:
             logger.opt(exception=error).error("plug-in {} failed", name)
-            said = shorten(squeeze(strip_unsafe(str(error))), 200)
+            said = one_line(str(error), 200)
             why = f"{type(error).__name__}: {said}"
             self.problems[name] = _("{part} cannot be used: {why}", part=part.name, why=why)
             raise UsageError(_("The plug-in {name} is broken: {why}", name=name, why=self.problems[name])) from error

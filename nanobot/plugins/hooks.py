@@ -17,7 +17,7 @@ from nanobot.config.schema_tools import HookConfig, HooksConfig
 from nanobot.results import ToolResult, error_result
 from nanobot.utils.logs import without_secrets
 from nanobot.utils.processes import run_program
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import _
 
 #: What of nanobot's variables a hook sees.
@@ -111,7 +111,7 @@ class Hooks:
             return -1, _("took longer than {seconds:g} s", seconds=hook.timeout)
         except (OSError, ValueError) as error:
             return -1, _("cannot start: {why}", why=error)
-        return ended.code, shorten(squeeze(strip_unsafe(ended.error.decode("utf-8", "replace"))), _REASON)
+        return ended.code, one_line(ended.error.decode("utf-8", "replace"), _REASON)
 
 
 def _for(hooks: Sequence[HookConfig], tool: str) -> tuple[HookConfig, ...]:

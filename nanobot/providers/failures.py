@@ -15,7 +15,7 @@ from msgspec import Struct
 from nanobot import jsonval
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.messages import AssistantMessage, AssistantPart, Finish, Text, ToolCall, Usage
-from nanobot.utils.text import retry_after, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, retry_after, squeeze
 from nanobot.utils.translation import N_, _
 
 
@@ -42,7 +42,7 @@ def failure(
     for secret in origin.secrets:
         if secret:
             what = what.replace(secret, "[key]")
-    what = shorten(squeeze(strip_unsafe(what)), 300).rstrip(".。")
+    what = one_line(what, 300).rstrip(".。")
     return ProviderError(
         kind,
         _("{service}: {what}.", service=origin.name, what=what),

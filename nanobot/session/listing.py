@@ -15,7 +15,7 @@ from nanobot.security.trust import unwrap
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction
 from nanobot.session.store import INFO, SessionInfo, SessionStore, too_many
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import N_, _, _n
 
 #: The owner of words of which nobody can tell whose they are.
@@ -184,10 +184,6 @@ def local(at: datetime, zone: tzinfo | None, now: datetime | None = None) -> str
     return f"{day} {then:%H:%M}"
 
 
-def one_line(text: str) -> str:
-    return squeeze(strip_unsafe(text))
-
-
 def own_words(message: UserMessage) -> str:
     """What a person said, without what was quoted and without their name."""
     texts = (part.text for part in message.content if isinstance(part, Text))
@@ -205,7 +201,7 @@ async def _entry(db: Transaction, info: SessionInfo, cost: float) -> SessionEntr
     last = _spoken(await db.fetch(tuple[str, ...], _SAID.format("DESC"), session=info.id, most=_NEAR))
     first = _spoken(await db.fetch(tuple[str, ...], _SAID.format("ASC"), session=info.id, most=_NEAR))
     owner = owner_of(info.key, first.speaker, named=bool(name_in(first))) if first is not None else NOBODY
-    said = [shorten(one_line(own_words(two)), _LAST) if two is not None else "" for two in (first, last)]
+    said = [one_line(own_words(two), _LAST) if two is not None else "" for two in (first, last)]
     return SessionEntry(info, owner, said[0], said[1], cost)
 
 

@@ -14,7 +14,7 @@ from msgspec.json import decode
 
 from nanobot.errors import StoreError
 from nanobot.session.permissions import Permission, Permissions
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 
 #: The kind under which it stands among the permissions.
@@ -142,7 +142,7 @@ def shown(unread: Unread, tools: Iterable[ToolWords]) -> str:
     blocks = []
     for one in tools:
         if one.tool in wanted:
-            name = squeeze(strip_unsafe(one.tool)).replace("`", "'")
+            name = one_line(one.tool).replace("`", "'")
             told = _(wanted[one.tool], tool=f"`{name}`") if unread.known else f"`{name}`"
             blocks.append(f"{told}\n\n```\n{strip_unsafe(one.said).replace('`', chr(39))}\n```")
     return "\n\n".join([_("**What the MCP server {server} says of its tools**", server=unread.server), *blocks])

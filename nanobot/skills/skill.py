@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from nanobot.errors import UsageError
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, squeeze
 from nanobot.utils.translation import N_, _
 
 FILE = "SKILL.md"
@@ -59,7 +59,7 @@ class Skill(Struct, frozen=True):
     @property
     def beside(self) -> str:
         """The names of its first files besides SKILL.md on one line; the names are as little ours as the files."""
-        return ", ".join(squeeze(strip_unsafe(name)) for name in self.files[:_NAMED]) or _("none besides SKILL.md")
+        return ", ".join(one_line(name) for name in self.files[:_NAMED]) or _("none besides SKILL.md")
 
     @property
     def seal(self) -> str:
@@ -75,8 +75,8 @@ def read_skill(folder: Path, place: Place) -> Skill:
         why = error.strerror or error
         raise UsageError(_("{path} cannot be read: {why}.", path=folder / FILE, why=why)) from error
     head, text = front_matter(raw.decode("utf-8", "replace"))
-    name = squeeze(strip_unsafe(head.get("name", "") or folder.name))
-    description = squeeze(strip_unsafe(head.get("description", "")))
+    name = one_line(head.get("name", "") or folder.name)
+    description = one_line(head.get("description", ""))
     mark, files = _mark(folder)
     found = tuple(_problems(folder, head, description, raw, mark))
     return Skill(name, shorten(description, MAX_DESCRIPTION), folder, place, text.strip(), mark, files, found)
@@ -91,7 +91,7 @@ def _problems(folder: Path, head: Mapping[str, str], description: str, raw: byte
     if not NAME.fullmatch(name or folder.name):
         yield _("The name is made of small letters, digits and hyphens, at most 64 of them.")
     if name and name != folder.name:
-        shown = shorten(squeeze(strip_unsafe(name)), 80)
+        shown = one_line(name, 80)
         yield _("The name {name!r} is not that of its folder, {folder!r}.", name=shown, folder=folder.name)
     if not description:
         yield _("The head has no description, by which a model tells when the skill is of use.")
@@ -161,7 +161,7 @@ def new_text(name: str, description: str) -> str:
 
 def skill_text(name: str, description: str, text: str) -> str:
     """A whole SKILL.md; a head that `text` begins with is replaced."""
-    said = json.dumps(squeeze(strip_unsafe(description)), ensure_ascii=False)
+    said = json.dumps(one_line(description), ensure_ascii=False)
     return f"---\nname: {name}\ndescription: {said}\n---\n\n{front_matter(text)[1].strip()}\n"
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from nanobot.messages import Citation, Source
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import _
 
 Unit = Literal["utf8", "characters"]
@@ -114,15 +114,11 @@ def passages(citations: Iterable[Citation], number: int = 0) -> str:
     shown: dict[int, list[str]] = {}
     for one in citations:
         if number in (0, one.number):
-            head = f"**[{one.number}] {_safe(one.title) or _('Untitled')}** {_safe(one.url)}".rstrip()
+            head = f"**[{one.number}] {one_line(one.title) or _('Untitled')}** {one_line(one.url)}".rstrip()
             found = one.missing or one.passage or _("It has no text to compare.")
             lines = shown.setdefault(one.number, [head])
-            lines.append(f"- {_safe(one.claim)}\n  {'✗' if one.missing else '→'} {_safe(found)}")
+            lines.append(f"- {one_line(one.claim)}\n  {'✗' if one.missing else '→'} {one_line(found)}")
     return "\n\n".join("\n".join(dict.fromkeys(lines)) for lines in shown.values())
-
-
-def _safe(text: str) -> str:
-    return squeeze(strip_unsafe(text))
 
 
 def index_of(text: str, offset: int, unit: Unit = "utf8") -> int:

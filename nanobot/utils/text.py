@@ -3,6 +3,7 @@
 import codecs
 import difflib
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -128,9 +129,10 @@ def lasting_key(key: str) -> str:
     return _TERMINAL if key.startswith(f"{_TERMINAL}:") else key
 
 
-def one_line(text: str) -> str:
-    """Text of others on one line, with nothing in it that could drive a terminal."""
-    return squeeze(strip_unsafe(text))
+def one_line(text: str, width: int = sys.maxsize) -> str:
+    """Text of others on one line, with nothing in it that could drive a terminal or forge a line; cut in its middle
+    where it is longer than `width` characters."""
+    return shorten(squeeze(strip_unsafe(text)), width)
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby
 from urllib.parse import urlsplit
 
 from nanobot.utils.secrecy import url_secrets
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _, listed
 
 _PATHS = ("path", "file_path", "filename", "file")
@@ -57,7 +57,7 @@ def tool_hint(tool_name: str, arguments: Mapping[str, object]) -> str:
     value = next((_said(key, arguments[key]) for key in keys if arguments.get(key)), "")
     if not keys:
         value = next((text for text in arguments.values() if isinstance(text, str) and text.strip()), "")
-    value = squeeze(strip_unsafe(value))
+    value = one_line(value)
     if not keys:
         name = strip_unsafe(tool_name)
         return _('{tool} "{what}"', tool=name, what=shorten(value, VALUE_WIDTH)) if value else name
@@ -111,7 +111,7 @@ def _is_private(text: str) -> bool:
 
 def _parts(arguments: Mapping[str, object]) -> tuple[str, ...]:
     """Which part of a page is wanted, such as `section "History"`."""
-    wanted = {words: squeeze(strip_unsafe(str(arguments[key]))) for key, words in _PARTS.items() if arguments.get(key)}
+    wanted = {words: one_line(str(arguments[key])) for key, words in _PARTS.items() if arguments.get(key)}
     return tuple(_(words, what=shorten(value, PART_WIDTH)) for words, value in wanted.items() if value not in ("", "0"))
 
 

@@ -15,7 +15,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
 from nanobot.jsonval import parse
 from nanobot.utils.secrecy import Reticent
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import _
 from nanobot.web.client import trusted_client
 from nanobot.web.urls import host_of
@@ -99,7 +99,7 @@ class ServiceClient:
 
     def clean(self, words: object) -> str:
         """Words of the service on one line, at most 300 characters, the key in them replaced by an ellipsis."""
-        line, key = squeeze(strip_unsafe(str(words))), self._access().api_key
+        line, key = one_line(str(words)), self._access().api_key
         return (line.replace(key, "…") if len(key) > 3 else line)[:300]
 
     async def send(self, ask: Ask, *, timeout: float) -> ServiceAnswer:

@@ -20,7 +20,7 @@ from nanobot.results import SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect, Grant, texts_of
 from nanobot.session.permissions import Permission
 from nanobot.session.pins import ToolWords
-from nanobot.utils.text import nearest, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import nearest, one_line, shorten
 from nanobot.web.urls import extract_urls
 
 Progress = Callable[[str], Awaitable[None]]
@@ -49,7 +49,7 @@ def in_question(text: str, width: int = 500) -> str:
 
     Where it is longer than `width` characters, its middle is cut, and that is said.
     """
-    line = squeeze(strip_unsafe(text))
+    line = one_line(text)
     return line if len(line) <= width else f"{shorten(line, width)} (cut; {len(line)} characters in all)"
 
 

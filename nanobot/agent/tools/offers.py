@@ -15,7 +15,7 @@ from nanobot.errors import FetchError
 from nanobot.results import SourceBook
 from nanobot.security.policy import OWN, Access, Grant
 from nanobot.utils.prompt_templates import PromptTemplates
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line
 from nanobot.web.urls import with_scheme
 
 _MARKED = re.compile(r"\s*(?:[-*+]\s+)?\[(.?)\]\s*")
@@ -440,7 +440,7 @@ def todo_items(lines: Iterable[object]) -> tuple[TodoItem, ...]:
     items = []
     for line in lines:
         mark = _MARKED.match(str(line))
-        text = shorten(squeeze(strip_unsafe(str(line)[mark.end() if mark else 0 :])), _ITEM_WIDTH)
+        text = one_line(str(line)[mark.end() if mark else 0 :], _ITEM_WIDTH)
         if text:
             items.append(TodoItem(text, _STATES.get(mark[1].casefold() if mark else "", "open")))
     return tuple(items)

@@ -25,7 +25,7 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Effect
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, Later, _, told
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class AskTool(OwnTool[AskArguments], name="ask"):
         if context.choose is None:
             advice = "Decide yourself, and say in your answer what you took."
             return error_result("denied", f"Nobody can be asked here. {advice}", message=_("nobody can be asked here"))
-        choices = tuple(dict.fromkeys(shorten(squeeze(strip_unsafe(one)), _CHOICE) for one in args.choices))
+        choices = tuple(dict.fromkeys(one_line(one, _CHOICE) for one in args.choices))
         question = shorten(strip_unsafe(args.question).strip(), _QUESTION)
         if len(choices) < 2 or not all(choices) or not question:
             return error_result("invalid_input", "A question needs at least two choices that differ, each in words.")

@@ -16,7 +16,7 @@ from nanobot.schedule.store import JobStore
 from nanobot.security.trust import wrap
 from nanobot.session.database import Clock, now
 from nanobot.session.store import SessionStore
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import _, listed
 
 #: The key of the conversation of a helper in the background, by its number.
@@ -113,8 +113,9 @@ class BackgroundHelpers:
             text = strip_unsafe(_last_words(said) or job.result)
             foreign = bool(job.errand.foreign) or any(foreign_in(said, message.sender.role))
             shown = wrap(text, "helper") if foreign else text
+            title = one_line(job.title, _TITLE)
             # English: a model reads it
-            line = f"[Helper h{job.id}, “{_title(job)}”, {job.result}; the person was shown it]\n\n{shown}"
+            line = f"[Helper h{job.id}, “{title}”, {job.result}; the person was shown it]\n\n{shown}"
             found.append(UserMessage((Text(line),), "notice", speaker=message.sender.role, untrusted=foreign))
         if ended:
             await self._jobs.change([job.id for job in ended], lambda job: replace(job, origin=_TOLD))
@@ -131,13 +132,9 @@ def _is_of(job: ScheduledJob, key: str) -> bool:
     return job.kind == "helper" and job.chat == key
 
 
-def _title(job: ScheduledJob) -> str:
-    return shorten(squeeze(strip_unsafe(job.title)), _TITLE)
-
-
 def _told(job: ScheduledJob) -> str:
     state = _("waits") if job.due < NEVER else _("runs") if job.result in _RUNS else job.result
-    told = f"`h{job.id}` " + _("{title}: {state}", title=_title(job), state=state)
+    told = f"`h{job.id}` " + _("{title}: {state}", title=one_line(job.title, _TITLE), state=state)
     if job.last <= EVER:
         return told
     return _("{helper}, begun {time:%Y-%m-%d %H:%M} {zone}", helper=told, time=job.local(job.last), zone=job.zone)

@@ -17,7 +17,7 @@ from nanobot.messages import AssistantMessage, ToolCall
 from nanobot.results import ToolResult, error_result
 from nanobot.session.removal import helper_name
 from nanobot.session.store import SessionStore
-from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import duration, one_line
 from nanobot.utils.translation import _, _n
 from nanobot.web.urls import extract_urls
 
@@ -169,7 +169,7 @@ class SubagentManager:
             take_up(turn, records)
         else:
             turn.session = (await self._store.current(KEY.format(name))).id
-            await self._store.rename(turn.session, shorten(squeeze(strip_unsafe(task)), _TITLE))
+            await self._store.rename(turn.session, one_line(task, _TITLE))
         return turn
 
     def _within(self, parent: Turn) -> TurnLimits:

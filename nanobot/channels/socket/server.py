@@ -32,7 +32,7 @@ from nanobot.channels.socket import wire
 from nanobot.config.paths import Paths
 from nanobot.errors import ChannelError, NanobotError, UsageError
 from nanobot.session.store import SessionInfo
-from nanobot.utils.text import one_line, shorten
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import _, heard, speak, speaking, spoken_at, told
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class SessionMirror:
         if not others:
             return
         self._followed[begin.turn] = others
-        words = shorten(one_line(said.content), _SHOWN)
+        words = one_line(said.content, _SHOWN)
         here, where = said.address.channel == "terminal", said.address.channel.capitalize()
         for terminal in others:
             terminal.send(wire.event_line(begin))

@@ -23,9 +23,9 @@ from nanobot.library.index import LibraryIndex
 from nanobot.library.session_search import SessionSearch
 from nanobot.library.talk import Conversations
 from nanobot.session.ledger import Ledger
-from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of, one_line
+from nanobot.session.listing import SessionEntry, SessionHolder, entries_of, entry_of
 from nanobot.utils.host import zone_of
-from nanobot.utils.text import shorten
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import _
 
 #: The person at the terminal has this home, and sees what is theirs in it.
@@ -107,7 +107,7 @@ async def _show(home: _Home, args: argparse.Namespace) -> str:
 
 
 async def _rename(home: _Home, args: argparse.Namespace) -> str:
-    entry, title = await home.entry(args.id), shorten(one_line(" ".join(args.words)), _NAME)
+    entry, title = await home.entry(args.id), one_line(" ".join(args.words), _NAME)
     await home.store.rename(entry.info.id, title)
     return _("Session `{id}` is called “{title}” now.", id=entry.info.id, title=title)
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from nanobot.errors import SearchError
 from nanobot.jsonval import at, parse, text
-from nanobot.utils.text import squeeze, strip_unsafe
+from nanobot.utils.text import one_line, strip_unsafe
 from nanobot.utils.translation import N_, _
 from nanobot.web.extract.strip import strip_tags
 from nanobot.web.search.base import SearchHit
@@ -35,7 +35,7 @@ def number(value: object) -> float | None:
 
 def plain(value: object) -> str:
     """Text of an engine, or several of them, on one line: no tags, no entities, no control characters."""
-    return " … ".join(squeeze(strip_unsafe(strip_tags(one, page=False))) for one in texts(value))
+    return " … ".join(one_line(strip_tags(one, page=False)) for one in texts(value))
 
 
 def lines_of(value: object) -> str:
@@ -126,7 +126,7 @@ def read_hits(found: object, engine: str, content: Sequence[str] = CONTENT) -> t
 
 def bad_payload(engine: str, value: object) -> SearchError:
     """The error for an answer in an unknown shape, with the beginning of it."""
-    beginning = squeeze(strip_unsafe(str(value)))[:200]
+    beginning = one_line(str(value))[:200]
     return SearchError(
         "bad_payload",
         _("{service} answered in a form that is not understood: {answer}", service=engine, answer=beginning),

@@ -22,7 +22,7 @@ from nanobot.files.versions import MAX_OUTPUT
 from nanobot.security.process_tree import descendants, processes_of_user
 from nanobot.security.sandbox import Lifeline
 from nanobot.utils.processes import is_alive
-from nanobot.utils.text import duration, shorten, squeeze, strip_unsafe
+from nanobot.utils.text import duration, one_line, shorten, squeeze, strip_unsafe
 from nanobot.utils.translation import _, listed
 
 Ended = Literal["", "time", "output", "processes", "stopped"]
@@ -242,4 +242,4 @@ def last_line(data: bytes) -> str:
 
 def brief(line: str) -> str:
     """A command line for people, on one line and cut where it is long."""
-    return shorten(squeeze(strip_unsafe(line)), _LINE_WIDTH)
+    return one_line(line, _LINE_WIDTH)

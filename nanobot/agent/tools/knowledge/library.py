@@ -18,7 +18,7 @@ from nanobot.library.talk import Conversations
 from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Effect
 from nanobot.session.store import SessionStore
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import _, _n
 
 #: Passages that are shown, and characters of each.
@@ -145,17 +145,12 @@ def _of_person(owner: str) -> tuple[Scope, Scope]:
 def place_of(found: FoundPart) -> tuple[str, str]:
     """The address and the title of a passage: the file, and its page or heading."""
     path = PurePath(found.document.name)
-    last = _one_line(found.part.place).rpartition(" › ")[2]
-    title, name = _one_line(found.document.title), _one_line(path.name)
+    last = one_line(found.part.place).rpartition(" › ")[2]
+    title, name = one_line(found.document.title), one_line(path.name)
     named = f"{title} ({name})" if title and title != name else name
     page = _PAGE.fullmatch(last)
     anchor = f"#page={page[1]}" if page else f"#{last.replace(' ', '-')}" if last else ""
-    return f"file:{_one_line(str(path))}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
-
-
-def _one_line(text: str) -> str:
-    """What others may have named, without line ends and hidden signs, so that it forges no line of a result."""
-    return squeeze(strip_unsafe(text))
+    return f"file:{one_line(str(path))}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
 
 
 def _is_now(found: FoundPart, session: str, since: str) -> bool:

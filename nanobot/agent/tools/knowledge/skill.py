@@ -14,7 +14,7 @@ from nanobot.results import Source, ToolResult, error_result
 from nanobot.security.policy import Effect
 from nanobot.skills.shelf import FoundSkill, SkillShelf, agreement
 from nanobot.skills.skill import read_beside
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, strip_unsafe
 from nanobot.utils.translation import N_, _, sentences
 
 
@@ -71,7 +71,7 @@ class SkillTool(OwnTool[SkillArguments], name="skill"):
         if found.changed:
             facts = [sentences(_("It was changed in {folder} since you let it count.", folder=skill.folder), beside)]
         if compiled := [one for one in skill.files if one.endswith((".pyc", ".pyo"))]:
-            named = shorten(squeeze(strip_unsafe(", ".join(compiled))), 200)
+            named = one_line(", ".join(compiled), 200)
             facts.append(_("Nobody can read what is compiled: {files}", files=named))
         title = N_("Let the skill {name} count as it is now?") if found.changed else N_("Let the skill {name} count?")
         decided = await context.approve(

@@ -23,7 +23,7 @@ from mcp.shared.auth import (
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.transport import TROUBLE
 from nanobot.errors import FetchError, UsageError
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.web.client import Guard
 
 #: Seconds that a person has to log in.
@@ -83,7 +83,7 @@ class Login:
             issuer = given.get("iss", [None])[0]
             self._answer.set_result(AuthorizationCodeResult(code=given["code"][0], state=wanted[0], iss=issuer))
             return
-        reason = shorten(squeeze(strip_unsafe(given.get("error", ["no reason given"])[0])), 100)
+        reason = one_line(given.get("error", ["no reason given"])[0], 100)
         self._answer.set_exception(OAuthFlowError(f"the login was refused ({reason})"))
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
 from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten
 from nanobot.web.host_proxy import HostProxy
 
 #: Variables of ours that every program gets, where they are set: none of them is a secret.
@@ -196,7 +196,7 @@ def _how(process: "_Process", last_words: bytearray) -> str:
     lines = [line for line in last_words.decode(errors="replace").splitlines() if line.strip()]
     if not lines:
         return how
-    return f"{how}; the last line of its error output: “{shorten(squeeze(strip_unsafe(lines[-1])), 160)}”"
+    return f"{how}; the last line of its error output: “{one_line(lines[-1], 160)}”"
 
 
 async def _end(process: "_Process") -> None:

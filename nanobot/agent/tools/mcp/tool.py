@@ -27,7 +27,7 @@ from nanobot.results import ToolResult, error_result
 from nanobot.security.policy import Access, Grant
 from nanobot.security.trust import wrap
 from nanobot.session.pins import ToolWords
-from nanobot.utils.text import shorten, squeeze, strip_unsafe
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.web.fetch.content import image_info
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class McpTool(_OfServer):
 
     @property
     def _remote_name(self) -> str:
-        return f"{self._server.name}/{shorten(squeeze(strip_unsafe(self._remote.name)), MAX_NAME)}"
+        return f"{self._server.name}/{one_line(self._remote.name, MAX_NAME)}"
 
 
 class McpResources(_OfServer):
@@ -112,13 +112,10 @@ class McpResources(_OfServer):
             offers = await server.connection.resources(timeout=server.settings.tool_timeout)
         except McpFailure as failure:
             return failed(failure)
-        lines = [f"{_line(one.key)} · {_line(f'{one.title}: {one.about}'.strip(': '))}" for one in offers]
+        named = ((one.key, f"{one.title}: {one.about}".strip(": ")) for one in offers)
+        lines = [" · ".join(one_line(said, MAX_SCHEMA_TEXT) for said in one) for one in named]
         told = f"{len(offers)} resource{'s' * (len(offers) != 1)} of {server.name}"
         return ToolResult("\n".join(lines) or "There are none.", told, untrusted=True)
-
-
-def _line(said: str) -> str:
-    return shorten(squeeze(strip_unsafe(said)), MAX_SCHEMA_TEXT)
 
 
 def failed(failure: McpFailure) -> ToolResult:
@@ -136,7 +133,7 @@ async def result_of(said: Said, server: "McpServer") -> ToolResult:
         picture = kept is not None and kept.mime.startswith("image/")
         if kept is not None and picture:
             media.append(kept)
-        kind = shorten(squeeze(strip_unsafe(file.mime)), 60) or "file"
+        kind = one_line(file.mime, 60) or "file"
         size = f"{len(file.data) / 1_000:,.0f} kB"
         note = f"picture {len(media)}, " if picture else f"kept as {kept.path}, " if kept else "not kept, "
         text += f"\n\n[{note}{kind}, {size}]"
@@ -182,7 +179,7 @@ def object_schema(schema: Mapping[str, object]) -> dict[str, object]:
 
 def described(said: str, server: str) -> str:
     """What a model is told of a tool: whose it is, and the server's own words on one line, marked as such."""
-    said = shorten(squeeze(strip_unsafe(said)), MAX_DESCRIPTION)
+    said = one_line(said, MAX_DESCRIPTION)
     if not said:
         return f"A tool of the MCP server {server}."
     marked = wrap(said, server, key=server)  # the same at every start, as requests should be
@@ -197,8 +194,8 @@ def _mark(key: str, remote: RemoteTool) -> str:
 
 def _told(remote: RemoteTool, schema: Mapping[str, object]) -> str:
     """What a model is told of a tool in its server's words, a line for the description and one for the arguments."""
-    said = shorten(squeeze(strip_unsafe(remote.description)), MAX_DESCRIPTION)
-    arguments = squeeze(strip_unsafe(json.dumps(schema.get("properties", {}), ensure_ascii=False, default=str)))
+    said = one_line(remote.description, MAX_DESCRIPTION)
+    arguments = one_line(json.dumps(schema.get("properties", {}), ensure_ascii=False, default=str))
     only = "says that it only reads" if remote.read_only else ""
     return "\n".join(filter(None, (said or "(no description)", f"arguments: {arguments}", only)))
 
@@ -215,7 +212,7 @@ def _shown_schema(schema: dict[str, object]) -> dict[str, object]:
 
 def _bounded(value: object, name: str = "") -> object:
     if isinstance(value, str):
-        words = squeeze(strip_unsafe(value)) if name in ("title", "description") else strip_unsafe(value)
+        words = one_line(value) if name in ("title", "description") else strip_unsafe(value)
         return shorten(words, MAX_SCHEMA_TEXT)
     if isinstance(value, Mapping):
         return {key: _bounded(item, str(key)) for key, item in value.items()}

@@ -22,7 +22,7 @@ from nanobot.errors import StoreError, UsageError
 from nanobot.security.policy import GRANTS
 from nanobot.session.database import now
 from nanobot.session.ledger import Ledger
-from nanobot.utils.text import one_line, shorten
+from nanobot.utils.text import one_line
 from nanobot.utils.translation import ENGLISH, _, listed, sentences, speaking
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def _digest(code: str) -> str:
 
 def _name(text: str) -> str:
     """A name as somebody else chose it, fit for one line."""
-    return shorten(one_line(text), _NAME)
+    return one_line(text, _NAME)
 
 
 class ClaimLink(Struct, frozen=True):

@@ -75,7 +75,7 @@ def card(message: Message) -> str:
         return f"Contact: {name_of(who)}, {name_of(message.contact.phone_number)}"
     if message.poll is not None:
         options = "; ".join(name_of(option.text) for option in message.poll.options)
-        return f"Poll: {shorten(one_line(message.poll.question), 300)} Options: {options}"
+        return f"Poll: {one_line(message.poll.question, 300)} Options: {options}"
     return ""
 
 
@@ -120,7 +120,7 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
         kind,
         text("file_id"),
         mime if _MIME.fullmatch(mime := text("mime_type")) else _MIMES[kind],
-        shorten(one_line(text("file_name")), 120),
+        one_line(text("file_name"), 120),
         whole("file_size"),
         whole("duration"),
         outside,
@@ -198,7 +198,7 @@ def _noun(file: Attachment) -> str:
 
 def name_of(text: object) -> str:
     """A name that people chose for themselves, fit for one line. The library gives None where it is empty."""
-    return shorten(one_line(text_of(text)), _NAME_CHARS) or "somebody"
+    return one_line(text_of(text), _NAME_CHARS) or "somebody"
 
 
 def text_of(value: object) -> str:

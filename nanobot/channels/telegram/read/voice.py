@@ -125,7 +125,7 @@ class EndpointTranscriber:
             error = told.get("error") if isinstance(told, dict) else None
             message = error.get("message") if isinstance(error, dict) else error
             if isinstance(message, str):
-                why = shorten(one_line(message), 160)
+                why = one_line(message, 160)
                 return _("{service} answered with status {status}: {why}.", service=self._name, status=status, why=why)
         return _("{service} answered with status {status}.", service=self._name, status=status)
 
