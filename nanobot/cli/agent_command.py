@@ -6,6 +6,7 @@ import os
 import select
 import sys
 from collections.abc import Mapping
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -157,17 +158,14 @@ def _judged(project: Project, paths: Paths, *, interactive: bool) -> Project:
 
 async def _trust(project: Project, paths: Paths, answer: bool | None) -> bool | None:
     """What the owner has said of a folder, after keeping an `answer`; None where they have not been asked."""
-    ledger = Ledger(SqliteDatabase(paths.database))
-    permissions, place = Permissions(ledger), str(project.folder)
-    try:
+    async with aclosing(Ledger(SqliteDatabase(paths.database))) as ledger:
+        permissions, place = Permissions(ledger), str(project.folder)
         if answer is not None:
             yes = _("what stands in the folder {folder} may tell nanobot what to do", folder=place)
             no = _("what stands in the folder {folder} may not tell nanobot what to do", folder=place)
             words = yes if answer else no
             await permissions.add(TERMINAL_PERSON, (Permission(TRUSTED if answer else NOT_TRUSTED, place, words),))
         held = await permissions.held(TERMINAL_PERSON, tainted=False)
-    finally:
-        await ledger.aclose()
     if (NOT_TRUSTED, place) in held:
         return False
     return True if (TRUSTED, place) in held else None

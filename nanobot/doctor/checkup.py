@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,6 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
-from nanobot.web.usage import UsageLedger
 
 #: Whose name is looked for, and whose clock is asked, where nothing else is set up; it searches then.
 _SEARCHES = "https://duckduckgo.com"
@@ -230,11 +230,7 @@ def _search(patient: Patient) -> list[Check]:
 
     def check(name: str) -> Check:
         async def engine() -> Finding:
-            usage = UsageLedger(kept, zone=zone)
-            try:
-                return await try_search(catalog.link(name), usage)
-            finally:
-                usage.close()
+            return await try_search(catalog.link(name), kept, zone)
 
         return f"Search: {name}", engine
 
@@ -261,19 +257,14 @@ async def _voice(patient: Patient) -> Finding:
     if writer is None:
         fix = _("docs/telegram.md tells how: a program of your own, or a key of OpenAI or Groq.")
         return off(_("voice messages are not written down"), fix if wanted.enabled else "")
-    try:
-        if not isinstance(writer, CommandTranscriber):
-            return ok(
-                _("voice messages are written down here")
-                if writer.local
-                else _("voice messages are written down elsewhere"),
-            )
-        if shutil.which(wanted.command[0]) is None:
-            fix = _("Install it, or correct channels.telegram.transcription.command.")
-            return bad(_("the program {command} is not there", command=wanted.command[0]), fix)
-        return ok(_("voice messages are written down by {program}", program=Path(wanted.command[0]).name))
-    finally:
-        await writer.aclose()
+    await writer.aclose()
+    if not isinstance(writer, CommandTranscriber):
+        here, elsewhere = _("voice messages are written down here"), _("voice messages are written down elsewhere")
+        return ok(here if writer.local else elsewhere)
+    if shutil.which(wanted.command[0]) is None:
+        fix = _("Install it, or correct channels.telegram.transcription.command.")
+        return bad(_("the program {command} is not there", command=wanted.command[0]), fix)
+    return ok(_("voice messages are written down by {program}", program=Path(wanted.command[0]).name))
 
 
 def _around(patient: Patient) -> list[Check]:
@@ -298,8 +289,6 @@ async def _budget(patient: Patient) -> Finding:
     config, file = patient.loaded.config, patient.paths.database
     if config.gateway.ledger or not file.is_file():
         return ok(_("nothing was spent here"))
-    ledger, zone = Ledger(SqliteDatabase(file)), zone_of(config.agents.defaults.timezone, patient.env)
-    try:
+    zone = zone_of(config.agents.defaults.timezone, patient.env)
+    async with aclosing(Ledger(SqliteDatabase(file))) as ledger:
         return ok(await Budget.of(config, ledger, partial(midnight_in, zone)).overview())
-    finally:
-        await ledger.aclose()

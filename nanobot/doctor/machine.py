@@ -13,6 +13,7 @@ import termios
 import time
 import tty
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -125,14 +126,10 @@ def updates() -> Finding:
 
 
 def _searches_texts() -> bool:
-    db = sqlite3.connect(":memory:")
-    try:
+    with closing(sqlite3.connect(":memory:")) as db, suppress(sqlite3.Error):
         db.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
-    except sqlite3.Error:
-        return False
-    finally:
-        db.close()
-    return True
+        return True
+    return False
 
 
 def _odd_packages() -> list[str]:

@@ -6,7 +6,9 @@ Setting up uses the same tries as `nanobot doctor`, so both say the same of one 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from contextlib import aclosing, closing
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
@@ -83,14 +85,12 @@ async def try_model(
         provider = await choose()
     except NanobotError as error:
         return Finding(_MODEL, "bad", one_line(str(error)), _("`nanobot onboard` sets one up.")), None
-    info = provider.info
-    try:
+    async with aclosing(provider):
+        info = provider.info
         if not info.capabilities.language_model:
             words = _("none ({why}); answers are quotations of what is found", why=told(info.chosen_because))
             return Finding(_MODEL, "warn", words, _("`nanobot onboard` sets one up.")), info
         return await _asked(provider, prices, seconds), info
-    finally:
-        await provider.aclose()
 
 
 def _cost(price: Price | None, usage: Usage) -> str:
@@ -200,19 +200,18 @@ async def try_context(info: ProviderInfo) -> Finding:
     return Finding(_CONTEXT, "ok", words, facts=facts)
 
 
-async def try_search(link: ChainLink, usage: UsageLedger) -> Finding:
-    """Ask one search engine one question, which counts like any other of its searches."""
+async def try_search(link: ChainLink, usage: Path | None = None, zone: tzinfo = UTC) -> Finding:
+    """Ask one search engine one question, which counts in the file `usage` like any other of its searches."""
     name = f"Search: {link.name}"
-    chain = SearchChain([link], ledger=usage)
     question = SearchQuery("python programming language", limit=3)  # English: an engine reads it
     began = time.monotonic()
-    try:
-        reply = (await chain.search(question, timeout=TRY_SECONDS)).reply
-    except SearchError as error:
-        fix = _(_SEARCH_FIXES.get(error.kind, _SEARCH_FIX))
-        return Finding(name, "bad", one_line(str(error)), fix, network=_way(error.kind))
-    finally:
-        await chain.aclose()
+    with closing(UsageLedger(usage, zone=zone)) as ledger:
+        async with aclosing(SearchChain([link], ledger=ledger)) as chain:
+            try:
+                reply = (await chain.search(question, timeout=TRY_SECONDS)).reply
+            except SearchError as error:
+                fix = _(_SEARCH_FIXES.get(error.kind, _SEARCH_FIX))
+                return Finding(name, "bad", one_line(str(error)), fix, network=_way(error.kind))
     took = _("{seconds:.1f} s", seconds=time.monotonic() - began)
     if reply.hits:
         return Finding(
@@ -236,16 +235,13 @@ async def try_bot(settings: TelegramSettings) -> list[Finding]:
 
 async def try_token(settings: TelegramSettings) -> Finding:
     """Ask Telegram whose token it is (getMe); the name of the bot stands in `facts["bot"]`."""
-    line = TelegramLine(settings)
-    try:
-        async with asyncio.timeout(TRY_SECONDS):
-            await line.identify()
-    except (TelegramError, TimeoutError) as error:
-        return _telegram_failed(_TOKEN, error, settings)
-    finally:
-        await line.aclose()
-    facts = {"bot": line.me.username}
-    return Finding(_TOKEN, "ok", _("it is that of @{bot}", bot=line.me.username), "", facts, "reached")
+
+    async def asked(line: TelegramLine) -> Finding:
+        await line.identify()
+        facts = {"bot": line.me.username}
+        return Finding(_TOKEN, "ok", _("it is that of @{bot}", bot=line.me.username), "", facts, "reached")
+
+    return await _asked_of_telegram(_TOKEN, settings, asked)
 
 
 async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
@@ -254,30 +250,27 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
     With `ours` a gateway of this machine polls now, which is not disturbed. Else updates are waited for during a
     moment, which confirms none; a program elsewhere takes its place back at once, and is seen by that.
     """
-    line = TelegramLine(settings)
-    try:
-        async with asyncio.timeout(TRY_SECONDS):
-            hook = await line.bot.get_webhook_info()
-            if hook.url and (settings.webhook is None or hook.url != settings.webhook.url):
-                words = _("a webhook takes the messages of this bot to {address}", address=hook.url.split("?")[0])
-                fix = _("Stop the program behind it; the gateway removes the webhook when it starts.")
-                return Finding(_UPDATES, "warn", words, fix)
-            if hook.url:
-                return _delivered(hook.last_error_message or "", hook.pending_update_count)
-            if not ours:
+
+    async def asked(line: TelegramLine) -> Finding:
+        hook = await line.bot.get_webhook_info()
+        if hook.url and (settings.webhook is None or hook.url != settings.webhook.url):
+            words = _("a webhook takes the messages of this bot to {address}", address=hook.url.split("?")[0])
+            fix = _("Stop the program behind it; the gateway removes the webhook when it starts.")
+            return Finding(_UPDATES, "warn", words, fix)
+        if hook.url:
+            return _delivered(hook.last_error_message or "", hook.pending_update_count)
+        if not ours:
+            try:
                 await line.look(_HOLD)
-    except Conflict:
-        fix = _("Stop the other one, or give one of them a bot of its own (@BotFather, /newbot).")
-        return Finding(_UPDATES, "bad", _("another program uses this token"), fix)
-    except (TelegramError, TimeoutError) as error:
-        return _telegram_failed(_UPDATES, error, settings)
-    finally:
-        await line.aclose()
-    waiting = hook.pending_update_count
-    words = _("nothing else takes the messages of this bot")
-    if waiting:
-        words = _n("{words}; {number} message waits", "{words}; {number} messages wait", waiting, words=words)
-    return Finding(_UPDATES, "ok", words)
+            except Conflict:
+                fix = _("Stop the other one, or give one of them a bot of its own (@BotFather, /newbot).")
+                return Finding(_UPDATES, "bad", _("another program uses this token"), fix)
+        words = _("nothing else takes the messages of this bot")
+        if waiting := hook.pending_update_count:
+            words = _n("{words}; {number} message waits", "{words}; {number} messages wait", waiting, words=words)
+        return Finding(_UPDATES, "ok", words)
+
+    return await _asked_of_telegram(_UPDATES, settings, asked)
 
 
 def _way(kind: str) -> Literal["reached", "unreached"]:
@@ -299,15 +292,25 @@ def _delivered(error: str, waiting: int) -> Finding:
 
 async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding:
     """Send a message to a person, beside what the gateway sends."""
-    line, name = TelegramLine(settings), "Telegram message"
-    try:
-        async with asyncio.timeout(TRY_SECONDS):
-            await line.bot.send_message(int(person), shorten(text, _MESSAGE_CHARS))
-    except (TelegramError, TimeoutError) as error:
-        return _telegram_failed(name, error, settings)
-    finally:
-        await line.aclose()
-    return Finding(name, "ok", _("the answer was sent to you"), network="reached")
+    name = "Telegram message"
+
+    async def asked(line: TelegramLine) -> Finding:
+        await line.bot.send_message(int(person), shorten(text, _MESSAGE_CHARS))
+        return Finding(name, "ok", _("the answer was sent to you"), network="reached")
+
+    return await _asked_of_telegram(name, settings, asked)
+
+
+async def _asked_of_telegram(
+    name: str, settings: TelegramSettings, ask: Callable[[TelegramLine], Awaitable[Finding]]
+) -> Finding:
+    """What comes of a try with the bot, in time; or why Telegram was not reached or refused it."""
+    async with aclosing(TelegramLine(settings)) as line:
+        try:
+            async with asyncio.timeout(TRY_SECONDS):
+                return await ask(line)
+        except (TelegramError, TimeoutError) as error:
+            return _telegram_failed(name, error, settings)
 
 
 def _telegram_failed(name: str, error: TelegramError | TimeoutError, settings: TelegramSettings) -> Finding:

@@ -90,15 +90,12 @@ class LibraryFolders:
         """Bring the index up to date, as far as there is room for it. Raises `StoreError`."""
         found = await asyncio.to_thread(self.compared)
         await asyncio.to_thread(self._index.drop, found.gone)
-        extractor = Extractor(size=1, wall=_SECONDS)
-        try:
+        async with contextlib.aclosing(Extractor(size=1, wall=_SECONDS)) as extractor:
             for done, document in enumerate(found.changed):
                 report(done, len(found.changed), document.name)
                 if full := self._index.is_full(FREE_BYTES, INDEX_BYTES):
                     return Reading(done, len(found.changed) - done, found.away, full)
                 await self._take(document, extractor)
-        finally:
-            await extractor.aclose()
         report(len(found.changed), len(found.changed), "")
         return Reading(
             len(found.changed), found.beyond, found.away, _(_BEYOND, most=MOST_DOCUMENTS) if found.beyond else ""

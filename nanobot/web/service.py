@@ -6,6 +6,7 @@ Their redirects are not followed. A room says by `fail` which of its errors a re
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Literal
 
 import httpx
@@ -130,15 +131,12 @@ class ServiceClient:
             if own.override_auth or name.lower() not in _LOGIN:
                 headers[name] = value
         request = self._client.build_request(method, ask.url, params=ask.params or None, json=ask.body, headers=headers)
-        response = await self._client.send(request, stream=True)
-        try:
+        async with aclosing(await self._client.send(request, stream=True)) as response:
             body = bytearray()
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > self._most:
                     raise self._fail("too_large", _("more than {size} MB", size=self._most // 1_000_000), proxy)
-        finally:
-            await response.aclose()
         return ServiceAnswer(response.status_code, response.headers, bytes(body))
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 
 from loguru import logger
@@ -145,11 +145,8 @@ async def _sent(patient: Patient, answer: str) -> Finding:
     """The answer as a message to the owner."""
     settings = settings_of(patient.loaded.config.channels.telegram, patient.env)
     file = patient.paths.database
-    ledger = Ledger(SqliteDatabase(file) if file.is_file() else MemoryDatabase())
-    try:
+    async with aclosing(Ledger(SqliteDatabase(file) if file.is_file() else MemoryDatabase())) as ledger:
         owner = await Access(ledger, settings.channel, settings.allow_from).owner()
-    finally:
-        await ledger.aclose()
     if not owner:
         fix = _("Start `nanobot gateway` and open the link that it prints.")
         return Finding("Telegram message", "warn", _("the bot has no owner yet to whom it could be sent"), fix)

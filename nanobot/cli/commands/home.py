@@ -1,8 +1,7 @@
 """What commands need of the home that they tell of: its database, and Markdown on the terminal."""
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing
 
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
@@ -14,14 +13,9 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.translation import _
 
 
-@asynccontextmanager
-async def own_ledger(paths: Paths) -> AsyncIterator[Ledger]:
-    """The ledger in the file of this home."""
-    ledger = Ledger(SqliteDatabase(paths.database))
-    try:
-        yield ledger
-    finally:
-        await ledger.aclose()
+def own_ledger(paths: Paths) -> aclosing[Ledger]:
+    """The ledger in the file of this home, until the end of the block."""
+    return aclosing(Ledger(SqliteDatabase(paths.database)))
 
 
 def judge_alone(setup: Setup, command: str) -> None:

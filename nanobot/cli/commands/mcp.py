@@ -6,8 +6,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.mcp.tokens import LoginFile
@@ -196,7 +196,7 @@ async def _log_in(args: argparse.Namespace) -> int:
     loaded, paths = _found(args)
     servers = mcp_servers(loaded, paths, os.environ, {args.name: loaded.config.tools.mcp_servers[args.name]}, kept=True)
     lines: asyncio.Queue[str] = asyncio.Queue()
-    try:
+    async with aclosing(servers):
         link = await servers.log_in(args.name, listen=True)
         say(_("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link))
         say(_("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…)."))
@@ -210,8 +210,6 @@ async def _log_in(args: argparse.Namespace) -> int:
                 _give(servers, args.name, typing.result())
         tools = _count((await done).tools)
         say(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
-    finally:
-        await servers.aclose()
     return 0
 
 
@@ -227,16 +225,13 @@ async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfi
     from nanobot.agent.external_tools import mcp_servers
 
     began, failed = time.monotonic(), False
-    servers = mcp_servers(loaded, paths, os.environ, chosen, kept=True)
-    try:
+    async with aclosing(mcp_servers(loaded, paths, os.environ, chosen, kept=True)) as servers:
         await servers.start(_TRY_SECONDS)
         for state in servers.states():
             failed |= not state.ready
             say(_("{server}: {tools}", server=state.name, tools=_named(state.tools) if state.ready else state.why))
         say(_("Tried in {seconds:.1f} s.", seconds=time.monotonic() - began))
         told = tuple(servers.words(state.name) for state in servers.states() if state.ready and state.tools)
-    finally:
-        await servers.aclose()
     return failed, told
 
 
@@ -263,19 +258,13 @@ def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
 
 
 async def _unread(paths: Paths, words: Words) -> tuple[Unread, ...]:
-    async with _pins(paths) as pins:
-        return await pins.unread(words)
+    async with own_ledger(paths) as ledger:
+        return await Pins(Permissions(ledger)).unread(words)
 
 
 async def _pin(paths: Paths, words: Words) -> str:
-    async with _pins(paths) as pins:
-        return (await pins.pin(TERMINAL_PERSON, words[0].server, words)).words
-
-
-@asynccontextmanager
-async def _pins(paths: Paths) -> AsyncIterator[Pins]:
     async with own_ledger(paths) as ledger:
-        yield Pins(Permissions(ledger))
+        return (await Pins(Permissions(ledger)).pin(TERMINAL_PERSON, words[0].server, words)).words
 
 
 def _count(tools: Sequence[str]) -> str:

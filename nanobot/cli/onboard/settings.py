@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch
@@ -18,7 +19,6 @@ from nanobot.providers.http import is_private
 from nanobot.providers.registry import ChoiceRequest, choose, offered
 from nanobot.providers.vendors import vendor_of
 from nanobot.web.search.catalog import Catalog
-from nanobot.web.usage import UsageLedger
 
 #: A key of the configuration, and its value as JSON data.
 Change = tuple[tuple[str, ...], object]
@@ -50,23 +50,18 @@ class Settings:
 
     async def try_model(self, changes: Sequence[Change]) -> tuple[Finding, ProviderInfo | None]:
         """Ask the model that would answer after these changes."""
-        builder = await Builder.begin(self.with_changes(changes), self.paths, Launch(ephemeral=True), self.env)
-        try:
-            choice = builder.models.choice()
-            seconds = LOCAL_SECONDS if _is_near(choice) else HOSTED_SECONDS
-            return await try_model(
-                lambda: choose(for_a_try(choice, seconds)), prices_of(self.loaded.config.prices), seconds
-            )
-        finally:
-            await builder.aclose()
+        choice, prices = await self._choice(changes), prices_of(self.loaded.config.prices)
+        seconds = LOCAL_SECONDS if _is_near(choice) else HOSTED_SECONDS
+        return await try_model(lambda: choose(for_a_try(choice, seconds)), prices, seconds)
 
     async def offered(self, changes: Sequence[Change]) -> tuple[str, ...]:
         """The models that the service would offer after these changes; none where it does not say."""
-        builder = await Builder.begin(self.with_changes(changes), self.paths, Launch(ephemeral=True), self.env)
-        try:
-            return await offered(for_a_try(builder.models.choice(), 5.0))
-        finally:
-            await builder.aclose()
+        return await offered(for_a_try(await self._choice(changes), 5.0))
+
+    async def _choice(self, changes: Sequence[Change]) -> ChoiceRequest:
+        loaded = self.with_changes(changes)
+        async with aclosing(await Builder.begin(loaded, self.paths, Launch(ephemeral=True), self.env)) as builder:
+            return builder.models.choice()
 
     async def try_bot(self, changes: Sequence[Change]) -> list[Finding]:
         """Ask Telegram about the bot that would answer after these changes. Raises `UsageError` for no token at all."""
@@ -77,14 +72,12 @@ class Settings:
         web = self.loaded.config.tools.web
         if not web.enable:
             return None
-        usage = UsageLedger(None)
+        catalog = Catalog(web.search, self.env, web.proxy)
         try:
-            catalog = Catalog(web.search, self.env, web.proxy)
-            return await try_search(catalog.link(catalog.first()), usage)
+            link = catalog.link(catalog.first())
         except SkipTool as error:
             return Finding("Search", "off", str(error))
-        finally:
-            usage.close()
+        return await try_search(link)
 
 
 def _is_near(choice: ChoiceRequest) -> bool:
