@@ -279,7 +279,6 @@ class Completed(Struct, frozen=True, tag_field="type", tag="completed"):
     """The last delta of every stream: the whole answer."""
 
     message: AssistantMessage
-    request_id: str = ""
 
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta | StepRetried | Completed

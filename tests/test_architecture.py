@@ -146,7 +146,6 @@ UNREACHED: dict[str, str] = {
     "nanobot.config.schema:Config.schema_url": "read by editors",
     "nanobot.agent.recording:Head.nanobot": "written for the person who reads a recording",
     "nanobot.agent.recording:Head.recorded_at": "written for the person who reads a recording",
-    "nanobot.messages:Completed.request_id": "for the log line of a request, which is still to come",
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }
 #: Keys that nothing reads, each with the reason why it may stay.

@@ -148,19 +148,18 @@ class Link:
         if self._client is not None:
             await self._client.aclose()
 
-    async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes, str], None]:
-        """Send `body` and yield `(event, data, request id)`. A JSON answer comes as the one event `json`."""
+    async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
+        """Send `body` and yield `(event, data)`. A JSON answer comes as the one event `json`."""
         with self._failures():
             limit = asyncio.timeout(self.endpoint.deadlines.first)
             async with limit, aclosing(await self._send(path, body)) as response:
-                identity = request_id(response.headers)
                 if response.status_code != 200:
                     refusal = (await _read(response)).decode("utf-8", "replace")
                     raise from_status(self.endpoint.origin, response.status_code, response.headers, refusal)
                 if not _is_stream(response):
                     whole = await self._answer(response)
                     limit.reschedule(None)
-                    yield "json", whole, identity
+                    yield "json", whole
                     return
                 decoder, waiting, packed = SseDecoder(), True, "content-encoding" in response.headers
                 chunks = response.aiter_bytes() if packed else response.aiter_raw()
@@ -169,10 +168,10 @@ class Link:
                         if waiting:
                             waiting = False
                             limit.reschedule(None)  # from now on each read has its own limit
-                        yield event, data, identity
+                        yield event, data
                 limit.reschedule(None)
                 for event, data in decoder.end():
-                    yield event, data, identity
+                    yield event, data
 
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
@@ -252,12 +251,6 @@ async def _read(response: httpx.Response) -> bytes:
         if len(body) > BODY_LIMIT:
             break
     return bytes(body)
-
-
-def request_id(headers: Mapping[str, str]) -> str:
-    """The vendor's name of this request, for a support question."""
-    names = ("x-request-id", "request-id", "x-generation-id")
-    return next((headers[name] for name in names if name in headers), "")
 
 
 async def list_models(endpoint: Endpoint, seconds: float = 5.0) -> list[str]:

@@ -53,9 +53,9 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
     path = {**paths, "responses": "/responses", "messages": "/messages" if versioned else "/v1/messages"}[way]
     try:
         async with aclosing(link.post(path, body_of(way, info.model, request))) as events:
-            async for _kind, data, identity in events:
+            async for _kind, data in events:
                 answer = jsonval.obj(jsonval.parse(data))
-                return Completed(_message(way, answer, request, own.origin, info.model), identity)
+                return Completed(_message(way, answer, request, own.origin, info.model))
     finally:
         if link.endpoint is not own:
             await link.aclose()

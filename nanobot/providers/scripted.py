@@ -162,7 +162,7 @@ class ScriptedProvider:
             called = any(isinstance(part, ToolCall) for part in parts)
             finish: Finish = end.finish or ("tools" if called else "stop")
             message = AssistantMessage(tuple(parts), finish, self.info.model, end.usage or self._usage)
-            yield Completed(message, request_id=f"scripted-{number}")
+            yield Completed(message)
         finally:
             self.active -= 1
 

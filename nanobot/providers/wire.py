@@ -246,10 +246,10 @@ class WireProvider(ABC):
         return bool(named)
 
     async def _answer(self, reader: AnswerReader, body: bytes) -> AsyncGenerator[Delta, None]:
-        identity, told = "", False
+        told = False
         try:
             async with aclosing(self._link.post(self.path, body)) as events:
-                async for event, data, identity in events:  # noqa: B007 - the last one is kept
+                async for event, data in events:
                     if told := data == b"[DONE]":
                         await _end(events)
                         break
@@ -269,7 +269,7 @@ class WireProvider(ABC):
         if not reader.complete:
             what = _("the stream ended before the answer was complete")
             raise failure(self.origin, "truncated", what, partial=reader.partial)
-        yield Completed(reader.message(), identity)
+        yield Completed(reader.message())
 
     def _broken(self, data: bytes, reader: AnswerReader) -> ProviderError:
         """The error that an event is or tells of."""
