@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.base import ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
-from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.offers import search_description
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry, skipped
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import McpServerConfig
 from nanobot.errors import SkipTool, UsageError
-from nanobot.session.pins import ToolWords
+from nanobot.session.pins import ServerState
 from nanobot.utils.host import zone_of
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.translation import N_, Later, _
@@ -95,7 +94,7 @@ class ExternalTools:
         return spent
 
     def follow(self, registry: ToolRegistry) -> None:
-        """ServerOffer the tools of MCP servers that list them after the start, from the next turn on."""
+        """Offer the tools of MCP servers that list them after the start, from the next turn on."""
         if self._servers is not None:
             self._servers.changed = lambda: registry.replace(self._remote(), "mcp_")
 
@@ -106,26 +105,7 @@ class ExternalTools:
         off = (ServerState(name, "not used", why=why) for name, why in self._why_no_servers.items())
         return tuple(sorted((*known, *off), key=lambda one: one.name))
 
-    async def reconnect(self, name: str) -> ServerState:
-        return await self._usable(name).reconnect(name)
-
-    async def log_in(self, name: str, *, listen: bool) -> str:
-        return await self._usable(name).log_in(name, listen=listen)
-
-    async def logged_in(self, name: str, address: str = "") -> ServerState:
-        return await self._usable(name).logged_in(name, address)
-
-    def words(self, name: str) -> tuple[ToolWords, ...]:
-        """What a server says of its tools. Raises `UsageError` where it is not used."""
-        return self._usable(name).words(name)
-
-    async def prompts(self, name: str) -> tuple[ServerOffer, ...]:
-        return await self._usable(name).prompts(name)
-
-    async def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> str:
-        return await self._usable(name).prompt(name, prompt, arguments)
-
-    def _usable(self, name: str) -> "McpServers":
+    def used(self, name: str) -> "McpServers":
         if self._servers is None or name in self._why_no_servers:
             why = _(self._why_no_servers.get(name, N_("none is started")))
             raise UsageError(_("The MCP server {name} is not used: {reason}.", name=repr(name), reason=why))

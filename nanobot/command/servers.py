@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from nanobot.command.router import CommandContext
-from nanobot.command.services import ServerControl, ServerView
+from nanobot.command.services import ServerControl, ServerList
 from nanobot.errors import UsageError
-from nanobot.session.pins import Pins, ToolWords, Unread, seal, shown
+from nanobot.session.pins import Pins, ServerState, ToolWords, Unread, seal, shown
 from nanobot.utils.text import nearest, one_line
 from nanobot.utils.translation import N_, _, _n, sentences
 
@@ -27,22 +27,22 @@ async def answer_mcp(ctx: CommandContext) -> None:
         await ctx.reply(_("No MCP server is configured. `nanobot mcp add` adds one; docs/tools.md tells how."))
     elif not verb:
         states = servers.states()
-        told = [word for one in states if one.tools for word in servers.words(one.name)]
+        told = [word for one in states if one.tools for word in servers.used(one.name).words(one.name)]
         await ctx.reply(_listed(states, await Pins(ctx.control.permissions).unread(told)))
     elif verb == "reconnect" and len(words) == 1:
-        state = await servers.reconnect(_known(servers, words[0]))
+        state = await _used(servers, words[0]).reconnect(words[0])
         await ctx.reply(_("{server}: {how}.", server=state.name, how=_how(state)))
     elif verb == "login" and words:
-        await _log_in(ctx, servers, _known(servers, words[0]), " ".join(words[1:]))
+        await _log_in(ctx, _used(servers, words[0]), words[0], " ".join(words[1:]))
     elif verb == "trust" and 1 <= len(words) <= 2:
-        await _trust(ctx, _known(servers, words[0]), servers.words(words[0]), "".join(words[1:]))
+        await _trust(ctx, words[0], _used(servers, words[0]).words(words[0]), "".join(words[1:]))
     elif verb == "prompt" and words:
-        await _prompt(ctx, servers, _known(servers, words[0]), words[1:])
+        await _prompt(ctx, _used(servers, words[0]), words[0], words[1:])
     else:
         raise UsageError(_("/mcp alone shows the servers; besides there is `/mcp {usage}`.", usage=ctx.usage))
 
 
-def _listed(states: Sequence[ServerView], unread: Sequence[Unread]) -> str:
+def _listed(states: Sequence[ServerState], unread: Sequence[Unread]) -> str:
     counts = {one.server: _CHANGED if one.known else _UNREAD for one in unread}
     lines = [
         f"- `{one.name}` ({_shown(one.place)}): {_how(one)}{_(counts.get(one.name, ''), server=one.name)}"
@@ -52,7 +52,7 @@ def _listed(states: Sequence[ServerView], unread: Sequence[Unread]) -> str:
     return "\n".join([_("**MCP servers**"), "", *lines, *closing])
 
 
-def _how(state: ServerView) -> str:
+def _how(state: ServerState) -> str:
     """How a server is, in a person's words."""
     count = len(state.tools)
     if state.ready:
@@ -61,10 +61,10 @@ def _how(state: ServerView) -> str:
     return _shown(state.why.rstrip(".。")) + kept
 
 
-def _known(servers: ServerControl, name: str) -> str:
+def _used(servers: ServerList, name: str) -> ServerControl:
     names = [one.name for one in servers.states()]
     if name in names:
-        return name
+        return servers.used(name)
     near = nearest(name, names)
     hint = _("Did you mean {near!r}?", near=near) if near else ""
     raise UsageError(sentences(_("There is no MCP server {name!r}.", name=name), hint))
@@ -107,7 +107,7 @@ async def _trust(ctx: CommandContext, server: str, tools: Sequence[ToolWords], g
         )
         return
     if given == seal(tools):
-        kept = await pins.pin(f"{ctx.message.address.channel}:{ctx.message.sender.id}", server, tools)
+        kept = await pins.pin(ctx.message.person, server, tools)
         await ctx.reply(
             _(
                 "From the next message on {words}. Conversations that have read it before stay as they are; /new "

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from nanobot.bus.events import InboundMessage
 from nanobot.command.settings import ChatSettings
 from nanobot.session.listing import SessionEntry
-from nanobot.session.pins import ToolWords
+from nanobot.session.pins import ServerOffer, ServerState, ToolWords
 
 if TYPE_CHECKING:
     from nanobot.command.router import TurnControl
@@ -72,55 +72,36 @@ class SessionArchive(Protocol):
         """Delete a session with all its traces, and say what has gone."""
 
 
-class ServerView(Protocol):
-    """One configured MCP server: where it is, what it offers, and why it cannot be used now."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def place(self) -> str: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def tools(self) -> Sequence[str]: ...
-    @property
-    def why(self) -> str: ...
-
-
-class PromptView(Protocol):
-    """A prompt of a server; `arguments` with a `?` may be left out."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def arguments(self) -> Sequence[str]: ...
-
-
 class ServerControl(Protocol):
-    """What /mcp does to the servers. Met by `ExternalTools`; every failure is a `NanobotError`."""
+    """What /mcp does to the servers. Met by `McpServers`; every failure is a `NanobotError`."""
 
-    def states(self) -> Sequence[ServerView]:
-        """Every configured server, by name."""
-
-    def reconnect(self, name: str) -> Awaitable[ServerView]:
+    def reconnect(self, name: str) -> Awaitable[ServerState]:
         """Close the connection, open it anew and list the tools again."""
 
     def log_in(self, name: str, *, listen: bool) -> Awaitable[str]:
         """Begin a login; the link to open. `listen`: the browser is on this machine, and its answer is waited for."""
 
-    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerView]:
+    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerState]:
         """Wait for the end of a login, after the browser came to `address` where nobody listens."""
 
     def words(self, name: str) -> Sequence[ToolWords]:
         """What a server says of the tools that it offers now."""
 
-    def prompts(self, name: str) -> Awaitable[Sequence[PromptView]]:
+    def prompts(self, name: str) -> Awaitable[Sequence[ServerOffer]]:
         """What a server offers, where the owner allows it."""
 
     def prompt(self, name: str, prompt: str, arguments: Mapping[str, str]) -> Awaitable[str]:
         """The text of a prompt."""
+
+
+class ServerList(Protocol):
+    """The servers of the configuration. Met by `ExternalTools`."""
+
+    def states(self) -> Sequence[ServerState]:
+        """Every configured server, by name."""
+
+    def used(self, name: str) -> ServerControl:
+        """The servers, of which this one is used. Raises `UsageError` where it is not."""
 
 
 class CommandServices(Struct, frozen=True):
@@ -130,7 +111,7 @@ class CommandServices(Struct, frozen=True):
 
     settings: ChatSettings = field(default_factory=ChatSettings)
     people: Callable[[], People] | None = None
-    servers: ServerControl | None = None
+    servers: ServerList | None = None
     appointments: "Callable[[], Appointments] | None" = None
     skills: "Callable[[], SkillShelf] | None" = None
     watches: Callable[[], WatchesOf] | None = None

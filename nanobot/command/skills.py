@@ -106,7 +106,7 @@ async def _trust(ctx: CommandContext, shelf: SkillShelf, name: str, given: str) 
             _("The skill {name} counts already. `/permissions` takes that back for one that you let count.", name=name)
         )
     elif given and given == skill.seal:
-        kept = await shelf.agree(f"{ctx.message.address.channel}:{ctx.message.sender.id}", skill)
+        kept = await shelf.agree(ctx.message.person, skill)
         await ctx.reply(_("From now on {words}.", words=kept.words))
     elif not skill.mark:
         raise UsageError(_("The skill {name} never counts: {problems}", name=name, problems=" ".join(skill.problems)))

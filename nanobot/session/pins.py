@@ -1,4 +1,4 @@
-"""What MCP servers say of their tools, and which of it the owner has read and lets count.
+"""MCP servers: how each is, what it offers and says of its tools, and which of that the owner has read and lets count.
 
 A description that the owner has let count is no content from outside any more, as long as not a byte of it changes.
 What was let count is kept among the permissions, one for each server.
@@ -21,6 +21,28 @@ from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 KIND = "mcp"
 #: Most names of tools in a sentence.
 _NAMED = 8
+
+
+class ServerState(Struct, frozen=True):
+    """One configured server: where it is, what it offers, and in a sentence why it cannot be used now.
+
+    `ready`: it has answered. `tools` are the names that the agent uses.
+    """
+
+    name: str
+    place: str
+    ready: bool = False
+    tools: tuple[str, ...] = ()
+    why: str = ""
+
+
+class ServerOffer(Struct, frozen=True):
+    """A resource or a prompt as its server lists it: by its URI or its name. `arguments` with a `?` may be left out."""
+
+    key: str
+    title: str = ""
+    about: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 class ToolWords(Struct, frozen=True):

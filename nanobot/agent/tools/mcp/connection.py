@@ -34,12 +34,12 @@ from mcp.types import (
 from msgspec import Struct, field
 
 from nanobot import __version__
-from nanobot.agent.tools.mcp import ServerOffer
 from nanobot.agent.tools.mcp.stdio import TOO_LARGE
 from nanobot.agent.tools.mcp.transport import TROUBLE, RequestTrouble
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import NanobotError
 from nanobot.results import ToolErrorKind
+from nanobot.session.pins import ServerOffer
 from nanobot.utils.text import shorten, squeeze
 
 #: Seconds to close a connection: a program may leave by itself, then it is asked to, then it is killed.

@@ -17,7 +17,6 @@ import msgspec
 from loguru import logger
 from msgspec import Struct, field
 
-from nanobot.agent.tools.mcp import ServerOffer, ServerState
 from nanobot.agent.tools.mcp.connection import McpFailure, RemoteTool, SdkConnection
 from nanobot.agent.tools.mcp.login import LOGIN_SECONDS, Login, judge_other, provider_of
 from nanobot.agent.tools.mcp.stdio import Program, environment, stdio_streams
@@ -34,7 +33,7 @@ from nanobot.results import ToolErrorKind
 from nanobot.security.network import Exceptions
 from nanobot.security.paths import SECRET_PLACES
 from nanobot.security.sandbox import Confinement
-from nanobot.session.pins import ToolWords
+from nanobot.session.pins import ServerOffer, ServerState, ToolWords
 from nanobot.utils.text import shorten
 from nanobot.web.client import Guard
 from nanobot.web.host_proxy import HostProxy
