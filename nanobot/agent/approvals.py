@@ -172,7 +172,7 @@ class Approvals(Struct):
 
     async def _ask(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
         """The answer to a question; one that was answered for good is not asked again."""
-        person = f"{turn.message.address.channel}:{turn.message.sender.id}"
+        person = turn.message.person
         tainted = bool(turn.taint)
         lasting = frozenset(one.holds_for for one in question.lasting)
         if lasting and lasting <= await self._held(person, tainted=tainted):

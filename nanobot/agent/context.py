@@ -258,7 +258,7 @@ def folder_of(message: InboundMessage, role: Role) -> str | None:
     is; None for guests, and wherever others read along."""
     if not message.direct or role == "guest":
         return None
-    key = f"{message.address.channel}:{message.sender.id}"
+    key = message.person
     return "" if role == "owner" else f"{PEOPLE}/{folder_name(key)}"
 
 

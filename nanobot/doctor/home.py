@@ -157,19 +157,14 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
     missing = [str(one) for one in folders if not one.is_dir()]
     if not index.exists():
         return off(_("nothing is indexed yet"))
+    anew = _("It is made anew from all; `nanobot doctor --fix` does it.")
     try:
         with reading(index) as db:
             if (told := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                return warn(
-                    _("the index is damaged: {told}", told=told),
-                    _("It is made anew from all; `nanobot doctor --fix` does it."),
-                )
+                return warn(_("the index is damaged: {told}", told=told), anew)
             rows = db.execute("SELECT name, problem FROM document WHERE kind = 'document'").fetchall()
     except sqlite3.Error as error:
-        return warn(
-            _("the index cannot be read: {error}", error=error),
-            _("It is made anew from all; `nanobot doctor --fix` does it."),
-        )
+        return warn(_("the index cannot be read: {error}", error=error), anew)
     if missing:
         fix = _("Bring the disk back, or `nanobot library remove FOLDER`.")
         return warn(_("folders that are not there: {folders}", folders=", ".join(missing)), fix)

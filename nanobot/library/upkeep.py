@@ -1,19 +1,16 @@
 """Keeping the index up to date beside a program that stays: a gateway, or a conversation in the terminal."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Mapping, Sequence
-from pathlib import Path
 
 from loguru import logger
 
 from nanobot.errors import NanobotError
 from nanobot.library.talk import Conversations
-from nanobot.utils.processes import run_program
+from nanobot.utils.processes import run_nanobot
 
 #: Seconds after the start, so that nobody's first answer waits for it; most seconds of one reading.
 _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 86_400.0
-_PACKAGE = Path(__file__).parents[2]
 
 
 class LibraryUpkeep:
@@ -33,7 +30,7 @@ class LibraryUpkeep:
         self._conversations = conversations
         self._seconds = minutes * 60
         self._arguments = arguments
-        self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
+        self._env = env
 
     async def run(self, first: float = _FIRST_SECONDS) -> None:
         """Look again and again until cancelled. What fails is written into the log, and tried again the next time."""
@@ -46,11 +43,9 @@ class LibraryUpkeep:
             await asyncio.sleep(self._seconds)
 
     async def _read(self, arguments: Sequence[str]) -> None:
-        command = (sys.executable, "-P", "-m", "nanobot", *arguments, "library", "read", "--quiet")
-        done = await run_program(command, _LONGEST_SECONDS, self._env)
+        done = await run_nanobot((*arguments, "library", "read", "--quiet"), _LONGEST_SECONDS, self._env)
         if done.code:
-            said = done.error.decode(errors="replace").strip().rpartition("\n")[2]
-            logger.warning("the documents could not be read: {}", said or f"exit code {done.code}")
+            logger.warning("the documents could not be read: {}", done.last_words or f"exit code {done.code}")
 
     @staticmethod
     async def _safely(work: Awaitable[object]) -> None:

@@ -79,8 +79,7 @@ class Who(Struct, frozen=True):
     @classmethod
     def of(cls, message: InboundMessage) -> "Who":
         """Who has written a message."""
-        sender, address = message.sender, message.address
-        return cls(f"{address.channel}:{sender.id}", address.lasting, sender.role, message.direct)
+        return cls(message.person, message.address.lasting, message.sender.role, message.direct)
 
 
 class Added(Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
@@ -17,7 +16,7 @@ from nanobot.config.schema import BackupConfig
 from nanobot.errors import StoreError
 from nanobot.session.database import now
 from nanobot.upkeep.archive import BY_HAND, NIGHTLY, SUFFIX, Backup, make_backup
-from nanobot.utils.processes import run_program
+from nanobot.utils.processes import run_nanobot
 from nanobot.utils.text import file_size
 from nanobot.utils.translation import _, language
 
@@ -27,7 +26,6 @@ _NIGHT, _OVERDUE = range(3, 6), timedelta(hours=26)
 _YOUNG = timedelta(hours=12)
 #: Seconds between two looks, before the first one, and for one backup.
 _LOOK_SECONDS, _FIRST_SECONDS, _LONGEST_SECONDS = 900.0, 600.0, 7200.0
-_PACKAGE = Path(__file__).parents[2]
 #: Told why a backup failed; empty where one was made.
 Report = Callable[[str], None]
 #: What the last backup of a night could not read, beside it: the owner has been told of that.
@@ -89,10 +87,9 @@ class NightlyBackups:
         self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report, news: Report
     ) -> None:
         named = ("--config", str(paths.config)) if paths.config_named else ()
-        arguments = (*named, "--workspace", str(paths.workspace))
         self._folder = folder
-        self._command = (sys.executable, "-P", "-m", "nanobot", "backup", "--nightly", *arguments)
-        self._env = {**env, "PYTHONPATH": str(_PACKAGE)}
+        self._arguments = ("backup", "--nightly", *named, "--workspace", str(paths.workspace))
+        self._env = env
         self._zone = zone
         self._report = report
         self._news = news
@@ -116,10 +113,9 @@ class NightlyBackups:
         """Make one now; what fails is reported, and tried again at the next look."""
         try:
             env = {**self._env, "LANGUAGE": language()}
-            done = await run_program(self._command, _LONGEST_SECONDS, env)
+            done = await run_nanobot(self._arguments, _LONGEST_SECONDS, env)
             failed = done.code not in (0, PARTLY)
-            said = done.error.decode(errors="replace").strip().rpartition("\n")[2] if failed else ""
-            why = (said or _("exit code {code}", code=done.code)) if failed else ""
+            why = (done.last_words or _("exit code {code}", code=done.code)) if failed else ""
             if not failed:
                 await asyncio.to_thread(self._left_out, done.out)
         except (OSError, TimeoutError) as error:

@@ -23,6 +23,11 @@ class ProgramOutput(Struct, frozen=True):
     out: bytes
     error: bytes
 
+    @property
+    def last_words(self) -> str:
+        """The last line that it said of an error."""
+        return self.error.decode(errors="replace").strip().rpartition("\n")[2]
+
 
 def is_alive(process: int) -> bool:
     """True where a process of this id exists, whoever it belongs to."""
@@ -43,6 +48,11 @@ def own_module(name: str, *arguments: str) -> tuple[str, ...]:
     """
     program = f"from {name} import main; main()"  # English: Python reads it
     return (sys.executable, "-P", "-S", "-c", program, *arguments)
+
+
+async def run_nanobot(arguments: Sequence[str], seconds: float, env: Mapping[str, str]) -> ProgramOutput:
+    """Run a command of this very nanobot with these variables, as `run_program` does."""
+    return await run_program(own_module("nanobot", *arguments), seconds, {**env, "PYTHONPATH": str(_PACKAGE)})
 
 
 def bare_environment() -> dict[str, str]:

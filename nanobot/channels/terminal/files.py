@@ -1,7 +1,6 @@
 """Files that a typed message names with `@`: `@notes.md`, `@"my plan.pdf"`; and a text in the person's editor."""
 
 import asyncio
-import hashlib
 import mimetypes
 import re
 import shlex
@@ -11,7 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from nanobot.agent.tools.media import keep_media
 from nanobot.channels.base import Locate
 from nanobot.channels.documents import Documents
 from nanobot.channels.terminal.clipboard import pasted_picture
@@ -163,11 +164,8 @@ class FileReader:
             found.media.append(await asyncio.to_thread(self._copy, path, "application/pdf", inline=True))
 
     def _copy(self, path: Path, mime: str, *, inline: bool) -> Media:
-        data = path.read_bytes()
-        target = self._folder / "typed" / f"{hashlib.sha256(data).hexdigest()[:16]}{path.suffix}"
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.write_bytes(data)
-        return Media(str(target), mime, path.name, len(data), inline=inline)
+        kept = keep_media(self._folder / "typed", path.read_bytes(), mime, name=path.name, ending=path.suffix)
+        return replace(kept, inline=inline)
 
 
 def _picture_type(path: Path) -> str:

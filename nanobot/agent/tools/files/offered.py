@@ -217,5 +217,4 @@ def user_of(message: InboundMessage) -> "FileUser":
     """Who sent a message, as the files know people."""
     from nanobot.files.spaces import FileUser
 
-    sender, channel = message.sender, message.address.channel
-    return FileUser(sender.role, f"{channel}:{sender.id}", message.direct, "files" in sender.granted)
+    return FileUser(message.sender.role, message.person, message.direct, "files" in message.sender.granted)

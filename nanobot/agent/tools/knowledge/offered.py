@@ -224,7 +224,7 @@ class LibraryTools:
         hidden = self._file is None or not message.direct or role == "guest"
         if hidden or self._folder is None or not message.content.strip():
             return ""
-        owner = "" if role == "owner" else f"{message.address.channel}:{message.sender.id}"
+        owner = "" if role == "owner" else message.person
         try:
             return await asyncio.to_thread(self._remembered, self._folder, message.content, owner, shown)
         except (OSError, StoreError) as error:

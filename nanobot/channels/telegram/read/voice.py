@@ -164,7 +164,7 @@ class CommandTranscriber:
                 problem=_("{program} cannot be started ({error}).", program=words[0], error=error.strerror)
             )
         if ended.code:
-            last = one_line(ended.error.decode("utf-8", "replace").strip().rpartition("\n")[2])
+            last = one_line(ended.last_words)
             why = _(
                 "{program} failed with code {code}: {last}", program=words[0], code=ended.code, last=shorten(last, 160)
             )
