@@ -13,7 +13,7 @@ from nanobot import jsonval
 from nanobot.messages import ROLES, AssistantMessage, Citation, Media, Message, Role, ToolCall, ToolMessage, UserMessage
 from nanobot.session.listing import name_in, own_words
 from nanobot.session.store import Record
-from nanobot.utils.text import printable, strip_unsafe
+from nanobot.utils.text import printable
 from nanobot.utils.tool_hints import tool_hint
 from nanobot.utils.translation import _
 
@@ -54,7 +54,7 @@ def exchanges_of(records: Iterable[Record]) -> tuple[TalkExchange, ...]:
     for record in records:
         message = record.message
         if record.kind == "compaction" and isinstance(message, UserMessage) and message.text:
-            found.append(TalkExchange(record.at, "nanobot", _clean(message.text), summary=True))
+            found.append(TalkExchange(record.at, "nanobot", printable(message.text), summary=True))
         elif record.kind != "message":
             continue
         elif isinstance(message, UserMessage):
@@ -89,44 +89,39 @@ def _said(at: datetime, message: UserMessage) -> list[TalkExchange]:
         return []
     files = tuple(part.name or _("a file") for part in message.content if isinstance(part, Media))
     name = name_in(message)
-    return [TalkExchange(at, name or message.speaker, _clean(own_words(message)), tuple(map(_clean, files)))]
+    return [TalkExchange(at, name or message.speaker, printable(own_words(message)), tuple(map(printable, files)))]
 
 
 def _with(exchange: TalkExchange, message: Message) -> TalkExchange:
     """The exchange with one more message that came after the question."""
     if isinstance(message, ToolMessage):
-        done = tuple(_clean(line) for line in message.receipt.splitlines())
+        done = tuple(printable(line) for line in message.receipt.splitlines())
         return replace(exchange, receipts=(*exchange.receipts, *done))
     if not isinstance(message, AssistantMessage):
         return exchange
     if message.calls:
         return replace(exchange, steps=(*exchange.steps, *map(_step, message.calls)))
-    told = "\n\n".join(filter(None, (exchange.answer, _clean(message.text.strip()))))
-    receipts = tuple(map(_clean, message.receipts)) or exchange.receipts
+    told = "\n\n".join(filter(None, (exchange.answer, printable(message.text.strip()))))
+    receipts = tuple(map(printable, message.receipts)) or exchange.receipts
     return replace(
         exchange,
         answer=told,
-        model=_clean(message.model),
+        model=printable(message.model),
         sources=(*exchange.sources, *_sources(message.citations)),
         receipts=receipts,
-        unbacked=tuple(map(_clean, message.unbacked)),
+        unbacked=tuple(map(printable, message.unbacked)),
     )
 
 
 def _sources(citations: Sequence[Citation]) -> tuple[SourceLine, ...]:
     found: dict[int, SourceLine] = {}
     for one in citations:
-        known = found.get(one.number) or SourceLine(one.number, _clean(one.url), _clean(one.title))
-        wrong = (_clean(one.missing),) if one.missing else ()
+        known = found.get(one.number) or SourceLine(one.number, printable(one.url), printable(one.title))
+        wrong = (printable(one.missing),) if one.missing else ()
         found[one.number] = replace(known, wrong=(*known.wrong, *wrong))
     return tuple(found[number] for number in sorted(found))
 
 
 def _step(call: ToolCall) -> str:
     """What a call was about, in a line."""
-    return _clean(tool_hint(call.name, jsonval.obj(jsonval.parse(call.arguments))))
-
-
-def _clean(text: str) -> str:
-    """Text without what drives a terminal or turns the direction of reading."""
-    return printable(strip_unsafe(text))
+    return printable(tool_hint(call.name, jsonval.obj(jsonval.parse(call.arguments))))

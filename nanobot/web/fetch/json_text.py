@@ -6,7 +6,7 @@ Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbforma
 import json
 import re
 
-from nanobot.jsonval import at, rows
+from nanobot.jsonval import at, rows, text
 from nanobot.utils.text import counted, nearest, shorten, squeeze
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
@@ -127,11 +127,11 @@ def _lines(value: object) -> str:
     """Text that may be written as a list of lines."""
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
-    return value if isinstance(value, str) else ""
+    return text(value)
 
 
 def _text(value: object) -> str:
-    return squeeze(value) if isinstance(value, str) else ""
+    return squeeze(text(value))
 
 
 # English: a model reads it
