@@ -27,7 +27,7 @@ from nanobot.session.listing import SessionEntry
 from nanobot.session.removal import RemovedSession, remove_session, unmentioned
 from nanobot.session.store import SessionStore
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import N_, _, _n, sentences
+from nanobot.utils.translation import N_, _, _n, sentences, together
 
 ExportForm = Literal["md", "jsonl", "html"]
 _FORMS: dict[str, ExportForm] = {
@@ -119,9 +119,7 @@ class KeptSessions:
         helpers = len(removed.sessions) - 1
         things = [_n("{number} of its helpers", "{number} of its helpers", helpers)] if helpers else []
         things += [_n("{number} file", "{number} files", files)] if files else []
-        if len(things) > 1:
-            things = [_("{first} and {second}", first=things[0], second=things[1])]
-        gone = _("Deleted: {messages}, with {things}.", messages=told, things=things[0]) if things else ""
+        gone = _("Deleted: {messages}, with {things}.", messages=told, things=together(things)) if things else ""
         return sentences(gone or _("Deleted: {messages}.", messages=told), _(_STAYS))
 
     def _named(self, removed: RemovedSession, owner: str) -> dict[str, Path]:

@@ -33,13 +33,14 @@ _ALONE = N_(
 
 def run_gateway(args: argparse.Namespace) -> int:
     """Serve until a signal, or set it up as a service; the exit code."""
+    setup = set_up(args, os.environ)
+    enabled = setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled
+    if not (enabled or args.uninstall):
+        raise UsageError(no_channel(setup.loaded, setup.paths))
     if args.install or args.uninstall:
         from nanobot.cli.care.service import run_service
 
-        return run_service(args)
-    setup = set_up(args, os.environ)
-    if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
-        raise UsageError(no_channel(setup.loaded, setup.paths))
+        return run_service(args, setup)
     role = _role(args.role, setup)
     # Of many gateways on one database several may have one home; each session is still one worker's at a time.
     with home_lock(setup.paths.home) if role is None else nullcontext():

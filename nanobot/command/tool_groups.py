@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n, listed, told
+from nanobot.utils.translation import N_, _, _n, apart, listed, told
 
 #: Characters of the description of a tool that others wrote.
 _WIDTH = 100
@@ -50,7 +50,7 @@ class ToolGroup(Struct, frozen=True):
     @property
     def line(self) -> str:
         """The group as a line of Markdown; a tool of no group without the words of one."""
-        whys = _also(dict.fromkeys(told(why).rstrip(".。") for name, why in self.off))
+        whys = apart(dict.fromkeys(told(why).rstrip(".。") for name, why in self.off))
         if self.name not in _GROUPS:
             return f"- {self.name} {self.does}" if self.on else _("- {tool} (off): {why}", tool=self.name, why=whys)
         group = _(self.name)
@@ -59,7 +59,7 @@ class ToolGroup(Struct, frozen=True):
         missing = [_("`{tool}` is off: {why}", tool=name, why=told(why).rstrip(".。")) for name, why in self.off]
         names = listed(f"`{name}`" for name in self.on)
         can = _("{does} ({tools})", does=_(self.does), tools=names)
-        return _("- **{group}** (on): {can}", group=group, can=_also([can, *missing]))
+        return _("- **{group}** (on): {can}", group=group, can=apart([can, *missing]))
 
 
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
@@ -79,14 +79,7 @@ def tools_line(tools: Sequence[tuple[str, str, str]]) -> str:
     on += [_n("{number} tool of MCP servers", "{number} tools of MCP servers", remote)] if remote else []
     off = [_(group.name).lower() for group in groups if not group.on]
     there = _("{tools} on", tools=listed(on)) if on else _("none")
-    return _also([there, *([_("{tools} off", tools=listed(off))] if off else [])])
-
-
-def _also(parts: Iterable[str]) -> str:
-    said = ""
-    for part in parts:
-        said = _("{first}; {second}", first=said, second=part) if said else part
-    return said
+    return apart([there, *([_("{tools} off", tools=listed(off))] if off else [])])
 
 
 def missing_lines(skipped: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from nanobot.config.values import Validator
 from nanobot.errors import ConfigError, ConfigProblem
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _, _n, settle
+from nanobot.utils.translation import _, _n, settle, together
 
 _LARGEST = 4_000_000
 
@@ -134,7 +134,7 @@ def _disabled(reading: FileReading) -> dict[str, str]:
             "the environment variable {names} is not set",
             "the environment variables {names} are not set",
             len(given.missing),
-            names=_(" and ").join(given.missing),
+            names=together(given.missing),
         )
         scope = _switch_off(path, reading)
         if scope is None:

@@ -10,7 +10,7 @@ from nanobot.config.given import Findings, Given, number_or_switch
 from nanobot.config.keys import ValueType, find_key, keys_of
 from nanobot.config.section import Section
 from nanobot.utils.text import nearest, shorten, squeeze
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, either
 
 _SHOWN = 60
 _BARE_VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
@@ -139,7 +139,7 @@ def wanted(slot: ValueType) -> str:
 
 def _kind(slot: ValueType) -> str:
     if slot.options:
-        return _(" or ").join(wanted(option) for option in slot.options)
+        return either(wanted(option) for option in slot.options)
     if slot.choices:
         return _("one of {choices}", choices=", ".join(json.dumps(choice) for choice in slot.choices))
     if slot.base is tuple and slot.inner is not None:

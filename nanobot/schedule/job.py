@@ -5,7 +5,6 @@ the clocks have moved on, one that comes twice counts once.
 """
 
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import reduce
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -14,7 +13,7 @@ from msgspec.json import decode, encode
 
 from nanobot.bus.events import Errand
 from nanobot.errors import UsageError
-from nanobot.utils.translation import N_, _, _n, listed, short_weekday_of, weekday_of
+from nanobot.utils.translation import N_, _, _n, listed, short_weekday_of, together, weekday_of
 
 JobKind = Literal["remind", "ask", "briefing", "watch", "helper"]
 MissedPolicy = Literal["once", "skip"]
@@ -205,7 +204,7 @@ def _cron_told(expression: str) -> str:
     known = weekday in _ON_DAYS or len(some) == len(weekday.split(","))
     if not minute.isdigit() or not hours.replace(",", "").isdigit() or month != "*" or not known:
         return f"cron {expression}"
-    times = _together([f"{int(hour):02}:{int(minute):02}" for hour in hours.split(",")])
+    times = together(f"{int(hour):02}:{int(minute):02}" for hour in hours.split(","))
     if day == "*" and weekday in _ON_DAYS:
         return _(_ON_DAYS[weekday], times=times)
     if day == "*":
@@ -216,8 +215,3 @@ def _cron_told(expression: str) -> str:
     if weekday == "*" and day.isdigit():
         return _("every month on day {day} at {times}", day=day, times=times)
     return f"cron {expression}"
-
-
-def _together(times: list[str]) -> str:
-    """`08:00 and 12:00`."""
-    return reduce(lambda first, second: _("{first} and {second}", first=first, second=second), times)

@@ -204,25 +204,28 @@ def short_weekday_of(date: "date") -> str:
 
 def listed(things: Iterable[str]) -> str:
     """Things that a sentence names, one after another: `a, b, c`."""
-    said = ""
-    for thing in things:
-        said = _("{first}, {second}", first=said, second=thing) if said else thing
-    return said
+    return _joined(things, N_("{first}, {second}"))
+
+
+def together(things: Iterable[str]) -> str:
+    """Things that a sentence means together: `a and b and c`."""
+    return _joined(things, N_("{first} and {second}"))
 
 
 def either(things: Iterable[str]) -> str:
     """Things of which a sentence means one: `a or b or c`."""
-    said = ""
-    for thing in things:
-        said = _("{first} or {second}", first=said, second=thing) if said else thing
-    return said
+    return _joined(things, N_("{first} or {second}"))
 
 
 def apart(clauses: Iterable[str]) -> str:
     """Clauses with a pause between them: `a; b; c`."""
+    return _joined(clauses, N_("{first}; {second}"))
+
+
+def _joined(parts: Iterable[str], two: str) -> str:
     said = ""
-    for clause in clauses:
-        said = _("{first}; {second}", first=said, second=clause) if said else clause
+    for part in parts:
+        said = _(two, first=said, second=part) if said else part
     return said
 
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nanobot.builder.values import health_file, no_channel
-from nanobot.cli.agent_command import Setup, set_up
+from nanobot.builder.values import health_file
+from nanobot.cli.agent_command import Setup
 from nanobot.cli.terminal import say
 from nanobot.config.paths import replace_file
 from nanobot.doctor.gateway import gateway_at
@@ -34,13 +34,10 @@ _NOT_HERE = N_(
 )
 
 
-def run_service(args: argparse.Namespace) -> int:
+def run_service(args: argparse.Namespace, setup: Setup) -> int:
     """Set the service up or take it away; the exit code."""
-    setup = set_up(args, os.environ)
     if args.uninstall:
         return _uninstall(setup.env)
-    if not (setup.loaded.config.channels.telegram.enabled or setup.loaded.config.plugins.enabled):
-        raise UsageError(no_channel(setup.loaded, setup.paths))
     command = [program(), "-m", "nanobot", "gateway"]
     command += ["--config", str(setup.paths.config)] if setup.paths.config_named else []
     command += ["--workspace", str(setup.paths.workspace)] if args.workspace else []

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
-from nanobot.utils.translation import N_, _, listed
+from nanobot.utils.translation import N_, _, apart, listed
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger
 
@@ -62,11 +62,8 @@ class ChainFailed(SearchError):
     """Every back end failed. The kind is that of the first one."""
 
     def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
-        reasons = ""
-        for one in _told_once(attempts):
-            reasons = _("{first}; {second}", first=reasons, second=one) if reasons else one
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
-        super().__init__(kind, reasons, retry_after=retry_after)
+        super().__init__(kind, apart(_told_once(attempts)), retry_after=retry_after)
         self.attempts = tuple(attempts)
 
 

@@ -13,7 +13,7 @@ from nanobot.agent.tools.base import Question, ToolContext, in_question
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP
 from nanobot.session.permissions import Permission
-from nanobot.utils.translation import N_, _
+from nanobot.utils.translation import N_, _, together
 from nanobot.web.cache import HostSlots, KeyLocks, PageStore
 from nanobot.web.extract.page import Format
 from nanobot.web.fetch.page import Page, PageRequest, PrivateHost, keeps_home
@@ -217,10 +217,7 @@ def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:
         "model."
     )
     if len(places) > 1:
-        named = places[0]
-        for place in places[1:]:
-            named = _("{first} and {second}", first=named, second=place)
-        reason = _("Reason: {places} are addresses of your own network.", places=named)
+        reason = _("Reason: {places} are addresses of your own network.", places=together(places))
     if len(shown) > 1:
         leaves = N_(
             "What leaves: a request for each address, from this machine straight to {to}. What it answers goes to the "
