@@ -159,6 +159,7 @@ def move_out(folder: int, name: str, target: Path, shown: str) -> None:
             if error.errno != errno.EXDEV:
                 raise
             shutil.move(_named(folder) / name, target)
+            os.sync()  # it is a copy, which may be of a whole folder
     except OSError as error:
         why = error.strerror or error
         raise DiskError(_("{path} could not be moved to the trash: {why}.", path=shown, why=why)) from None
