@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from nanobot.config.jsonc import Member, Node, Scalar
-from nanobot.config.keys import KeyPath, camel, find_key, keys_of, type_at, walk_keys
+from nanobot.config.keys import KeyPath, camel, find_key, keys_of, path_of, type_at, walk_keys
 from nanobot.config.schema import Config
 from nanobot.config.section import Section
 from nanobot.errors import ConfigProblem
@@ -41,16 +41,12 @@ class _Family(Struct, frozen=True, rename="camel"):
     no_effect: Mapping[str, Sequence[str]]
 
 
-def _path(dotted: str) -> KeyPath:
-    return tuple(dotted.split("."))
-
-
 _FAMILY = msgspec.json.decode(Path(__file__).with_name("family.json").read_bytes(), type=_Family)
-ALIASES = {_path(key): _path(place) for key, place in _FAMILY.aliases.items()}
+ALIASES = {path_of(key): path_of(place) for key, place in _FAMILY.aliases.items()}
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
-_NO_EFFECT = {_path(key): meaning for meaning, keys in _FAMILY.no_effect.items() for key in keys}
+_NO_EFFECT = {path_of(key): meaning for meaning, keys in _FAMILY.no_effect.items() for key in keys}
 HABITS = _FAMILY.habits
-MILLISECONDS = {_path(key) for key in _FAMILY.milliseconds}
+MILLISECONDS = {path_of(key) for key in _FAMILY.milliseconds}
 _SEARCH: KeyPath = ("tools", "web", "search")
 _MARK = re.compile(r"\$(?:\$|\{([^}]*)(\}?))")
 _INSIDE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)

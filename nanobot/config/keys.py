@@ -36,6 +36,11 @@ _SYNONYMS = {
 }
 
 
+def path_of(dotted: str) -> KeyPath:
+    """The path of a key as its name is written with dots, in which no part holds one."""
+    return tuple(dotted.split("."))
+
+
 class ValueType(Struct, frozen=True):
     """What a value may be: an annotation taken apart.
 

@@ -48,7 +48,7 @@ class FoundSkill(Struct, frozen=True):
 class SkillShelf:
     """The skills in these folders; of two with one name the first counts."""
 
-    def __init__(self, folders: Folders, ledger: Ledger | None) -> None:
+    def __init__(self, folders: Folders, ledger: Ledger) -> None:
         self._folders = folders
         self._ledger = ledger
         self.permissions = Permissions(ledger)
@@ -117,8 +117,6 @@ class SkillShelf:
 
     async def count(self, name: str) -> None:
         """One more use of a skill."""
-        if self._ledger is None:
-            return
         try:
             used = (await self._uses()).get(name, 0)
             await self._ledger.set_notes({f"{_USED}{name}": str(used + 1)})
@@ -177,7 +175,7 @@ class SkillShelf:
             return ()
 
     async def _uses(self) -> dict[str, int]:
-        kept = await self._ledger.notes(_USED) if self._ledger is not None else {}
+        kept = await self._ledger.notes(_USED)
         return {key.removeprefix(_USED): int(value) for key, value in kept.items() if value.isdigit()}
 
 

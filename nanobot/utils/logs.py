@@ -56,6 +56,7 @@ class _Secrets:
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, values: Iterable[str]) -> None:
+        """Values that no line may show from now on; those under six characters are left out."""
         for value in values:
             if len(value) >= _SHORTEST:
                 # As it is, as a literal in a traceback, and as a part of an address.
@@ -69,7 +70,8 @@ class _Secrets:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def held_by(self, text: str) -> bool:
-        """True where `text` holds a known value: as it is, quoted for an address, in hexadecimal or in Base64.
+        """True where `text` holds a known value of eight characters or more: as it is, quoted for an address, in
+        hexadecimal or in Base64.
 
         Signs between its parts hide none, as in the segments of a path or the values of a query.
         """
@@ -82,6 +84,7 @@ class _Secrets:
         return any(needle in form for needle in self._needles for form in forms)
 
     def hide(self, text: str) -> str:
+        """`text` with every known secret replaced, and nothing that only looks like one."""
         return self._pattern.sub(MASK, text) if self._pattern else text
 
 
@@ -96,26 +99,12 @@ def _encoded(value: str) -> Iterator[str]:
 
 
 _known = _Secrets()
-
-
-def add_secrets(values: Iterable[str]) -> None:
-    """Values that no line may show from now on; those under six characters are left out."""
-    _known.add(values)
-
-
-def holds_secret(text: str) -> bool:
-    """True where `text` holds a known secret of eight characters or more, also in a usual encoding."""
-    return _known.held_by(text)
-
-
-def without_secrets(text: str) -> str:
-    """`text` with every known secret replaced, and nothing that only looks like one."""
-    return _known.hide(text)
+add_secrets, holds_secret, without_secrets = _known.add, _known.held_by, _known.hide
 
 
 def scrub(text: str) -> str:
     """`text` with every known secret, and everything that looks like one, replaced."""
-    text = _known.hide(text)
+    text = without_secrets(text)
     for pattern in _PATTERNS:
         text = pattern.sub(MASK, text)
     text = _LOGIN.sub(rf"\1{MASK}", text)

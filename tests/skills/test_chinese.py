@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import UsageError
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.skills.shelf import SkillShelf, agreement
 from nanobot.skills.skill import new_text, read_beside, read_skill
 from nanobot.utils.translation import speaking
@@ -25,10 +27,13 @@ async def test_everything_that_is_said_of_skills_is_in_chinese(tmp_path: Path) -
         told = [new_text("weekly", "")]
         for text in TEXTS:
             (folder / "SKILL.md").write_text(text)
-            told += [*read_skill(folder, "home").problems, *await SkillShelf([("home", tmp_path)], None).broken()]
+            told += [
+                *read_skill(folder, "home").problems,
+                *await SkillShelf([("home", tmp_path)], Ledger(MemoryDatabase())).broken(),
+            ]
         (folder / "SKILL.md").write_text(new_text("weekly", "每周报告"))
         skill = read_skill(folder, "home")
-        shelf = SkillShelf([("home", tmp_path)], None)
+        shelf = SkillShelf([("home", tmp_path)], Ledger(MemoryDatabase()))
         told += [agreement(skill).words]
         for wrong in ("weakly", "nothing-like-it"):
             with pytest.raises(UsageError) as caught:

@@ -8,6 +8,8 @@ from nanobot.agent.tools.files.offered import skill_folders
 from nanobot.config.paths import Paths
 from nanobot.errors import UsageError
 from nanobot.security.projects import Project
+from nanobot.session.ledger import Ledger
+from nanobot.session.sqlite import MemoryDatabase
 from nanobot.skills.shelf import SkillShelf
 from nanobot.skills.skill import Skill, front_matter, read_beside, read_skill
 from tests.tables import table
@@ -95,7 +97,7 @@ async def test_the_first_of_a_name_counts_and_a_project_offers_nothing_before_it
 
     async def found(*, trusted: bool) -> dict[str, Path]:
         there = Project(project, (".agents/skills/",), trusted=trusted)
-        shelf = SkillShelf(skill_folders(paths, there, env), None)
+        shelf = SkillShelf(skill_folders(paths, there, env), Ledger(MemoryDatabase()))
         return {one.skill.name: one.skill.folder for one in await shelf.all()}
 
     before, after = await found(trusted=False), await found(trusted=True)

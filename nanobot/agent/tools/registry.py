@@ -21,11 +21,6 @@ ToolFactory = Callable[[], ToolLike]
 RunTool = Callable[[ToolLike, dict[str, object], ToolContext | None], Awaitable[ToolResult]]
 
 
-async def run_tool(tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
-    """Run a call, and nothing else."""
-    return await tool.call(arguments, context)
-
-
 def skipped(why: str) -> ToolFactory:
     """The factory of a tool that cannot be offered."""
 
@@ -47,7 +42,7 @@ class ToolRegistry:
         self._specs: tuple[ToolSpec, ...] | None = None
         self._skipped: dict[str, str] = {}
         self._alone = asyncio.Lock()  # of exclusive tools, for all sessions
-        self.run: RunTool = run_tool
+        self.run: RunTool = lambda tool, arguments, context: tool.call(arguments, context)
 
     def register(self, tool: ToolLike) -> None:
         """Offer a tool. A second tool of the same name replaces the first."""

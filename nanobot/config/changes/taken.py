@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from nanobot.config.keys import KeyPath, value_at, with_value
+from nanobot.config.keys import KeyPath, path_of, value_at, with_value
 from nanobot.config.schema import Config
 
 #: The later it is, the further at the end it stands.
@@ -77,16 +77,12 @@ def taken(path: KeyPath) -> When:
 
 def changed(before: Config, after: Config) -> tuple[str, ...]:
     """The entries of the table that differ between two configurations."""
-    return tuple(one for one in TAKEN if value_at(before, _path(one)) != value_at(after, _path(one)))
+    return tuple(one for one in TAKEN if value_at(before, path_of(one)) != value_at(after, path_of(one)))
 
 
 def taken_over(before: Config, after: Config) -> Config:
     """`after`, where every key that counts after the next start has its value of `before`."""
     for one, when in TAKEN.items():
         if when == "next start":
-            after = with_value(after, _path(one), value_at(before, _path(one)))
+            after = with_value(after, path_of(one), value_at(before, path_of(one)))
     return after
-
-
-def _path(dotted: str) -> KeyPath:
-    return tuple(dotted.split("."))

@@ -19,7 +19,7 @@ from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.bus.events import InboundMessage
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.config.schema import LibraryConfig
-from nanobot.errors import SkipTool, StoreError, UsageError
+from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Role
 from nanobot.session.ledger import Ledger
 from nanobot.utils.translation import N_, Later
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 
 class SkillTools:
-    """The skills in these folders, and the tools that read and write them; `files` says who has files. Without a ledger
-    nothing is kept of them."""
+    """The skills in these folders, and the tools that read and write them; `files` says who has files. What is kept of
+    them is in the `ledger`, which is there when a tool is called."""
+
+    ledger: Ledger
 
     def __init__(self, folders: "tuple[tuple[Place, Path], ...]", files: FileTools) -> None:
         self._folders = folders
         self._files = files
-        self.ledger: Ledger | None = None
         files.follow = self._follow
 
     async def _follow(self, person: str, path: Path, before: bytes | None, after: bytes) -> bool:
@@ -68,8 +69,6 @@ class SkillTools:
     def _learn(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.learn import LearnTool
 
-        if self.ledger is None:
-            raise SkipTool(Later(N_("nothing is kept here")))
         return LearnTool(self._files.spaces, self.shelf, self.ledger.sessions)
 
     def _tool(self) -> ToolLike:
@@ -104,8 +103,11 @@ class LibraryTools:
     """What finds text at hand, and notes it: recall, library and remember, and lines of memory beside a question.
 
     They share the one `index`, a file, or None where nothing is kept. The memory files of people are below `memory`, or
-    None where they are not to be read. `zone` is that of the person; `ledger` holds the conversations.
+    None where they are not to be read. `zone` is that of the person; `ledger`, which holds the conversations, is there
+    when a tool is called.
     """
+
+    ledger: Ledger
 
     def __init__(
         self, config: LibraryConfig, index: Path | None, memory: Path | None, files: FileTools, zone: tzinfo
@@ -115,7 +117,6 @@ class LibraryTools:
         self._folder = memory
         self._files = files
         self._zone = zone
-        self.ledger: Ledger | None = None
         self._lock = threading.Lock()
         self._index: LibraryIndex | None = None
 
@@ -147,9 +148,7 @@ class LibraryTools:
     def _recall(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.library import RecallTool
 
-        if self.ledger is None:
-            raise SkipTool(Later(N_("there are no conversations")))
-        return RecallTool(self.index, self.ledger.sessions, self._talk(self.ledger), self._memory, self._zone)
+        return RecallTool(self.index, self.ledger.sessions, self._talk(), self._memory, self._zone)
 
     def _library(self) -> ToolLike:
         from nanobot.agent.tools.knowledge.library import LibraryTool
@@ -176,24 +175,24 @@ class LibraryTools:
         """Keep the index up to date until cancelled: conversations, and the documents that `config` names."""
         from nanobot.library.upkeep import LibraryUpkeep
 
-        if self._file is None or self.ledger is None:
+        if self._file is None:
             return
         named = ("--config", str(config)) if self._config.folders else None
-        await LibraryUpkeep(self._talk(self.ledger), self._config.minutes, named, env).run()
+        await LibraryUpkeep(self._talk(), self._config.minutes, named, env).run()
 
-    def _talk(self, ledger: Ledger) -> "Conversations":
+    def _talk(self) -> "Conversations":
         from nanobot.library.forgotten import ForgottenFacts
         from nanobot.library.talk import Conversations
 
-        return Conversations(ledger.sessions, self.index, ForgottenFacts(ledger))
+        return Conversations(self.ledger.sessions, self.index, ForgottenFacts(self.ledger))
 
     async def find_sessions(self, holder: "SessionHolder", words: str) -> "FoundSessions":
         """The sessions that this person may see that have the words, as `SessionSearch.find` has it."""
         from nanobot.library.session_search import SessionSearch
 
-        if self._file is None or self.ledger is None:
+        if self._file is None:
             raise UsageError("There are no sessions here: nothing of this talk is kept.")
-        return await SessionSearch(self.ledger.sessions, self.index, self._talk(self.ledger)).find(words, holder)
+        return await SessionSearch(self.ledger.sessions, self.index, self._talk()).find(words, holder)
 
     async def known(self, message: InboundMessage, words: str) -> str:
         """What is noted of the person who writes this message, as `KnownFacts.shown` has it."""
@@ -208,7 +207,7 @@ class LibraryTools:
         from nanobot.library.forgotten import ForgottenFacts
         from nanobot.library.known import KnownFacts
 
-        if self._file is None or self.ledger is None or self._memory is None:
+        if self._file is None or self._memory is None:
             raise UsageError("There is no memory here: nothing of this talk is kept, or the folder is not trusted.")
         gone = ForgottenFacts(self.ledger)
         return KnownFacts(self._files.spaces, self._memory, self.index, self.ledger.sessions, gone)
@@ -217,7 +216,7 @@ class LibraryTools:
         """What a person, or the owner as the empty one, has taken away. Raises `StoreError`."""
         from nanobot.library.forgotten import ForgottenFacts
 
-        return await ForgottenFacts(self.ledger).forgets(owner) if self.ledger is not None else lambda _text, _at: False
+        return await ForgottenFacts(self.ledger).forgets(owner)
 
     async def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
         """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty."""
