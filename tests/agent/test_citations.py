@@ -236,6 +236,8 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("昨年は約46,000人が訪れた[5]。", "昨年の利用者は4万6千人でした。", ""),
         ("It opened in 1987 with 45 rooms [5].", "一九八七年开业，有四十五个房间，共三百二十十百床。", ""),
         ("Die Messe dauert vom 3. bis 5. Mai 2024 [5].", "Die Messe findet am 3., 4. und 5. Mai 2024 statt.", ""),
+        ("It came out on 3 May 2024 [5].", "Out on 3 May. Begun in 2023.", ""),
+        ("It came out in June 2024 [5].", "Out on 3 May 2024.", "June 2024: not on [5]"),
         ("It came out on May 3rd, 2023 [5].", "Out on 3 May 2024.", "May 3rd, 2023: not on [5], which has 3 May"),
     ],
 )

@@ -30,16 +30,18 @@ _CLAIM_CHARS = 160
 _LEAST_WORDS = 2
 _DAY = re.compile(r"\b\d{1,2}\.\s*\Z")
 _ENDED = re.compile(r"[.!?。！？][\"”’)*_]*\s*\Z")
+#: An address ends before the sentence's own marks, and before a bracket that it has not opened.
+_ADDRESS = r"(?:[^\s<>()\[\]\"'`|，。、）】」]|\([^\s<>()]*\))+(?<![.,;:!?*_])"
 _LINK = re.compile(
     r"!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(?P<target>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
-    r"|<?https?://[^\s<>\"'`|，。、）】」]+>?",
+    rf"|<?https?://{_ADDRESS}>?",
     re.IGNORECASE,
 )
 #: An entry of a report's list of sources.
-_LISTED = re.compile(r"^[ \t]*(?:[-*][ \t]+)?\[(\d{1,4})\][^\n]*?(https?://[^\s<>)\]]+)[^\n]*", re.MULTILINE)
+_LISTED = re.compile(rf"^[ \t]*(?:[-*][ \t]+)?\[(\d{{1,4}})\][^\n]*?(https?://{_ADDRESS})[^\n]*", re.MULTILINE)
 #: The same, or an address without a scheme that says more than a host, of which some surfaces make links.
 _LINK_UNDER_TAINT = re.compile(
-    _LINK.pattern + r"|(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{2,}(?::\d+)?[/?][^\s<>\"'`|)\]]+", re.IGNORECASE
+    rf"{_LINK.pattern}|(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{{2,}}(?::\d+)?[/?]{_ADDRESS}", re.IGNORECASE
 )
 #: A target of a link that is no plain address, and signs of an address that are written in another way.
 _ODD_TARGET = re.compile(r"(\])(\((?!<?https?://)|:(?!\s*<?https?://))", re.IGNORECASE)
@@ -97,10 +99,7 @@ class MarkedAnswer:
     def _links(self, whole: str, start: int) -> Iterator[_Place]:
         """The links to a page that was read, and the addresses that nobody gave."""
         for match in (_LINK_UNDER_TAINT if self._tainted else _LINK).finditer(whole, start):
-            url = match["target"] or _trimmed(match[0].strip("<>"))
-            end = match.end()
-            if not (match["target"] or match[0].endswith(">")):
-                end = whole.index(url, match.start()) + len(url)
+            url, end = match["target"] or match[0].strip("<>"), match.end()
             number = self._urls.get(_plain(url), 0)
             if number and self._sources[number].read and not re.match(rf"\s?\[{number}\??\]", whole[end:]):
                 yield _Place(match.start(), end, (number,))
@@ -142,7 +141,7 @@ class MarkedAnswer:
         problems = {one: _("no source of this answer has the number {one}", one=one) for one in sorted(unknown)}
         listed = _LISTED.match(whole, whole.rfind("\n", 0, place.start) + 1) if place.marks else None
         if listed is not None:  # an entry of a list of sources
-            right = self._urls.get(_plain(_trimmed(listed[2])), 0)
+            right = self._urls.get(_plain(listed[2]), 0)
             other = _("the address behind it is that of another page")
             return problems | {number: "" if number == right else f"[{number}]: {other}" for number in known}
         verdicts = self._judge.missing(claim, exact=not place.marks)
@@ -185,12 +184,12 @@ def check_report(text: str, book: SourceBook) -> tuple[int, list[str]]:
     A number means the page that the report's own list of sources gives it (`[3] Title, https://…`), else the source of
     the turn. CPU-bound.
     """
-    listed = {int(one[1]): _trimmed(one[2]) for one in _LISTED.finditer(text)}
+    listed = {int(one[1]): one[2] for one in _LISTED.finditer(text)}
     sources = {_plain(one.url): one for one in book.all}
     own, unread, text = SourceBook(), list[str](), _LISTED.sub("", text)
+    numbered = {one.number: one for one in book.all}
     for number in sorted({number for mark in find_marks(text) for number in mark.numbers}):
-        url = listed.get(number) or next((one.url for one in book.all if one.number == number), "")
-        source = sources.get(_plain(url))
+        source = sources.get(_plain(listed[number])) if number in listed else numbered.get(number)
         if source is not None and book.text(source.number):
             own.restore(replace(source, number=number), book.text(source.number))
         else:
@@ -217,9 +216,8 @@ def _groups(whole: str, start: int) -> Iterator[_Place]:
 
 
 def _balanced(text: str) -> bool:
-    return all(text.count(close) <= text.count(begin) for begin, close in ("“”", "«»", "「」", "„“")) and (
-        text.count('"') % 2 == 0
-    )
+    closed = all(text.count(pair[1]) <= text.count(pair[0]) for pair in ("“”", "«»", "「」", "„“"))
+    return closed and text.count('"') % 2 == 0
 
 
 def _unmarked(text: str) -> str:
@@ -237,11 +235,6 @@ def _as_text(link: str) -> str:
         return f"`{link.strip('<>')}`"
     label = link[link.index("[") + 1 : link.rindex("](")]
     return f"{label.replace('](', '] (').replace('://', ': //')} `{match['target']}`"
-
-
-def _trimmed(url: str) -> str:
-    """An address without the sentence's own marks behind it."""
-    return url.rstrip(".,;:!?*_" + ")" * (url.count("(") < url.count(")")))
 
 
 def _plain(url: str) -> str:

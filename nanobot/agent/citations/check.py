@@ -75,6 +75,9 @@ class CitedPage:
             fact.spelled and (fact.unit == "percent" or fact.value <= (fact.factor if fact.unit else 3))
         ):
             return None  # "half of them", or a count of the writer's own, such as "two reasons"
+        dated = {other.value > 31 for other, place in self.figures if other.unit == fact.unit}
+        if fact.unit.startswith("month") and fact.value > 31 and dated == {False}:
+            return None  # the page names days of this month without their year
         anywhere = foreign or bool(fact.unit) or fact.value >= _SMALL
         alike, most = "", 0
         for other, place in self.figures:
@@ -167,8 +170,7 @@ class CitationJudge:
 
 def same(fact: Fact, other: Fact) -> bool:
     """True where a figure of a claim says what a figure of a page says."""
-    day = fact.unit.startswith("month") and fact.value < 32
-    if fact.unit not in ("", other.unit) and (other.unit or day):
+    if fact.unit not in ("", other.unit) and (other.unit or fact.unit.startswith("month")):
         return False
     if {_BOUND.get(fact.side, ""), _BOUND.get(other.side, "")} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"

@@ -51,10 +51,7 @@ _HAN_NAME = re.compile(
     r"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
     r"石金]\w{1,2})(?=[\W\dA-Za-z]|\Z|[等主设担领率表介说])|(\w(?![全本各省区])\w(?:省|县|(?<!城)市))|([^\W\d_\u3041-\u30ff]{2,4})(?=氏|さん)"
 )
-#: Numbers of other languages that are words of English.
-_NOT_ENGLISH = frozenset(("once", "due", "cent", "sept", "elf", "mil"))
 _BETWEEN = frozenset("- – — ~ to and or bis und oder a et ou y e do и 至 到".split())
-_MONEY = "$€£¥₽₹"
 #: Scripts that tell a language, and how often more letters there may be than theirs.
 _SCRIPTS = (("ja", "\u3041", "\u30ff", 8), ("zh", "\u3400", "\u9fff", 3), ("ru", "\u0400", "\u04ff", 3))
 
@@ -212,7 +209,7 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
 
 
 def _numbers(text: str, flat: str) -> Iterator[Fact]:
-    foreign = _NOT_ENGLISH if "en" in languages_of(text) else ()
+    foreign = SMALL_WORDS["en"] if "en" in languages_of(text) else ()
     for match in _FIGURE.finditer(flat):
         if match[0] in WEEKDAYS:
             yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[match[0]], "weekday")
@@ -236,7 +233,8 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
     shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
     if month and month[1] in MONTHS and not 31 < value < 1_000:
         shown, (unit, factor), last = start - len(month[0]), MONTHS[month[1]], end
-    if (sign := flat[max(0, start - 2) : start].strip()[-1:]) and sign in _MONEY:
+    sign = flat[max(0, start - 2) : start].strip()[-1:]
+    if sign in UNITS and not sign.isalnum():
         (unit, factor), last = UNITS[sign], end
     if spelled and not unit and scale * value < 1:
         unit, value = "percent", 100 * value  # half of them

@@ -116,19 +116,14 @@ def next_step(request: Request) -> Step:
 
 def _clock(place: str, tail: str) -> str:
     """The time that stands in the request's tail, or that of a place which a time zone is named after."""
-    if not place:
-        told = re.search(r"Now: \w+, (\d{4}-\d\d-\d\d) (.*)", tail)
-        now = datetime.now().astimezone()
-        return _time(date.fromisoformat(told[1]), told[2]) if told else _time(now.date(), f"{now:%H:%M %Z}")
     name = f"/{place.title().replace(' ', '_')}"
-    zone = next((zone for zone in sorted(available_timezones()) if zone.endswith(name)), "")
-    if not zone:
+    zone = next((zone for zone in sorted(available_timezones()) if place and zone.endswith(name)), "")
+    if place and not zone:
         return _("I know no time zone of {place}. Ask for a large city of it.", place=place)
-    now = datetime.now(ZoneInfo(zone))
-    return _time(now.date(), f"{now:%H:%M} ({zone})")
-
-
-def _time(day: date, time: str) -> str:
+    now = datetime.now(ZoneInfo(zone)) if zone else datetime.now().astimezone()
+    day, time = now.date(), f"{now:%H:%M} ({zone or now.tzname()})"
+    if (told := re.search(r"Now: \w+, (\d{4}-\d\d-\d\d) (.*)", tail)) and not place:
+        day, time = date.fromisoformat(told[1]), told[2]
     return _("{weekday}, {date} {time}", weekday=weekday_of(day), date=f"{day:%Y-%m-%d}", time=time)
 
 
@@ -207,12 +202,14 @@ def _answer(question: LookupQuestion, reading: TurnReading) -> str:
 
 def _quoted(framing: str, quotes: Sequence[Quote]) -> str:
     """Quotes by page: the page of the best quote first, in the order of their rank within it."""
-    parts = [framing]
-    for page in {(quote.page.number, quote.page.url): quote.page for quote in quotes}.values():
+    parts, pages = [framing], dict[PageText, list[Quote]]()
+    for quote in quotes:
+        pages.setdefault(quote.page, []).append(quote)
+    for page, found in pages.items():
         mark = f" [{page.number}]" if page.number else ""
         if page.title:
             parts.append(f"**{page.title}**{f' ({page.published[:10]})' if page.published else ''}")
-        for quote in (quote for quote in quotes if (quote.page.number, quote.page.url) == (page.number, page.url)):
+        for quote in found:
             apart = quote.text.endswith(("```", "|"))
             shown = quote.text.replace("\n", "\n> ")
             parts.append(f"> {shown}\n>\n>{mark}" if apart else f"> {shown}{mark}")

@@ -93,8 +93,7 @@ def _stripped(text: str) -> str:
 
 def _topic(text: str, code: str) -> str:
     """The words of a question that tell its subject, in its own language."""
-    if code in ("zh", "ja"):
-        text = pattern("frame").sub(" ", text)
+    text = pattern("frame").sub(" ", text)  # of scripts without blanks
     empty = languages()[code]["patterns"]["words"].split()
     return " ".join(word for word in text.split() if word.casefold().strip("?!.,:;\"'“”«»¿¡()") not in empty)
 
@@ -108,24 +107,22 @@ def _follows(text: str, code: str) -> bool:
 
 def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
     """What is wanted, and the place whose time is."""
-    if urls:
-        return "web", ""
-    if not re.search(r"\w", text):
-        return "empty", ""
+    if urls or not re.search(r"\w", text):
+        return "web" if urls else "empty", ""
     if clock := pattern("clock", _WHOLE).match(stripped):
         return "clock", (clock.groupdict().get("place") or "").strip()
-    wholes: tuple[Wish, ...] = ("thanks", "greeting", "about")
-    if wish := next((wish for wish in wholes if pattern(wish, _WHOLE).match(text.strip(" ¿¡"))), None):
-        return wish, ""
-    if worked_out(stripped):
-        return "sum", ""
-    if pattern("named").search(text) or (pattern("self").search(stripped) and pattern("own").search(text)):
-        return "docs", ""
-    if pattern("weather").search(text):
-        return "weather", ""
-    if pattern("remind", _ASKED).match(text):
-        return "remind", ""
-    return "impossible" if pattern("impossible", _ASKED).match(text) else "web", ""
+    whole, own = text.strip(" ¿¡"), pattern("self").search(stripped) and pattern("own").search(text)
+    asked: tuple[tuple[Wish, object], ...] = (
+        ("thanks", pattern("thanks", _WHOLE).match(whole)),
+        ("greeting", pattern("greeting", _WHOLE).match(whole)),
+        ("about", pattern("about", _WHOLE).match(whole)),
+        ("sum", worked_out(stripped)),
+        ("docs", own or pattern("named").search(text)),
+        ("weather", pattern("weather").search(text)),
+        ("remind", pattern("remind", _ASKED).match(text)),
+        ("impossible", pattern("impossible", _ASKED).match(text)),
+    )
+    return next((wish for wish, found in asked if found), "web"), ""
 
 
 def worked_out(text: str) -> str:
