@@ -10,7 +10,7 @@ _PROGRAM = "nanobot.web.extract.sandbox:main"
 _SILENT = SimpleNamespace(**dict.fromkeys(("setLevel", "debug", "info", "exception"), lambda *_: None))
 #: What the libraries import and never ask for where a page is read: downloads, logs, types that no page has.
 _UNUSED: dict[str, dict[str, object]] = {
-    **{key: {} for key in ("chardet", "difflib", "ipaddress", "urllib.error", "urllib.request")},
+    **{key: {} for key in ("chardet", "difflib", "urllib.error", "urllib.request")},
     "decimal": {"Decimal": type("Decimal", (), {})},
     "gzip": {"GzipFile": None},
     "inspect": {"getfullargspec": None},

@@ -178,6 +178,14 @@ async def test_a_page_that_only_readability_can_judge_is_read_where_no_library_c
     assert (read.extractor, read.notes) == ("readability", ())
 
 
+async def test_links_to_hosts_in_brackets_are_read_as_all_others() -> None:
+    links = b"<base href='http://[2001:db8::1]/'><a href='/tide'>The tide</a> <a href='http://[half/'>A half</a></p>"
+    async with aclosing(Extractor(size=1)) as extractor:
+        read = await extractor.extract(Job(PAGE.replace(b"</p>", links, 1), "https://a.example/"))
+    assert "[The tide](http://[2001:db8::1]/tide)" in read.text
+    assert (read.extractor, read.notes) == ("readability", ())
+
+
 async def test_half_a_character_in_the_data_of_a_page_costs_nothing_else() -> None:
     data = b'<script type="application/ld+json">{"@type": "Article", "headline": "Half \\ud83d a sign"}</script>'
     async with aclosing(Extractor(size=1)) as extractor:
