@@ -15,6 +15,7 @@ from pathlib import Path
 from nanobot.config.schema_tools import McpServerConfig
 from tests.conftest import WARNINGS
 from tests.fakes import forks
+from tests.fakes.ledger import rows
 from tests.fakes.llm_server import LlmServer, ReplySource
 from tests.fakes.sections import section
 
@@ -52,6 +53,10 @@ class Program:
             "XDG_RUNTIME_DIR": str(self.home.parent / "runtime"),
             "PYTHONWARNINGS": WARNINGS,
         }
+
+    def rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        """What a statement finds or changes in its database."""
+        return rows(self.home / "nanobot.db", query, *values)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "nanobot", *arguments]

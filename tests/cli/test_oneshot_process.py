@@ -5,8 +5,6 @@ import json
 import re
 import shlex
 import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -368,5 +366,4 @@ async def test_a_reminder_belongs_to_every_terminal_and_not_to_the_one_that_set_
     async with modelled(tmp_path) as (nanobot, _):
         ran = await nanobot.run("-m", "/schedule tomorrow at 9: call the dentist")
     assert ran.code == 0, ran.err
-    with closing(sqlite3.connect(nanobot.home / "nanobot.db")) as db:
-        assert db.execute("SELECT chat FROM job").fetchall() == [("terminal:local",)]
+    assert nanobot.rows("SELECT chat FROM job") == [("terminal:local",)]

@@ -1,9 +1,6 @@
 """Kills at chosen moments: while the model works, while Telegram takes an answer, again and again by one message."""
 
-import asyncio
 import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,12 +26,7 @@ async def answered(telegram: TelegramServer, chat: int) -> None:
 
 async def settled(home: Program) -> None:
     """Wait until nothing is left to do."""
-    await until(lambda: not rows(home, _LEFT))
-
-
-def rows(home: Program, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(home.home / "nanobot.db", timeout=60)) as db:
-        return db.execute(query).fetchall()
+    await until(lambda: not home.rows(_LEFT))
 
 
 @pytest.mark.parametrize("step", ["model", "sendMessage before", "sendMessage after"])
@@ -87,9 +79,8 @@ async def test_a_repeat_is_marked_only_where_the_first_one_was_on_its_way(nurser
         await telegram.until(lambda: len(telegram.sent("sendMessage")) == len(people))
         for one in people:
             one.say("another question")
-        async with asyncio.timeout(120):
-            while rows(home, "SELECT count(*) FROM outbox WHERE state IN ('new', 'sending')") != [(2 * len(people),)]:
-                await asyncio.sleep(0.03)
+        waiting = "SELECT count(*) FROM outbox WHERE state IN ('new', 'sending')"
+        await until(lambda: home.rows(waiting) == [(2 * len(people),)])
         await first.kill()
         telegram.failing("sendMessage", None)
         await nursery.start(home, "gateway")
@@ -137,7 +128,7 @@ async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_c
                 for one in people:
                     await answered(telegram, one.chat)
             assert await life.ended() == -signal.SIGKILL
-        begun = rows(home, "SELECT payload FROM inbox WHERE state = 'claimed'")
+        begun = home.rows("SELECT payload FROM inbox WHERE state = 'claimed'")
         assert ["killer" in str(payload) for (payload,) in begun] == [True], "at last it ran alone"
         life = await nursery.start(home, "gateway", plan=deadly)
         killer.say("an ordinary question")
@@ -163,7 +154,7 @@ async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_afte
         await answered(telegram, ada.chat)
         await settled(home)
         assert [line for line in telegram.visible(ada.chat) if ANSWER in line] == [f"bot: {ANSWER}"]
-        assert rows(home, "SELECT attempts FROM inbox") == [(0,)], "it does not count as a crash"
+        assert home.rows("SELECT attempts FROM inbox") == [(0,)], "it does not count as a crash"
 
 
 async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(nursery: Nursery, tmp_path: Path) -> None:

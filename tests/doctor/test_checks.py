@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sqlite3
 import time
 from contextlib import closing
 from email.utils import formatdate
@@ -18,6 +17,7 @@ from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.ledger import rows
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
 
@@ -193,8 +193,7 @@ async def test_sqlite_is_only_read_while_it_is_looked_at(tmp_path: Path) -> None
     before = path.stat().st_mtime_ns
     assert read(await home.run("doctor", "--json"))["Database"][0] == "ok"
     assert path.stat().st_mtime_ns == before
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+    assert rows(path, "PRAGMA quick_check") == [("ok",)]
 
 
 async def test_what_is_not_well_stands_first_and_what_is_well_in_one_short_paragraph(tmp_path: Path) -> None:

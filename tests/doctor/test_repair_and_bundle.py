@@ -2,13 +2,13 @@
 
 import json
 import os
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from nanobot.session.layout import open_file
 from tests.cli.harness import program
 from tests.doctor.test_checks import quiet, read
+from tests.fakes.ledger import rows
 
 #: What must stand in no report: keys, a token, words of a chat, people, folders and servers.
 PLANTED = {
@@ -52,8 +52,7 @@ async def test_what_is_safe_is_put_right_and_nothing_else_is_touched(tmp_path: P
     assert not index.exists()
     assert "can be read by you alone now" in ran.err
     assert "damaged index is gone" in ran.err
-    with closing(sqlite3.connect(database)) as db:
-        assert db.execute("SELECT * FROM note").fetchall() == [("kept", "as it is")]
+    assert rows(database, "SELECT * FROM note") == [("kept", "as it is")]
     again = await home.run("doctor", "--fix", "--json")
     assert again.err == ""
 

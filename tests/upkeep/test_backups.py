@@ -5,11 +5,10 @@ import io
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tarfile
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from nanobot.upkeep.nightly import NightlyBackups
 from nanobot.upkeep.restoring import finish, read_manifest, restore
 from tests.cli.harness import Program, modelled, program
 from tests.fakes.crash import strace
+from tests.fakes.ledger import rows
 from tests.fakes.llm_server import LlmServer, Reply
 
 
@@ -94,10 +94,10 @@ async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(
         await ledger.put((OutboxItem("t", 0, "telegram", "1", "{}"),))
         make_backup(paths, tmp_path / "b.tar.gz")
     done = restore(tmp_path / "b.tar.gz", paths.home)
-    with closing(sqlite3.connect(paths.database)) as db:
-        states = db.execute("SELECT state, reason FROM outbox").fetchall()
     assert done.settled == 1
-    assert states == [("failed", "the conversations were put back from a backup")]
+    assert rows(paths.database, "SELECT state, reason FROM outbox") == [
+        ("failed", "the conversations were put back from a backup")
+    ]
 
 
 async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
@@ -113,8 +113,7 @@ async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
         await asyncio.to_thread(make_backup, paths, tmp_path / "b.tar.gz")
         await writing
     restore(tmp_path / "b.tar.gz", paths.home)
-    with closing(sqlite3.connect(paths.database)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert rows(paths.database, "PRAGMA integrity_check") == [("ok",)]
 
 
 @pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)

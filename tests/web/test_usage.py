@@ -1,7 +1,6 @@
 """The ledger of search requests: what it counts, what it forbids, what it still knows after a restart."""
 
 import re
-import sqlite3
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from nanobot.utils.searchusage import lookups_line
 from nanobot.web.search.base import Quota
 from nanobot.web.search.catalog import CATALOG
 from nanobot.web.usage import Lookup, RequestBudget, UsageLedger
+from tests.fakes.ledger import rows
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 from tests.fakes.sections import section
 
@@ -98,9 +98,7 @@ def test_a_ledger_that_cannot_be_used_counts_in_memory(tmp_path: Path, kind: str
     elif kind == "rubbish":
         path.write_bytes(b"this is no database" * 100)
     else:
-        with sqlite3.connect(path) as db:
-            db.execute("CREATE TABLE told (provider TEXT PRIMARY KEY, other TEXT)")
-        db.close()
+        rows(path, "CREATE TABLE told (provider TEXT PRIMARY KEY, other TEXT)")
     ledger = UsageLedger(path)
     assert ledger.reserve("brave") == ""
     ledger.keep("brave", [Quota(limit=3)])
@@ -111,9 +109,7 @@ def test_a_ledger_that_cannot_be_used_counts_in_memory(tmp_path: Path, kind: str
 def test_words_of_another_version_are_forgotten(tmp_path: Path) -> None:
     ledger = UsageLedger(tmp_path / "usage.db")
     ledger.reserve("brave")
-    with sqlite3.connect(tmp_path / "usage.db") as db:
-        db.execute("INSERT INTO told VALUES ('brave', 'yesterday', '[{\"limit\": \"many\"}]')")
-    db.close()
+    rows(tmp_path / "usage.db", "INSERT INTO told VALUES ('brave', 'yesterday', '[{\"limit\": \"many\"}]')")
     assert ledger.seen("brave").seen_at is None
     ledger.close()
 

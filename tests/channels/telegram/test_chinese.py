@@ -1,7 +1,5 @@
 """Telegram for people who read Chinese, beside others who do not: each line is in the language of whom it reaches."""
 
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,8 +23,7 @@ async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_rest
             await ada.asks("/schedule in 1 hour 浇花", "已安排 1")
             await bob.asks("/schedule in 1 hour water the roses", "Scheduled 2")
         due = stamp(datetime.now(UTC) - timedelta(minutes=20))
-        with closing(sqlite3.connect(home.home / "nanobot.db")) as db, db:
-            db.execute("UPDATE job SET due = :due, at = :due", {"due": due})
+        home.rows("UPDATE job SET due = ?, at = ?", due, due)
         async with running(home):
             late = [await ada.sees("⏰ 浇花"), await bob.sees("⏰ water the roses")]
         shown = "\n".join(telegram.visible(ada.chat))

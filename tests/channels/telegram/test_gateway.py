@@ -4,9 +4,8 @@ import asyncio
 import json
 import re
 import socket
-import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,11 +21,6 @@ from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.proxies import SocksProxy
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer, bad_gateway, drop_before, too_many
 from tests.fakes.waiting import until
-
-
-def rows(home: Program, query: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(home.home / "nanobot.db")) as db:
-        return db.execute(query).fetchall()
 
 
 async def said(telegram: TelegramServer, gateway: Gateway, chat: int, text: str) -> None:
@@ -92,7 +86,7 @@ async def test_no_stranger_and_no_update_stops_the_bot_and_the_next_is_answered(
             async with running(home) as gateway:
                 await telegram.until(there)
                 assert await gateway.stop() == 0, gateway.text
-        states = rows(home, "SELECT state, reason FROM inbox ORDER BY seq")
+        states = home.rows("SELECT state, reason FROM inbox ORDER BY seq")
         assert [state for state, _ in states] == [*["done"] * 2, *["dead"] * 4, "done"] * 2
         assert all("cannot be read" in str(reason) for state, reason in states if state == "dead")
         assert telegram.visible(eve.chat).count(f"bot: {STRANGER}") == 1
@@ -241,7 +235,7 @@ async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) ->
         whole = gateway.text + _all_files(home, besides=("config.json", "nanobot.db", "nanobot.db-wal"))
         for secret in (TOKEN, TOKEN.partition(":")[2], canary):
             assert secret not in whole
-        kept = rows(home, "SELECT reason FROM inbox") + rows(home, "SELECT reason FROM outbox")
+        kept = home.rows("SELECT reason FROM inbox") + home.rows("SELECT reason FROM outbox")
         assert TOKEN not in str(kept)
         assert "DEBUG" in gateway.text
 

@@ -1,10 +1,8 @@
 """What people send on Telegram, from the update to the request that the model gets."""
 
 import asyncio
-import contextlib
 import json
 import os
-import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -20,6 +18,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
+from tests.fakes.ledger import rows
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.patience import growing
 from tests.fakes.telegram_server import Json, TelegramServer
@@ -52,9 +51,7 @@ async def edited(database: Path, update: Json) -> None:
     )
 
     def done() -> bool:
-        with contextlib.closing(sqlite3.connect(database)) as db:
-            row = db.execute(query, (str(update["update_id"]),)).fetchone()
-        return row is not None
+        return bool(rows(database, query, str(update["update_id"])))
 
     async with asyncio.timeout(120):
         while not await asyncio.to_thread(done):
@@ -214,10 +211,8 @@ async def test_the_gateway_deletes_old_files_while_it_runs(tmp_path: Path) -> No
     async with furnished(tmp_path, after=lambda _: Reply("Hello.")) as (telegram, _, ada, home):
         async with running(home):
             await ada.asks("hi", lambda: "bot: Hello." in telegram.visible(ada.chat))
-        with sqlite3.connect(home.home / "nanobot.db") as db:
-            db.execute("UPDATE session SET created_at = '2020-01-01T00:00:00+00:00'")
-            db.execute("DELETE FROM note WHERE key LIKE 'media:%'")
-        db.close()
+        home.rows("UPDATE session SET created_at = '2020-01-01T00:00:00+00:00'")
+        home.rows("DELETE FROM note WHERE key LIKE 'media:%'")
         old = put(home.home / "media", f"photo-{MARK}.jpg", days=100)
         new = put(home.home / "media", "photo-aaaaaaaaaaaaaaaa.jpg", days=80)
         async with running(home):
