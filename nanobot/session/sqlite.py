@@ -18,7 +18,7 @@ from msgspec import Struct, ValidationError, convert
 
 from nanobot.errors import StoreError
 from nanobot.session.database import Transaction, Value
-from nanobot.session.layout import BUSY_SECONDS, REQUEST, migrate, open_file
+from nanobot.session.layout import REQUEST, migrate, open_file
 from nanobot.session.lock import FileLock, session_lock
 from nanobot.utils.translation import _, sentences
 
@@ -186,7 +186,7 @@ class SqliteDatabase:
             self._still_there()
             if self._reader is None:
                 place = f"{self.path.absolute().as_uri()}?mode=ro"
-                self._reader = sqlite3.connect(place, timeout=BUSY_SECONDS, uri=True, check_same_thread=False)
+                self._reader = sqlite3.connect(place, uri=True)
             return _complete(work(_Statements(self._reader)))
 
     @contextmanager

@@ -48,7 +48,7 @@ async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     [
         (
             lambda path: path.write_bytes(b"no database, but somebody may want it back" * 100),
-            "Nothing was over",
+            "Nothing was overwritten. Check the disk",
         ),
         (lambda path: os.truncate(path, path.stat().st_size // 2), "cannot be used"),
         (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "newer nanobot"),
@@ -83,6 +83,9 @@ async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     fresh = await store.start("a")
     await store.append(fresh.id, (HELLO,))
     assert await store.history(fresh.id) == (HELLO,)
+    execute(path, "UPDATE session SET messages = 'many'")
+    with pytest.raises(StoreError, match=r"s\.db cannot be used"):
+        await store.list()
     await store.aclose()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM record WHERE session_id = ?", (session_id,)).fetchone()[0] == 3
@@ -113,6 +116,8 @@ async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_
     with pytest.raises(StoreError, match="is empty"):
         await SessionStore(SqliteDatabase(path)).list()
     assert path.stat().st_size == 0
+    with pytest.raises(StoreError, match="cannot be used"):
+        await SessionStore(SqliteDatabase(path / "s.db")).list()
     path.unlink()
     log.write_bytes(b"changes")
     with pytest.raises(StoreError, match=r"is missing, but s\.db-wal is there"):

@@ -334,6 +334,10 @@ async def test_a_guest_has_no_helpers() -> None:
     async with helped(brain, FakeTool(), writes := Writes()) as (box, provider):
         asking = message("go")
         await box.loop.process(replace(asking, sender=replace(asking.sender, role=role)))
-    assert writes.calls == []
-    assert not any(map(of_helper, provider.requests))
-    assert {tool.name for one in provider.requests for tool in one.tools} == {"web_search"}
+        assert writes.calls == []
+        assert not any(map(of_helper, provider.requests))
+        assert {tool.name for one in provider.requests for tool in one.tools} == {"web_search"}
+        await box.ask("go")
+        assert "spawn" in {tool.name for tool in provider.requests[-1].tools}
+        box.loop.runner.bound(SubagentsConfig(max=0))
+        assert not box.loop.runner.helper_slots.locked(), "what an earlier configuration has begun can end"
