@@ -176,6 +176,7 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
             await at.outbox.put((OutboxItem("watch-1", 0, CHANNEL, "7", new),))
             await at.until("Something new.")
             assert at.clock.now() - begun < 5
+            assert at.seen == [f"bot: {REPEAT}The answer.", "bot: Something new."]
 
 
 async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_most_after_a_start() -> None:
@@ -224,6 +225,20 @@ class Refusing(Ledger):
             self.refused = True
             raise StoreError("The disk is full.")
         return await super().due(channel, without=without, limit=limit)
+
+
+class Taken(Ledger):
+    """A ledger whose rows are all being sent by another worker."""
+
+    async def begin(self, seq: int) -> bool:
+        return False
+
+
+async def test_what_another_worker_sends_is_not_sent_here() -> None:
+    async with stage(PLAIN, ledger=Taken(MemoryDatabase())) as at:
+        await at.outbox.say(at.address, "hello", "line-1")
+        await at.quiet(5)
+        assert not at.seen
 
 
 async def test_a_message_that_breaks_the_program_is_given_up_and_takes_no_other_with_it() -> None:

@@ -20,7 +20,7 @@ from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
 from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, one_turn, stage
 from tests.fakes.ledger import states
-from tests.fakes.telegram_server import apply_then_drop, refuse, too_many
+from tests.fakes.telegram_server import apply_then_drop, bad_gateway, refuse, too_many
 
 SAYING = "This is the beginning of an answer that is long enough to be shown. "
 
@@ -116,6 +116,17 @@ async def test_an_answer_grows_by_edits_of_one_message_and_no_text_is_sent_twice
         assert all(one.params["link_preview_options"] for one in at.server.sent("editMessageText"))
         edits = [one.at for one in at.server.sent("editMessageText")]
         assert all(later - earlier >= 0.9 for earlier, later in itertools.pairwise(edits[:-1])), edits
+
+
+async def test_a_final_text_whose_edit_broke_is_edited_in_again() -> None:
+    async with stage() as at:
+        turn, text = await at.begin(), "A whole answer was shown. " * 5
+        await turn.play(StepStarted(1), TextDelta(text))
+        await at.until("shown.")
+        at.server.fail("editMessageText", bad_gateway())
+        await turn.finish(TurnFinished("completed", f"{text}And more."))
+        await at.settled()
+        assert at.seen == [f"bot: {text}And more."]
 
 
 async def test_what_a_failed_try_has_said_is_taken_back() -> None:

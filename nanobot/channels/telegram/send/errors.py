@@ -96,5 +96,4 @@ def _by_text(text: str) -> Trouble:
 
 def _cause(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
     """Whether one of `kinds` is behind the error."""
-    inner = error.__cause__ or error.__context__
-    return isinstance(inner, kinds)
+    return isinstance(error.__cause__, kinds)
