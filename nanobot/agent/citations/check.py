@@ -81,13 +81,16 @@ class CitedPage:
         anywhere = foreign or bool(fact.unit) or fact.value >= _SMALL
         alike, most = "", 0
         for other, place in self.figures:
-            near = frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
-            if same(fact, other) and (anywhere or wanted & near):
+            if same(fact, other) and (anywhere or wanted & self._near(place)):
                 return None
             shared = len(wanted & self.words[place])
             if shared > most and other.unit == fact.unit:
                 alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
+
+    def _near(self, place: int) -> frozenset[str]:
+        """The words of a sentence and of those beside it."""
+        return frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
 
     def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
