@@ -16,7 +16,9 @@ from nanobot.agent.chats.chat import Settle
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.monitoring import in_the_terminal, watched_bus
+from nanobot.agent.receipts import unbacked
 from nanobot.agent.tools.files.offered import FileTools
+from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.values import health_file, limits_of
@@ -158,7 +160,7 @@ class Nanobot:
                 builder.alarms,
                 builder.share,
                 builder.messengers,
-                prepare,
+                partial(prepare, self.loop.registry),
             )
             channel = TelegramChannel(setup)
             self.loop.add_status(channel.health_line)
@@ -304,8 +306,8 @@ class Nanobot:
         await self.aclose()
 
 
-def prepare() -> None:
-    """Import what the tools need and make what every answer needs, which takes a tenth of a second.
+def prepare(tools: ToolRegistry) -> None:
+    """Import what these tools need and make what every answer needs, which takes a tenth of a second.
 
     For a thread, beside the first poll of a gateway.
     """
@@ -319,6 +321,10 @@ def prepare() -> None:
 
     finish_of("stop")
     wrap(folder_name("telegram:1"), "telegram")  # their patterns are compiled
+    unbacked("", ())  # and those by which it is judged
+    for name in tools.names:
+        if (tool := tools.get(name)) is not None:
+            _ = tool.spec  # its schema is made
 
 
 async def _examined(builder: Builder, fix: bool) -> str:

@@ -13,7 +13,7 @@ from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.utils.connections import Connections, certificates, no_certificates, no_cookies
+from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
@@ -68,16 +68,10 @@ def is_private(url: str) -> bool:
 def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
     """A client for one server: no redirects, no cookies, no proxy to private hosts. Raises `UnusableProxy`."""
     limits = endpoint.deadlines
-    near = is_private(endpoint.base_url)
     return httpx.AsyncClient(
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
-        transport=Connections(
-            # Where there is no TLS, none is loaded.
-            no_certificates() if near and endpoint.base_url.startswith("http://") else certificates(),
-            proxy=endpoint.proxy,
-            idle=4.0 if near else 30.0,
-        ),
+        transport=Connections(certificates, proxy=endpoint.proxy, idle=4.0 if is_private(endpoint.base_url) else 30.0),
         cookies=no_cookies(),
         trust_env=False,
         follow_redirects=False,

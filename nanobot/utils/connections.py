@@ -27,12 +27,15 @@ _PORTS = {"http": 80, "https": 443}
 class Connections(httpx.AsyncBaseTransport):
     """As many connections as there are requests at the same time. One that is free is used again within `idle` seconds.
 
-    `proxy` is the URL of a proxy on the way, without which there is none.
+    `proxy` is the URL of a proxy on the way, without which there is none. `verify` gives what is trusted; without a
+    proxy it is asked where there is TLS.
     """
 
-    def __init__(self, verify: ssl.SSLContext, *, proxy: str | None = None, idle: float = 5.0) -> None:
+    def __init__(self, verify: Callable[[], ssl.SSLContext], *, proxy: str | None = None, idle: float = 5.0) -> None:
         self._make: Callable[[], httpx.AsyncBaseTransport] = (
-            partial(_Direct, verify) if proxy is None else partial(httpx.AsyncHTTPTransport, verify=verify, proxy=proxy)
+            partial(_Direct, verify)
+            if proxy is None
+            else partial(httpx.AsyncHTTPTransport, verify=verify(), proxy=proxy)
         )
         self._seconds = idle
         self._all: set[httpx.AsyncBaseTransport] = set()
@@ -83,7 +86,7 @@ class _Body(httpx.AsyncByteStream):
 class _Direct(httpx.AsyncBaseTransport):
     """One connection without a proxy, opened where there is none that may be used again. One request at a time."""
 
-    def __init__(self, verify: ssl.SSLContext) -> None:
+    def __init__(self, verify: Callable[[], ssl.SSLContext]) -> None:
         self._verify = verify
         self._connection: _Connection | None = None
         self._origin = ("", "", 0)
@@ -101,11 +104,12 @@ class _Direct(httpx.AsyncBaseTransport):
         return await self._connection.ask(request)
 
     async def _open(self, scheme: str, host: str, port: int, seconds: float | None) -> "_Connection":
-        verify = self._verify if scheme == "https" else None
+        trusted = self._verify() if scheme == "https" else None
+        several = None if host.replace(".", "").isdigit() or ":" in host else _NEXT_ADDRESS  # an address is one
         with _timed(httpx.ConnectTimeout, httpx.ConnectError):
             async with asyncio.timeout(seconds):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    _Connection, host, port, ssl=verify, happy_eyeballs_delay=_NEXT_ADDRESS
+                    _Connection, host, port, ssl=trusted, happy_eyeballs_delay=several
                 )
         return connection
 

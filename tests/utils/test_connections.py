@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -57,7 +58,7 @@ async def by_path(request: Request, respond: Responder) -> None:
 
 
 def client(server: HttpServer, idle: float = 5.0) -> httpx.AsyncClient:
-    transport = Connections(no_certificates(), idle=idle)
+    transport = Connections(no_certificates, idle=idle)
     return httpx.AsyncClient(transport=transport, base_url=server.url, timeout=60)
 
 
@@ -166,7 +167,7 @@ async def test_what_breaks_is_said_as_httpx_says_it_and_the_next_request_is_serv
 async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_are_refused() -> None:
     async with HttpServer(by_path) as server:
         gone = server.url
-    async with httpx.AsyncClient(transport=Connections(no_certificates())) as asking:
+    async with httpx.AsyncClient(transport=Connections(no_certificates)) as asking:
         with pytest.raises(httpx.ConnectError):
             await asking.get(gone)
         with pytest.raises(httpx.UnsupportedProtocol, match="ftp://"):
@@ -196,7 +197,7 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with httpx.AsyncClient(transport=Connections(no_certificates()), timeout=60) as asking:
+        async with httpx.AsyncClient(transport=Connections(no_certificates), timeout=60) as asking:
             assert (await asking.post(f"{url}/slow", content=body())).text == "well"
             assert parts == 100
             assert (await asking.post(f"{url}/early", content=body())).status_code == 413
@@ -221,9 +222,9 @@ async def test_over_tls_a_certificate_is_judged_and_the_connection_used_again(tm
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=here) as server:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with httpx.AsyncClient(transport=Connections(ssl.create_default_context())) as asking:
+        async with httpx.AsyncClient(transport=Connections(ssl.create_default_context)) as asking:
             with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
                 await asking.get(url)
-        async with httpx.AsyncClient(transport=Connections(ssl.create_default_context(cafile=file))) as asking:
+        async with httpx.AsyncClient(transport=Connections(partial(ssl.create_default_context, cafile=file))) as asking:
             assert [(await asking.get(url)).text for _ in range(3)] == ["hello"] * 3
     assert met == 1

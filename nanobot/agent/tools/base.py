@@ -6,6 +6,7 @@ A tool of ours has a msgspec Struct of its arguments, which judges a call and is
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -377,12 +378,18 @@ _UNTOLD = frozenset({"title", "minLength", "maxLength", "minimum", "minItems", "
 
 def schema_of(arguments: type[Struct], defaults: Mapping[str, object] | None = None) -> dict[str, object]:
     """The JSON Schema of a call, with these defaults of arguments; it points nowhere, for not every service follows."""
-    _, parts = msgspec.json.schema_components([arguments])
-    schema = _written_out(parts[arguments.__name__], parts)
+    schema = _schema_of(arguments)
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     changed = {name: {**known[name], "default": value} for name, value in (defaults or {}).items()}
     return {**schema, "properties": {**known, **changed}}
+
+
+@cache
+def _schema_of(arguments: type[Struct]) -> Mapping[str, object]:
+    """Made once: every change of the tools asks for all of them."""
+    _, parts = msgspec.json.schema_components([arguments])
+    return _written_out(parts[arguments.__name__], parts)
 
 
 def _written_out(schema: Mapping[str, object], parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:

@@ -171,7 +171,7 @@ def _request(settings: TelegramSettings) -> HTTPXRequest:
         # The proxy was chosen when the settings were made.
         httpx_kwargs={
             "trust_env": False,
-            "transport": Connections(certificates(), proxy=settings.proxy),
+            "transport": Connections(certificates, proxy=settings.proxy),
             "cookies": no_cookies(),
             "event_hooks": {"request": [_watch]},
         },
