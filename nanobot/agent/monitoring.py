@@ -110,12 +110,16 @@ class WatchedDatabase(SqliteDatabase):
         super().__init__(path)
         self._alarms = alarms
         self._slow = slow
-        self._told = 0.0
+        self._waiting: dict[object, float] = {}  # since when, the one that has waited longest first
+        self._looks = False
 
     async def perform(
         self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
     ) -> T:
-        timer = asyncio.get_running_loop().call_later(self._slow, self._tell)
+        own = object()
+        self._waiting[own] = time.monotonic()
+        if not self._looks:  # one look for all: a message waits for the database twenty times
+            self._look()
         try:
             done = await super().perform(work, writes=writes, durable=durable)
         except StoreError as error:
@@ -123,7 +127,7 @@ class WatchedDatabase(SqliteDatabase):
                 self._alarms.failed(self._trouble(error.__cause__))
             raise
         finally:
-            timer.cancel()
+            del self._waiting[own]
         if durable:
             self._alarms.well(STORE)
         return done
@@ -133,11 +137,13 @@ class WatchedDatabase(SqliteDatabase):
         what = Later(N_("Writing to {path}"), path=str(self.path))
         return Trouble(STORE, what, str(cause), Later(advice, folder=str(self.path.parent)))
 
-    def _tell(self) -> None:
-        """Once for all that waits."""
-        now = time.monotonic()
-        if now - self._told < self._slow:
+    def _look(self) -> None:
+        """Say it where something waits for too long, and look again while anything waits."""
+        self._looks = bool(self._waiting)
+        if not self._looks:
             return
-        self._told = now
-        stack = stack_of("database")
-        logger.error("{} has not answered for {:.0f} s; its thread stands here:\n{}", self.path, self._slow, stack)
+        left = next(iter(self._waiting.values())) + self._slow - time.monotonic()
+        if left <= 0:
+            stack = stack_of("database")
+            logger.error("{} has not answered for {:.0f} s; its thread stands here:\n{}", self.path, self._slow, stack)
+        asyncio.get_running_loop().call_later(left if left > 0 else self._slow, self._look)

@@ -67,7 +67,7 @@ class Opening:
         folder = folder_of(message, turn.authority)
         owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
-        system, foreign, shown = await asyncio.to_thread(self._read, turn, window, folder, skills)
+        system, foreign, tail = await asyncio.to_thread(self._read, turn, window, folder, skills)
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),
@@ -76,7 +76,7 @@ class Opening:
             ),
             past,
             system,
-            await self._tail(turn, shown),
+            tail,
             await self._services.private(message.address.key),
             context.summing,
             partial(self._services.forgets, owner) if self._services.forgets is not None else None,
@@ -89,15 +89,13 @@ class Opening:
             await self._announce(chat, turn, window)
         return None
 
-    def _read(
-        self, turn: Turn, window: int, folder: str | None, skills: str
-    ) -> tuple[str, tuple[str, ...], tuple[ContextFile, ...]]:
-        """The system prompt, labels of what stands in it from outside, and the files that it shows."""
+    def _read(self, turn: Turn, window: int, folder: str | None, skills: str) -> tuple[str, tuple[str, ...], str]:
+        """The system prompt, labels of what stands in it from outside, and the tail."""
         context, role = self._services.context, turn.authority
         return (
             context.system(window, role=role, folder=folder, skills=skills),
             context.foreign(role=role, folder=folder),
-            context.files(window, role=role, folder=folder),
+            self._tail(turn, context.files(window, role=role, folder=folder)),
         )
 
     async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
@@ -124,14 +122,14 @@ class Opening:
             if text
         )
 
-    async def _tail(self, turn: Turn, files: Iterable[ContextFile]) -> str:
+    def _tail(self, turn: Turn, files: Iterable[ContextFile]) -> str:
         """What changes between requests, with what fits of the person's memory besides the `files` of the prompt."""
         context, message = self._services.context, turn.message
         tail = context.tail(message.address, message.sender)
         if self._services.remember is None:
             return tail
         shown = frozenset(file.name for file in files if not file.cut)
-        found = await self._services.remember(message, turn.authority, shown)
+        found = self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail
 
     async def _announce(self, chat: Chat, turn: Turn, window: int) -> None:

@@ -5,13 +5,13 @@ Handle the union with `match` and end with `case _: assert_never(event)`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct, field
 
-from nanobot.messages import Cause, Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage
+from nanobot.messages import Cause, Citation, Media, StepRetried, TextDelta, ThinkingDelta, ToolCall, Usage, least
 from nanobot.messages import Role as Role
 from nanobot.results import Source, ToolResult
 from nanobot.utils.text import lasting_key
@@ -64,6 +64,10 @@ class Sender(Struct, frozen=True):
     role: Role = "guest"
     granted: tuple[str, ...] = ()
     language: str = ""
+
+    def exceeds(self, role: Role | None, granted: Collection[str]) -> bool:
+        """Whether they spoke with more than this role, None for none, and what is `granted` besides."""
+        return role is None or least(self.role, role) != self.role or not {*self.granted} <= {*granted}
 
 
 class Errand(Struct, frozen=True):

@@ -101,6 +101,7 @@ _NOTED = "SELECT key, value FROM note WHERE key IN ({})"
 NOTE = "INSERT INTO note (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
+_NO_NOTES: Mapping[str, str | None] = {}
 #: What is done in a transaction besides.
 Also = Callable[[Transaction], Awaitable[None]]
 
@@ -130,9 +131,15 @@ class Ledger:
         batch is begun again: who does not know whether a claim was kept claims again."""
         return await self.database.run(lambda db: self._claim(db, rows), durable=True, fenced=True)
 
-    async def wait(self, rows: tuple[int, ...]) -> None:
-        """Claimed rows wait for their turn: a crash from now on is not theirs. Safe from the death of the process."""
-        await self.database.run(lambda db: self._move(db, rows, "claimed", "waiting"))
+    async def wait(self, rows: tuple[int, ...], notes: Mapping[str, str | None] = _NO_NOTES) -> None:
+        """Claimed rows wait for their turn: a crash from now on is not theirs; and facts that were met in them change.
+        Safe from the death of the process."""
+
+        async def work(db: Transaction) -> None:
+            await self._move(db, rows, "claimed", "waiting")
+            await _set(db, notes)
+
+        await self.database.run(work)
 
     async def start(self, rows: tuple[int, ...]) -> None:
         """Rows that waited are worked on again. Safe from the death of the process."""
@@ -311,15 +318,7 @@ class Ledger:
 
     async def set_notes(self, changes: Mapping[str, str | None]) -> None:
         """Change facts, all or none; None forgets one."""
-
-        async def work(db: Transaction) -> None:
-            for key, value in sorted(changes.items()):  # in one order, so that two processes never wait for each other
-                if value is None:
-                    await db.change("DELETE FROM note WHERE key = :key", key=key)
-                else:
-                    await db.change(NOTE, key=key, value=value)
-
-        await self.database.run(work, durable=True)
+        await self.database.run(lambda db: _set(db, changes), durable=True)
 
     async def purge(self) -> int:
         """Forget what was done, buried, sent, or failed `KEEP_DAYS` ago; how many rows of inbox and outbox."""
@@ -419,3 +418,11 @@ class Ledger:
     def _here(self) -> dict[str, str]:
         """Who sends, and when."""
         return {"worker": self.database.worker, "at": stamp(self._clock())}
+
+
+async def _set(db: Transaction, notes: Mapping[str, str | None]) -> None:
+    for key, value in sorted(notes.items()):  # in one order, so that two processes never wait for each other
+        if value is None:
+            await db.change("DELETE FROM note WHERE key = :key", key=key)
+        else:
+            await db.change(NOTE, key=key, value=value)

@@ -92,7 +92,7 @@ async def test_requests_at_the_same_time_have_a_connection_each_that_later_ones_
             await together.wait()
         await (respond.abort() if request.path == "/break" else respond.send(body="well"))
 
-    transport = Connections(no_certificates(), idle=600)
+    transport = Connections(no_certificates, idle=600)
     async with HttpServer(page) as server, httpx.AsyncClient(transport=transport, base_url=server.url) as asking:
         for _ in range(2):
             await asyncio.gather(*(asking.get("/together", timeout=60) for _ in range(3)))
@@ -108,7 +108,7 @@ async def test_requests_at_the_same_time_have_a_connection_each_that_later_ones_
 
 
 async def test_a_connection_that_was_free_for_too_long_is_closed_and_none_of_them_used_again() -> None:
-    transport = Connections(no_certificates(), idle=0)
+    transport = Connections(no_certificates, idle=0)
     async with HttpServer(answer) as server, httpx.AsyncClient(transport=transport, base_url=server.url) as asking:
         async with asking.stream("GET", "/0"):
             await asking.get("/0")
@@ -121,7 +121,7 @@ async def test_a_connection_that_was_free_for_too_long_is_closed_and_none_of_the
 async def test_a_proxy_is_asked_where_there_is_one() -> None:
     async with (
         WebProxy({"http://site.test/": Answer("through the proxy")}) as proxy,
-        httpx.AsyncClient(transport=Connections(no_certificates(), proxy=proxy.url)) as asking,
+        httpx.AsyncClient(transport=Connections(no_certificates, proxy=proxy.url)) as asking,
     ):
         assert [(await asking.get("http://site.test/")).text for _ in range(2)] == ["through the proxy"] * 2
         assert proxy.server.connections == 1

@@ -20,7 +20,7 @@ from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
 from nanobot.agent.turn import Publisher
 from nanobot.bus.events import Address, ChatState, InboundMessage, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError, UsageError
-from nanobot.messages import AssistantMessage, Citation, Role, least
+from nanobot.messages import AssistantMessage, Citation, Role
 from nanobot.providers.base import LLMProvider, ModelOffer, ProviderInfo
 from nanobot.security.trust import unwrap
 from nanobot.session.store import Branch, SessionInfo, SessionStore
@@ -314,9 +314,8 @@ class ChatControl:
         """
 
         def ends(message: InboundMessage) -> bool:
-            sender = message.sender
-            more = role is None or least(sender.role, role) != sender.role or not {*sender.granted} <= {*granted}
-            return (message.address.channel, sender.id) == (person.channel, person.chat) and more
+            known = (message.address.channel, message.sender.id) == (person.channel, person.chat)
+            return known and message.sender.exceeds(role, granted)
 
         ended = 0
         for chat in [*self._chats.values()]:

@@ -119,6 +119,28 @@ async def test_all_chats_together_keep_below_the_limit_of_the_bot(
     assert clock.now() - 100 == pytest.approx(seconds)
 
 
+async def test_many_chats_that_type_keep_their_pace_and_none_looks_more_than_once_in_a_second() -> None:
+    class Counting(JumpingClock):
+        waits = 0
+
+        async def wait(self, event: asyncio.Event, seconds: float) -> None:
+            self.waits += 1
+            await super().wait(event, seconds)
+
+    clock, log = Counting(100), list[tuple[str, float]]()
+    queues = ChatQueues(clock)
+    for chat in range(15):
+        await call(queues.queue(str(chat)), "typing", log, clock)
+        await clock.sleep(1 / 20)
+    clock.waits = 0
+    async with asyncio.TaskGroup() as group:
+        for chat in range(15, 60):
+            group.create_task(call(queues.queue(str(chat)), "typing", log, clock))
+    times = [at for _, at in log]
+    assert all(sum(start <= at < start + 1 for at in times) <= 15 for start in times)
+    assert clock.waits == 45 + 30 + 15
+
+
 async def test_after_a_rest_many_chats_are_answered_at_once_and_then_the_pace_holds() -> None:
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)

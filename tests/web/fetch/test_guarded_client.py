@@ -249,7 +249,7 @@ async def test_over_tls_a_site_an_endpoint_and_a_proxy_are_asked_where_their_cer
                 (guarded_client(guard), f"https://site.test:{port}/"),
                 (guarded_client(guard, proxies=proxies), "http://far.test/"),
                 (trusted_client(), f"https://127.0.0.1:{port}/"),
-                (httpx.AsyncClient(transport=Connections(certificates())), f"https://127.0.0.1:{port}/"),
+                (httpx.AsyncClient(transport=Connections(certificates)), f"https://127.0.0.1:{port}/"),
             ):
                 async with client:
                     try:

@@ -218,14 +218,17 @@ class LibraryTools:
 
         return await ForgottenFacts(self.ledger).forgets(owner)
 
-    async def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
-        """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty."""
+    def remembered(self, message: InboundMessage, role: Role, shown: frozenset[str]) -> str:
+        """The few lines of the person's memory that fit what they say, besides the files that are `shown`; or empty.
+
+        It reads, so it is for a thread.
+        """
         hidden = self._file is None or not message.direct or role == "guest"
         if hidden or self._folder is None or not message.content.strip():
             return ""
         owner = "" if role == "owner" else message.person
         try:
-            return await asyncio.to_thread(self._remembered, self._folder, message.content, owner, shown)
+            return self._remembered(self._folder, message.content, owner, shown)
         except (OSError, StoreError) as error:
             logger.warning("memory could not be searched: {}", error)
             return ""

@@ -7,7 +7,7 @@ ledger; codes are kept as hashes.
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -161,11 +161,18 @@ class Access:
 
     async def person(self, person_id: str) -> Person | None:
         """Somebody with the rights that they have now; None for strangers."""
-        owner, user = self._key("owner"), self._key("user", person_id)
-        noted = await self._ledger.noted(owner, user)
-        if person_id == self._owner(noted.get(owner)):
+        return (await self.persons((person_id,)))[person_id]
+
+    async def persons(self, ids: Collection[str]) -> Mapping[str, Person | None]:
+        """The same of several, each by their id."""
+        owner, users = self._key("owner"), {one: self._key("user", one) for one in ids}
+        noted = await self._ledger.noted(owner, *users.values())
+        claimed = self._owner(noted.get(owner))
+        return {one: self._judged(one, claimed, noted.get(key)) for one, key in users.items()}
+
+    def _judged(self, person_id: str, owner: str, kept: str | None) -> Person | None:
+        if person_id == owner:
             return Person(person_id, role="owner")
-        kept = noted.get(user)
         if kept is not None or person_id in self._allowed:
             return self._known(person_id, kept)
         return Person(person_id, role="guest") if self.everybody else None
@@ -361,14 +368,19 @@ async def watch_rights(access: Access, turns: "AgentLoop") -> None:
     """
     while True:
         await asyncio.sleep(_RIGHTS_EVERY)
-        for person_id, direct in {(one.sender.id, one.direct) for one in turns.at_work(CHANNEL)}:
-            try:
-                person = await access.person(person_id)
-            except StoreError as error:
-                logger.warning("who may talk could not be read: {}", error)
-                continue
-            role = person.role if person is not None else None if direct else "guest"
-            await turns.dismiss(Address(CHANNEL, person_id), role, person.granted if person else ())
+        if not (messages := turns.at_work(CHANNEL)):
+            continue
+        try:
+            people = await access.persons({one.sender.id for one in messages})
+        except StoreError as error:
+            logger.warning("who may talk could not be read: {}", error)
+            continue
+        for one in messages:
+            person = people[one.sender.id]
+            role = person.role if person is not None else None if one.direct else "guest"
+            granted = person.granted if person is not None else ()
+            if one.sender.exceeds(role, granted):
+                await turns.dismiss(Address(CHANNEL, one.sender.id), role, granted)
 
 
 async def offer_links(access: Access, announce: Announce, username: str) -> None:

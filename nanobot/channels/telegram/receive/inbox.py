@@ -382,12 +382,11 @@ class Inbox:
         if verdict.role is None:
             self._start(self._refuse(incoming.address, verdict.reply, batch.numbers))
             return
-        if heard(incoming.sender.language, place):
-            await self._ledger.set_notes({f"{_LANGUAGE}{place}": incoming.sender.language})
         await self._say_away(incoming, row)
         message = replace(await self._intake.complete(incoming, verdict.role, verdict.granted), id=row.turn)
+        spoken = {f"{_LANGUAGE}{place}": incoming.sender.language} if heard(incoming.sender.language, place) else {}
         # The agent keeps the order of a conversation itself; text that comes during a turn steers it.
-        await self._ledger.wait(batch.numbers)
+        await self._ledger.wait(batch.numbers, spoken)
         self._open[message.id] = _Open(message, batch.numbers, incoming)
         self._start(self._answer(message, batch))
 

@@ -81,7 +81,9 @@ class BotPace:
         if urgency in {"command", "final"} and self._left(now) >= 1:
             return 0.0
         whole = _TYPING_PER_SECOND if urgency == "typing" else CALLS_PER_SECOND
-        return self._times[-max(1, whole // self._sharers)] + 1.0 - now
+        wait = self._times[-max(1, whole // self._sharers)] + 1.0 - now
+        # Of many chats one would find a place at each look: who types looks again when there are as many as can be.
+        return 1.0 if urgency == "typing" and wait > 0 else wait
 
     def count(self, now: float) -> None:
         self._times.append(now)
