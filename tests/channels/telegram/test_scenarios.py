@@ -131,6 +131,7 @@ async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_sh
             await at.quiet(2)
             await again.end(TurnFinished("completed", "Short."))
             await at.quiet(5)
+            assert "draft" not in await states(at.ledger, "outbox", CHANNEL)
         assert life.server.visible(7) == ["bot: Short."]
 
 
