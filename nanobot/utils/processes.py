@@ -51,8 +51,10 @@ def own_module(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 async def run_nanobot(arguments: Sequence[str], seconds: float, env: Mapping[str, str]) -> ProgramOutput:
-    """Run a command of this very nanobot with these variables, as `run_program` does."""
-    return await run_program(own_module("nanobot", *arguments), seconds, {**env, "PYTHONPATH": str(_PACKAGE)})
+    """Run a command of this very nanobot with these variables, as `run_program` does: with all libraries that a start
+    by hand has, for plug-ins may need them."""
+    command = (sys.executable, "-P", "-m", "nanobot", *arguments)
+    return await run_program(command, seconds, {**env, "PYTHONPATH": str(_PACKAGE)})
 
 
 def bare_environment() -> dict[str, str]:
