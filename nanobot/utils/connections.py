@@ -6,6 +6,8 @@ asyncio here, with h11 for what is said on it, as in httpcore: a request takes h
 """
 
 import asyncio
+import select
+import socket
 import ssl
 import time
 from collections import deque
@@ -163,8 +165,13 @@ class _Connection(asyncio.Protocol, httpx.AsyncByteStream):
 
     @property
     def ready(self) -> bool:
-        """Whether another request may go out: the last answer was read, and the server has neither left nor spoken."""
-        return self._http.our_state is h11.IDLE and not (self._ended or self._unread or self._http.trailing_data[0])
+        """Whether another request may go out: the last answer was read, and the server has neither left nor spoken.
+
+        The socket itself is asked as well: what came just behind that answer, such as its end, the loop tells later.
+        """
+        if self._http.our_state is not h11.IDLE or self._unread or self._http.trailing_data[0]:
+            return False
+        return not (self._ended or self._transport.is_closing()) and _silent(self._transport.get_extra_info("socket"))
 
     async def ask(self, request: httpx.Request) -> httpx.Response:
         """Send a request and read the head of its answer."""
@@ -193,6 +200,7 @@ class _Connection(asyncio.Protocol, httpx.AsyncByteStream):
             if len(data) > _WRITE_BYTES:
                 await self._write(data)
                 data = b""
+                await asyncio.sleep(0)  # in which the loop tells of TLS that it is gone
             if self._transport.is_closing():  # the server has left, and may have answered before
                 return
         await self._write(data + (self._http.send(h11.EndOfMessage()) or b""))
@@ -244,9 +252,20 @@ class _Connection(asyncio.Protocol, httpx.AsyncByteStream):
     async def close(self) -> None:
         self._ended = True
         self._transport.close()
-        await asyncio.sleep(0)
-        if not self._lost:
-            self._transport.abort()  # of TLS: without waiting for the other side
+        try:
+            await asyncio.sleep(0)
+        finally:
+            if not self._lost:
+                self._transport.abort()  # of TLS: without waiting for the other side
+
+
+def _silent(sock: socket.socket) -> bool:
+    """Whether a socket is open and has nothing to read, not even its end."""
+    if sock.fileno() < 0:
+        return False
+    look = select.poll()
+    look.register(sock, select.POLLIN)
+    return not look.poll(0)
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """Connections are used again while both sides keep them, and what breaks on the way is said in httpx's words."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 from nanobot.utils.connections import Connections, no_certificates
-from tests.fakes.http_server import HttpServer, Request, Responder
+from tests.fakes.http_server import HttpServer, Listening, Request, Responder
 from tests.fakes.proxies import WebProxy
 from tests.fakes.website import Answer
 from tests.web.fetch.test_guarded_client import company
@@ -50,6 +52,10 @@ async def by_path(request: Request, respond: Responder) -> None:
         await respond.send(body=request.body)
     elif path == "/much":
         await respond.send(body=b"x" * MUCH)
+    elif path == "/at-once":
+        await respond.raw(WELL)
+        respond.writer.get_extra_info("socket").shutdown(socket.SHUT_WR)  # before the client sees what it was sent
+        respond.close()
     elif path == "/reset":
         await respond.abort()
     else:
@@ -136,6 +142,44 @@ async def test_a_connection_that_the_server_has_left_or_spoken_on_is_not_used_ag
         assert server.connections == 3
 
 
+async def test_a_server_that_leaves_together_with_its_answer_costs_no_request() -> None:
+    async with HttpServer(by_path) as server, client(server) as asking:
+        assert [(await asking.get("/at-once")).text for _ in range(10)] == ["well"] * 10
+        assert server.connections == 10
+
+
+class Late(Listening):
+    """Counts what arrives, and reads it only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_read, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.count = 0
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is one of a socket
+        self.begun.set()
+        await self.may_read.wait()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        while part := await reader.read(1_000_000):
+            self.count += len(part)
+        self.ended.set()
+
+
+async def test_a_request_that_is_cancelled_once_more_while_it_ends_leaves_no_connection_behind() -> None:
+    async with Late() as server, httpx.AsyncClient(transport=Connections(no_certificates), timeout=60) as asking:
+        task = asyncio.create_task(asking.post(f"http://127.0.0.1:{server.port}", content=b"x" * 10 * MUCH))
+        await server.begun.wait()
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.may_read.set()
+        await server.ended.wait()
+        assert server.count < 10 * MUCH, "what was not sent yet was given up"
+
+
 async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along() -> None:
     async with HttpServer(by_path) as server, client(server) as asking:
         async with asking.stream("GET", "/much") as response:
@@ -203,6 +247,40 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
             assert (await asking.post(f"{url}/early", content=body())).status_code == 413
             assert parts < 100
         await gone.wait()
+
+
+async def test_over_tls_an_upload_ends_where_the_server_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, here = company(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(file)
+    met, gone, parts = asyncio.Queue[asyncio.StreamWriter](), asyncio.Event(), 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal parts
+        yield b"x" * 100_000
+        (await met.get()).get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        for parts in range(1, 1001):  # noqa: B007 - counted for the test
+            yield b"x" * 100_000
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        met.put_nowait(writer)
+        with suppress(OSError):
+            while await reader.read(1_000_000):
+                pass
+            writer.close()
+            await writer.wait_closed()
+        gone.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=here) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with httpx.AsyncClient(transport=Connections(partial(ssl.create_default_context, cafile=file))) as asking:
+            with pytest.raises(httpx.TransportError):
+                await asking.post(url, content=body())
+        await gone.wait()
+    assert parts < 1000
+    assert not caplog.records, "asyncio complains of each write after the end"
 
 
 async def test_over_tls_a_certificate_is_judged_and_the_connection_used_again(tmp_path: Path) -> None:
