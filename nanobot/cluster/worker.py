@@ -7,7 +7,7 @@ steers, and /stop the turn that it stops.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -59,7 +59,7 @@ class ClusterWorker:
     def __init__(self, ledger: PostgresLedger, concurrency: int) -> None:
         self._ledger, self._jobs, self._concurrency = ledger, ledger.engine.job_manager, concurrency
         self._sessions: dict[str, _QueuedSession] = {}
-        self._changed = asyncio.Event()
+        self._changed, self._room = asyncio.Event(), asyncio.Event()  # something to look at, and something to take
         self._present: Job | None = None
         #: Set when this process is known as a worker.
         self.joined = asyncio.Event()
@@ -78,7 +78,8 @@ class ClusterWorker:
         works = (
             _again(partial(self._beat, handlers, self._present), BEAT_SECONDS),
             _again(partial(self._sweep, handlers), SWEEP_SECONDS),
-            _again(partial(self._look, handlers, self._present), 0),
+            _again(partial(self._take, self._present), 0),
+            _again(partial(self._look, handlers), 0),
             _again(self._hear, POLL_SECONDS),
             self._ledger.database.lost.wait(),
         )
@@ -112,6 +113,7 @@ class ClusterWorker:
 
     async def _told(self, *, channel: str, notification: Notification) -> None:  # noqa: ARG002 - the engine gives them
         self._changed.set()
+        self._room.set()
 
     async def _beat(self, handlers: Handlers, present: Job) -> None:
         """A sign of life; what others know of it, and which jobs this worker has."""
@@ -131,23 +133,25 @@ class ClusterWorker:
 
     # Own sessions
 
-    async def _look(self, handlers: Handlers, present: Job) -> None:
-        """Take jobs while there is room, then what is new in own sessions."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS if self._sessions else POLL_SECONDS):
-                await self._changed.wait()
-        self._changed.clear()
+    async def _take(self, present: Job) -> None:
+        """Take jobs while there is room. One by one, which is slow where the database is: nothing else waits for it."""
+        await _woken(self._room, POLL_SECONDS)
         while sum(len(one.jobs) for one in self._sessions.values()) < self._concurrency:
             job = await self._jobs.fetch_job([self._ledger.channel], present.worker_id or 0)
             if job is None:
                 break
             self._given(job)
+
+    async def _look(self, handlers: Handlers) -> None:
+        """Take up what is new in own sessions."""
+        await _woken(self._changed, LOOK_SECONDS)
         if self._sessions:
             await self._hand_over(handlers)
 
     def _given(self, job: Job) -> None:
         name = served_as(str(job.task_kwargs["key"]), int(str(job.task_kwargs["seq"])))
         self._sessions.setdefault(name, _QueuedSession()).jobs[job.id] = job
+        self._changed.set()
 
     async def _hand_over(self, handlers: Handlers) -> None:
         """What is new in own sessions, in order; a session of which nothing is open is over."""
@@ -159,17 +163,18 @@ class ClusterWorker:
             if session and row.state == "new" and now - session.handed.get(row.seq, -_AGAIN) >= _AGAIN:
                 session.handed[row.seq] = now
                 handlers.take(row)
+        over = list[Job]()
         for name, session in given.items():
             session.mine = name in mine
             if session.mine and name not in still:
-                del self._sessions[name]
-                await self._done(session.jobs.values())
-                self._changed.set()  # there is room
+                over += self._sessions.pop(name).jobs.values()
+        if over:
+            await asyncio.gather(*(self._done(job) for job in over))  # at once: the next look waits for them
+            self._room.set()
 
-    async def _done(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            with suppress(StoreError):  # another has it by now
-                await self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
+    async def _done(self, job: Job) -> None:
+        with suppress(StoreError):  # another has it by now
+            await self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
 
     # Dead workers
 
@@ -191,7 +196,7 @@ class ClusterWorker:
         """Free what the worker of this job had; the job goes last, so that another can do this again. The rows that
         are to be parked are this worker's."""
         rows = await self._ledger.free(str(present.task_kwargs["worker"]))
-        await self._done([present])
+        await self._done(present)
         await self._jobs.unregister_worker(present.worker_id or 0)
         return rows
 
@@ -201,6 +206,14 @@ class ClusterWorker:
         for job in await self._jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=WORKER_SECONDS):
             with suppress(StoreError):  # another was faster
                 await self._jobs.retry_job(job)
+
+
+async def _woken(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event or so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 async def _again(step: Callable[[], Awaitable[None]], seconds: float) -> None:

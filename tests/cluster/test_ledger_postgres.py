@@ -182,6 +182,35 @@ async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(jo
     await ledger.aclose()
 
 
+async def test_what_comes_in_an_own_session_waits_for_no_job_that_the_engine_is_slow_to_give(
+    join: Join, address: str
+) -> None:
+    """Who reads /stop late stops nothing."""
+    poller, ledger, taken = await join(), PostgresLedger(address, HOME), asyncio.Queue[str]()
+
+    async def nothing(_: tuple[InboxRow, ...]) -> None: ...
+
+    worker = ClusterWorker(ledger, 8)
+    task = asyncio.create_task(worker.run(Handlers(lambda row: taken.put_nowait(row.id), nothing, lambda _: None)))
+    async with asyncio.timeout(120), await psycopg.AsyncConnection.connect(address) as db:
+        await accepted(poller, "1")
+        assert await taken.get() == "1"
+        await db.execute("SELECT 1 FROM nanobot_1.procrastinate_workers FOR UPDATE")  # who gets a job refers to one
+        await accepted(poller, "2", "telegram:8")
+        waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        with psycopg.connect(address, autocommit=True) as beside:
+            while beside.execute(waits).fetchone() is None:
+                await asyncio.sleep(0.01)
+        await accepted(poller, "3")
+        assert await taken.get() == "3"
+        await db.commit()
+        assert await taken.get() == "2"
+    task.cancel()
+    await asyncio.wait({task})
+    await worker.aclose()
+    await ledger.aclose()
+
+
 async def test_what_is_said_in_a_supergroup_is_worked_on_by_who_moves_the_group_there(join: Join) -> None:
     ledger = await join()
     old, new = {"id": -55, "type": "group"}, {"id": -10055, "type": "supergroup"}
