@@ -28,6 +28,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_use_lock
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.sqlite import SqliteDatabase
+from nanobot.utils.host import typed_path
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.translation import _, listed
 
@@ -86,7 +87,7 @@ def run_agent(args: argparse.Namespace) -> int:
     if question is not None and args.record:
         from nanobot.agent.recording import record
 
-        with record(Path(args.record).expanduser(), question.text, question.context) as recorder:
+        with record(typed_path(args.record), question.text, question.context) as recorder:
             return asyncio.run(_run(args, setup, question, recorder))
     return asyncio.run(_run(args, setup, question))
 

@@ -1,5 +1,6 @@
 """The entry point: parses the command line, runs the command, turns every error into a sentence and an exit code."""
 
+import errno
 import gc
 import io
 import os
@@ -123,6 +124,9 @@ def _report(error: BaseException, *, debug: bool) -> int:
             _("nanobot: the output could not be written: {why}. Free some room or print elsewhere.", why=error.strerror)
             + "\n"
         )
+    elif _too_long(error):
+        told = _("nanobot: this name is too long: {name}", name=getattr(error, "filename", ""))
+        sys.stderr.write(printable(f"{told}\n"))
     elif isinstance(error, NanobotError):
         sys.stderr.write(printable(f"nanobot: {error}\n"))
     elif not debug:
@@ -138,11 +142,16 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
 def exit_code_of(error: BaseException) -> int:
     """2 for what a person can put right, 75 for what may work later, else 1."""
-    if isinstance(error, ConfigError | UsageError):
+    if isinstance(error, ConfigError | UsageError) or _too_long(error):
         return USAGE
     if isinstance(error, TemporaryError) or (isinstance(error, ProviderError) and error.retryable):
         return TEMPORARY
     return FAILED
+
+
+def _too_long(error: BaseException) -> bool:
+    """Whether a person named what no file can be called."""
+    return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
 
 
 def _writable(stream: TextIO) -> bool:

@@ -15,7 +15,7 @@ from nanobot.security.trust import unwrap
 from nanobot.session.codec import decode
 from nanobot.session.database import Transaction
 from nanobot.session.store import INFO, SessionInfo, SessionStore, too_many
-from nanobot.utils.text import one_line, shorten
+from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _, _n
 
 #: The owner of words of which nobody can tell whose they are.
@@ -128,7 +128,8 @@ async def entry_of(store: SessionStore, holder: SessionHolder, wanted: str) -> S
 
     Raises `UsageError` where there is none, or more than one.
     """
-    known = await entries_of(store, holder, everything=True, wanted=wanted) if wanted else ()
+    possible = wanted and strip_unsafe(wanted) == wanted  # the shell hands over any bytes
+    known = await entries_of(store, holder, everything=True, wanted=wanted) if possible else ()
     exact = [one for one in known if one.info.id == wanted]
     found = exact or [one for one in known if one.info.id.startswith(wanted)] or [*known]
     if not found:

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from nanobot.errors import UsageError
-from nanobot.utils.text import one_line, shorten, squeeze
+from nanobot.utils.text import one_line, shorten
 from nanobot.utils.translation import N_, _
 
 FILE = "SKILL.md"
@@ -154,7 +154,7 @@ def new_text(name: str, description: str) -> str:
     """The SKILL.md of a skill that is still to be written. Raises `UsageError` for a name that none can have."""
     if not NAME.fullmatch(name):
         raise UsageError(_("The name of a skill is made of small letters, digits and hyphens, such as weekly-report."))
-    said = squeeze(description) or _("What it does, and when it is of use.")
+    said = one_line(description) or _("What it does, and when it is of use.")
     title = name.replace("-", " ").capitalize()
     return f"---\nname: {name}\ndescription: {said}\n---\n\n# {title}\n\n{_(_NEW)}"
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from nanobot import __version__
 from nanobot.errors import TemporaryError, UsageError
+from nanobot.utils.host import typed_path
 from nanobot.utils.processes import run_program
 from nanobot.utils.translation import N_, _
 
@@ -102,7 +103,7 @@ async def newest(named: str, prefix: Path) -> Release:
 
 
 def _named(place: str) -> Release:
-    folder = Path(place).expanduser()
+    folder = typed_path(place)
     if (folder / "pyproject.toml").is_file():
         try:
             version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

@@ -3,6 +3,7 @@ a process still lives, and that all terminals are one place."""
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,6 +24,13 @@ def shipped(name: str) -> Path:
             return folder
     # English: an OSError, for whoever reports the installation
     raise FileNotFoundError(f"{name} is missing from {_PACKAGE}; install nanobot again")
+
+
+def typed_path(text: str) -> Path:
+    """The path that a person has typed, with `~` and `~anna` for their folders; as it is where nobody is called so."""
+    with suppress(RuntimeError):
+        return Path(text).expanduser()
+    return Path(text)
 
 
 def zone_of(name: str = "", env: Mapping[str, str] | None = None, localtime: Path = _LOCALTIME) -> tzinfo:

@@ -45,6 +45,7 @@ def test_a_part_of_a_name_finds_a_file_further_down(place: Path) -> None:
 
 
 def test_nothing_is_offered_of_folders_that_are_neither_here_nor_the_workspace(place: Path) -> None:
+    assert completed(place, "@~nobody-here/") == []
     assert completed(place, "@../") == []
     assert completed(place, f"@{place.parent}/") == []
     assert completed(place, f"@{place.parent}/work/") == [f"@{place.parent}/work/kept.txt"]
@@ -92,6 +93,7 @@ async def test_texts_come_as_context_pictures_and_scans_as_media(
     Path("tool.bin").write_bytes(bytes(range(256)) * 9)
     reader = FileReader(tmp_path / "media")
     text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png, @fake.png and @tool.bin; ask me@notes.md or @nobody'
+    text += f" @~nobody-here/x @{'n' * 300}"
     try:
         found = await reader.read(text)
     finally:

@@ -29,6 +29,30 @@ def test_a_python_that_is_too_old_says_which_one_is_needed(tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("sessions show caf\udce9", "There is no session 'caf\\udce9' here."),
+        ("replay ~nobody-here/turn.jsonl", "~nobody-here/turn.jsonl"),
+        ("restore ~nobody-here/all.tar.gz", "There is no backup ~nobody-here/all.tar.gz."),
+        ("skill check ~nobody-here/skill", "There is no skill '~nobody-here/skill'."),
+        ("skill check /" + "n" * 300, "this name is too long: /nnn"),
+        ("library add /" + "n" * 300, "this name is too long: /nnn"),
+        ("status --workspace /" + "n" * 300, "this name is too long: /nnn"),
+    ],
+)
+async def test_words_that_name_no_file_or_session_get_one_sentence(tmp_path: Path, words: str, said: str) -> None:
+    got = await program(tmp_path, None).run(*words.split())
+    assert (got.code, got.out, got.err.count("\n")) == (2, "", 1), got
+    assert said in got.err
+
+
+async def test_a_new_skill_is_described_by_what_of_its_words_is_text(tmp_path: Path) -> None:
+    nanobot = program(tmp_path, None)
+    assert (await nanobot.run("skill", "new", "coffee", "Makes a caf\udce9 au lait.")).code == 0
+    assert "Makes a caf au lait." in (await nanobot.run("skill", "show", "coffee")).out
+
+
 async def test_a_terminal_without_utf_8_gets_the_link_and_is_told_of_the_code(tmp_path: Path) -> None:
     async with Services() as services:
         env = {**services.env(tmp_path), "PYTHONIOENCODING": "ascii"}

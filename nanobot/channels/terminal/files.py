@@ -6,6 +6,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from nanobot.channels.documents import Documents
 from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError, UsageError
 from nanobot.messages import Media
+from nanobot.utils.host import typed_path
 from nanobot.utils.text import printable, strip_unsafe
 from nanobot.utils.translation import _
 from nanobot.web.fetch.content import image_info
@@ -55,10 +57,11 @@ def named_paths(text: str) -> Iterable[Path]:
     """The files that exist under the names after `@`; other words with an `@` stay words."""
     for quoted, plain in _NAMED.findall(text):
         for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
-            path = Path(name).expanduser()
-            if path.is_file():
-                yield path
-                break
+            path = typed_path(name)
+            with suppress(OSError):  # a word may be longer than any name
+                if path.is_file():
+                    yield path
+                    break
 
 
 def named(path: Path) -> str:

@@ -23,6 +23,7 @@ from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import dropped_file
 from nanobot.channels.terminal.questions import KEYS
+from nanobot.utils.host import typed_path
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
 from nanobot.utils.translation import _
@@ -261,7 +262,7 @@ class FileNames(Completer):
         files further down that hold it."""
         folder, _, begin = typed.rpartition("/")
         before = f"{folder}/" if "/" in typed else ""
-        place = self._here / Path(before).expanduser() if before else self._here
+        place = self._here / typed_path(before) if before else self._here
         count = 0
         for name, inner in self._inside(place):
             if name.casefold().startswith(begin.casefold()):

@@ -16,6 +16,7 @@ from nanobot.session.lock import home_lock, restore_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
+from nanobot.utils.host import typed_path
 from nanobot.utils.text import file_size, printable
 from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
 
@@ -94,7 +95,7 @@ def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
 def _target(text: str, folder: Path) -> Path:
     if not text:
         return folder / name_now()
-    place = Path(text).expanduser()
+    place = typed_path(text)
     return place / name_now() if place.is_dir() or text.endswith("/") else place
 
 
@@ -105,7 +106,7 @@ def _found(text: str, folder: Path) -> Path:
         return there[0]
     if text == "last":
         raise UsageError(_(_NONE, folder=folder))
-    for place in (Path(text).expanduser(), folder / text, folder / f"{text}{SUFFIX}"):
+    for place in (typed_path(text), folder / text, folder / f"{text}{SUFFIX}"):
         if place.is_file():
             return place
     raise UsageError(_("There is no backup {text}. `nanobot backup --list` shows those that there are.", text=text))

@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
 from nanobot.agent.recording import Recording, Replay, read
 from nanobot.bus.events import TurnFinished
 from nanobot.cli.oneshot import UserPrompt, ask
 from nanobot.cli.options import FAILED
 from nanobot.cli.output import TextWriter
+from nanobot.utils.host import typed_path
 from nanobot.utils.logs import configure_logging
 from nanobot.utils.text import strip_unsafe
 
@@ -17,7 +17,7 @@ from nanobot.utils.text import strip_unsafe
 def run_replay(args: argparse.Namespace) -> int:
     """Repeat a recorded turn: 0 when it comes out as recorded, else 1. Needs no configuration and no key."""
     configure_logging(None, verbose=args.debug)
-    return asyncio.run(_replay(read(Path(args.file).expanduser())))
+    return asyncio.run(_replay(read(typed_path(args.file))))
 
 
 async def _replay(recording: Recording) -> int:

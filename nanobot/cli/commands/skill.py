@@ -5,7 +5,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 from nanobot.agent.tools.files.offered import skill_folders
 from nanobot.cli.agent_command import TERMINAL_PERSON, Setup, set_up
@@ -17,6 +16,7 @@ from nanobot.config.paths import prepare_home
 from nanobot.errors import UsageError
 from nanobot.skills.shelf import FoundSkill, SkillShelf
 from nanobot.skills.skill import FILE, Skill, new_text, read_skill
+from nanobot.utils.host import typed_path
 from nanobot.utils.translation import _, _n, sentences
 
 
@@ -28,8 +28,8 @@ def run_skill(args: argparse.Namespace) -> int:
             return asyncio.run(_show(setup, args.name))
         case "new":
             return _new(setup, args.name, " ".join(args.words))
-        case "check" if args.name and (Path(args.name).expanduser() / FILE).is_file():
-            return _judged([read_skill(Path(args.name).expanduser().resolve(), "workspace")], ())
+        case "check" if args.name and (typed_path(args.name) / FILE).is_file():
+            return _judged([read_skill(typed_path(args.name).resolve(), "workspace")], ())
         case "check":
             return asyncio.run(_check(setup, args.name))
         case _:
