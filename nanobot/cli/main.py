@@ -124,9 +124,8 @@ def _report(error: BaseException, *, debug: bool) -> int:
             _("nanobot: the output could not be written: {why}. Free some room or print elsewhere.", why=error.strerror)
             + "\n"
         )
-    elif _too_long(error):
-        told = _("nanobot: this name is too long: {name}", name=getattr(error, "filename", ""))
-        sys.stderr.write(printable(f"{told}\n"))
+    elif told := _of_a_place(error):
+        sys.stderr.write(printable(f"nanobot: {told}\n"))
     elif isinstance(error, NanobotError):
         sys.stderr.write(printable(f"nanobot: {error}\n"))
     elif not debug:
@@ -142,16 +141,23 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
 def exit_code_of(error: BaseException) -> int:
     """2 for what a person can put right, 75 for what may work later, else 1."""
-    if isinstance(error, ConfigError | UsageError) or _too_long(error):
+    if isinstance(error, ConfigError | UsageError) or _of_a_place(error):
         return USAGE
     if isinstance(error, TemporaryError) or (isinstance(error, ProviderError) and error.retryable):
         return TEMPORARY
     return FAILED
 
 
-def _too_long(error: BaseException) -> bool:
-    """Whether a person named what no file can be called."""
-    return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+def _of_a_place(error: BaseException) -> str:
+    """What is wrong with a place that a person named or where they are; empty for any other error."""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return _("this name is too long: {name}", name=error.filename)
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            os.getcwd()  # noqa: PTH109 - pathlib is not needed for it
+        except FileNotFoundError:
+            return _("the folder that you are in was deleted. Go to another one, such as with `cd`, and start again.")
+    return ""
 
 
 def _writable(stream: TextIO) -> bool:

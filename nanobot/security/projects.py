@@ -8,6 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from nanobot.errors import UsageError
+from nanobot.utils.translation import _
+
 #: What of a workspace steers the agent or runs by itself, here or in other programs of the family.
 STEERING = (
     "AGENTS.md",
@@ -63,7 +66,10 @@ def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | 
     folder = (workspace if named else here).resolve()
     if any(one in (folder, *folder.parents) for one in (own.resolve(), home.resolve())):
         return None
-    there = [name for name in (STEERING if named else (*INSTRUCTIONS, *SKILLS)) if (folder / name).exists()]
+    try:
+        there = [name for name in (STEERING if named else (*INSTRUCTIONS, *SKILLS)) if (folder / name).exists()]
+    except PermissionError as error:
+        raise UsageError(_("{path} cannot be read: {why}.", path=folder, why=error.strerror)) from error
     holds = [f"{name}/" if (folder / name).is_dir() else name for name in there]
     above = () if named else _above(folder, (own.resolve(), home.resolve()))
     found = (next((one / name for name in INSTRUCTIONS if (one / name).is_file()), None) for one in above)

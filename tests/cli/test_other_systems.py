@@ -3,6 +3,7 @@
 import ast
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,31 @@ async def test_words_that_name_no_file_or_session_get_one_sentence(tmp_path: Pat
     got = await program(tmp_path, None).run(*words.split())
     assert (got.code, got.out, got.err.count("\n")) == (2, "", 1), got
     assert said in got.err
+
+
+@pytest.mark.parametrize("words", ["schedule", "library list", "-m hello"])
+def test_a_start_in_a_folder_that_was_deleted_says_so(tmp_path: Path, words: str) -> None:
+    at = program(tmp_path, None)
+    (tmp_path / "gone").mkdir()
+    start = ["sh", "-c", 'rmdir "$PWD"; exec "$0" -m nanobot "$@"', sys.executable, *words.split()]
+    env = {**at.env, "PYTHONPATH": str(Path(entry.__file__).parents[1])}
+    done = subprocess.run(
+        start, cwd=tmp_path / "gone", env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert "the folder that you are in was deleted" in done.stderr
+
+
+def test_a_workspace_that_may_not_be_read_gets_one_sentence(tmp_path: Path) -> None:
+    bare = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    if bare and shutil.which(bare[0]) is None:
+        pytest.skip("every file can be read here: setpriv is missing")
+    at, shut = program(tmp_path, None), tmp_path / "shut"
+    shut.mkdir(mode=0)
+    start = [*bare, sys.executable, "-m", "nanobot", "sessions", "--workspace", str(shut), "list"]
+    done = subprocess.run(start, env=at.env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert f"{shut} cannot be read: Permission denied." in done.stderr
 
 
 async def test_a_new_skill_is_described_by_what_of_its_words_is_text(tmp_path: Path) -> None:
