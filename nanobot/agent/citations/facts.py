@@ -4,6 +4,7 @@ Nothing here knows a language beyond the words of `terms.txt`. A time of day is 
 day and year of a date are numbers whose unit is its month; a weekday is a number of its own.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -224,11 +225,13 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
     scale, end = _scaled(text, flat, match.end())
     most = scale if scale > 1 else 10 if spelled and value % 10 == 0 else 1
     while more := _ADDED.match(flat, end):
-        size, last = _scaled(text, flat, more.end())
-        added = size * (float(more[1]) if more[1].isdecimal() else SMALL.get(more[1], 0.0))
-        if not 0 < added < most:
+        added = float(more[1]) if more[1].isdecimal() else SMALL.get(more[1], 0.0)
+        size, last = _scaled(text, flat, more.end(), most / added if added else 0)
+        whole, last = _scaled(text, flat, last)  # "forty-five thousand", 三百二十万: it counts all of it
+        if not 0 < size * added < most or (whole > 1 and most > 100):
             break
-        value, scale, end, most = value * scale + added, 1.0, last, size
+        value, scale, end = value * scale + size * added, whole, last
+        most = max(size, whole, 10 if most == 100 and added % 10 == 0 and not more[1].isdecimal() else 1)
     unit, factor, last = _behind(UNITS, flat, end)
     shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
     if month and month[1] in MONTHS and not 31 < value < 1_000:
@@ -246,10 +249,10 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
     yield Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
 
 
-def _scaled(text: str, flat: str, end: int) -> tuple[float, int]:
-    """What multiplies a number that ends there, and where that ends."""
+def _scaled(text: str, flat: str, end: int, most: float = math.inf) -> tuple[float, int]:
+    """What multiplies a number that ends there, as far as it stays below `most`, and where that ends."""
     scale = 1.0
-    while (known := _behind(SCALES, flat, end))[2] > end:
+    while (known := _behind(SCALES, flat, end))[2] > end and scale * known[1] < most:
         if text[end : known[2]] in (" m", " k", "-m"):
             break  # as a scale only in `2.5m` or as `M`
         scale, end = scale * known[1], known[2]
