@@ -4,6 +4,7 @@ Runs in the worker process. Every member is read to a limit, whatever the archiv
 entities and network. Sources of the names: ECMA-376, Office Open XML; EPUB 3.3; Rich Text Format 1.9.1.
 """
 
+import codecs
 import io
 import posixpath
 import re
@@ -350,11 +351,19 @@ def _locked(archive: zipfile.ZipFile) -> frozenset[str]:
     return frozenset(posixpath.normpath(unquote(node.get("URI", ""))) for node in told)
 
 
+def _codec(name: str) -> str:
+    """An encoding that an RTF file names, or the usual one where nobody knows it, such as those of old Macs."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "cp1252"
+
+
 def _rtf(body: bytes) -> Extracted:
     """The words of an RTF file, a line for each paragraph; what a reader does not see is left out."""
     text = body.decode("latin-1")
     named = re.search(r"\\ansicpg(\d{3,5})", text[:2_000])
-    codec = f"cp{named[1]}" if named else "cp1252"
+    codec = _codec(f"cp{named[1]}" if named else "cp1252")
     out: list[str] = []
     stack: list[tuple[bool, int]] = []
     hidden, skip, owed = False, 1, 0

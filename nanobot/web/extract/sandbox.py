@@ -36,6 +36,9 @@ _READERS = {
     "mail": "nanobot.web.extract.mail:extract_mail",
 }
 
+#: Encodings that only files name: those of names in archives, of older RTF files, and of mail.
+_OF_FILES = "utf-16 cp437 cp850 cp936 cp950 johab gb2312 hz big5 euc_kr iso2022_kr iso2022_jp_2 shift_jis iso8859_9"
+
 
 def main() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -55,7 +58,7 @@ def lock_up(*needs: str) -> None:
             _reader(need)
             continue
         load_codecs()
-        for codec in ("cp437", "cp850", "cp936", "cp950", "utf-16"):  # names in archives, and older RTF files
+        for codec in _OF_FILES.split():
             codecs.lookup(codec)
     for limit, most in (("AS", MEMORY_BYTES), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))

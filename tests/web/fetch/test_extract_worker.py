@@ -158,6 +158,24 @@ async def test_a_worker_in_the_place_of_another_reads_what_that_one_could() -> N
     assert [page.title for page in pages] == ["погода", "", "Tide", "Tide"]
 
 
+@pytest.mark.parametrize(
+    ("charset", "words"),
+    [("gb2312", "今天天气很好"), ("big5", "今天天氣很好"), ("euc-kr", "오늘은 날씨"), ("iso-8859-9", "Şişli")],
+)
+async def test_mail_is_read_in_the_encoding_that_it_names(charset: str, words: str) -> None:
+    body = f"Content-Type: text/plain; charset={charset}\n\n".encode() + words.encode(charset)
+    async with aclosing(Extractor(size=1)) as extractor:
+        page = await extractor.extract(Job(body, "https://ex.org/a.eml", "mail"))
+    assert (page.text.split("\n")[-1], page.notes) == (words, ())
+
+
+async def test_a_text_file_in_an_encoding_that_nobody_knows_is_read() -> None:
+    async with aclosing(Extractor(size=1)) as extractor:
+        body = rb"{\rtf1\mac\ansicpg10000 High water\par at nine}"
+        page = await extractor.extract(Job(body, "https://ex.org/a.rtf", "office"))
+    assert (page.text.split(), page.notes) == (["High", "water", "at", "nine"], ())
+
+
 async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
     async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))
