@@ -4,6 +4,7 @@ A project's instructions come from whoever made the project. They count after on
 they are content from outside like any other.
 """
 
+import os
 from pathlib import Path
 
 from msgspec import Struct
@@ -62,16 +63,17 @@ def project_of(here: Path, workspace: Path, own: Path, home: Path) -> Project | 
 
     None where that is nanobot's `own` workspace or in its `home`, or holds nothing that would steer.
     """
-    named = workspace.resolve() != own.resolve()
-    folder = (workspace if named else here).resolve()
-    if any(one in (folder, *folder.parents) for one in (own.resolve(), home.resolve())):
+    work, own, home = (Path(os.path.realpath(one)) for one in (workspace, own, home))  # bears a link to itself
+    named = work != own
+    folder = work if named else here.resolve()
+    if any(one in (folder, *folder.parents) for one in (own, home)):
         return None
     try:
         there = [name for name in (STEERING if named else (*INSTRUCTIONS, *SKILLS)) if (folder / name).exists()]
     except PermissionError as error:
         raise UsageError(_("{path} cannot be read: {why}.", path=folder, why=error.strerror)) from error
     holds = [f"{name}/" if (folder / name).is_dir() else name for name in there]
-    above = () if named else _above(folder, (own.resolve(), home.resolve()))
+    above = () if named else _above(folder, (own, home))
     found = (next((one / name for name in INSTRUCTIONS if (one / name).is_file()), None) for one in above)
     holds += [str(path) for path in found if path is not None]
     return Project(folder, tuple(holds), named, above=above) if holds or named else None

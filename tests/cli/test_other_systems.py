@@ -40,10 +40,13 @@ def test_a_python_that_is_too_old_says_which_one_is_needed(tmp_path: Path) -> No
         ("skill check /" + "n" * 300, "this name is too long: /nnn"),
         ("library add /" + "n" * 300, "this name is too long: /nnn"),
         ("status --workspace /" + "n" * 300, "this name is too long: /nnn"),
+        ("status --workspace {loop}", "is no folder"),
     ],
 )
 async def test_words_that_name_no_file_or_session_get_one_sentence(tmp_path: Path, words: str, said: str) -> None:
-    got = await program(tmp_path, None).run(*words.split())
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    got = await program(tmp_path, None).run(*words.format(loop=loop).split())
     assert (got.code, got.out, got.err.count("\n")) == (2, "", 1), got
     assert said in got.err
 
