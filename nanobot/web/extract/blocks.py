@@ -47,7 +47,17 @@ _HERE = re.compile("#.")
 _CAPTION = re.compile(r"(?:^|[-_ ])captions?(?:[-_ ]|$)", re.IGNORECASE)
 _LONGEST_CAPTION = 120  # words
 _LABEL = 8  # words; a caption with no more is a label, which the text around it leans on
-_SOURCES = ("src", "data-src", "data-original", "data-lazy-src", "srcset", "data-srcset", "data-lazy-srcset")
+#: Where the address of a picture stands: what a program of the page loads goes before what stands in its place.
+_SOURCES = tuple("data-src data-original data-lazy-src data-lazy src data-srcset data-lazy-srcset srcset".split())
+#: What a page shows without words of its own; that of which one knows by its label alone, and by no more characters.
+_PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".split())
+_LABELLED = frozenset(("i", "span", "div"))
+_LONGEST_LABEL = 600
+_LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
+_CELLS = frozenset(("td", "th"))
+_NOTES = frozenset("*†‡§")
+_NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
+_ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
 _OPENS = ("aria-controls", "data-target", "data-bs-target")
 
 
@@ -117,7 +127,10 @@ class Block(Struct, eq=False):
 class _Frame:
     """An element that is being walked, and what holds for everything inside it."""
 
-    __slots__ = ("block", "children", "counted", "element", "href", "items", "level", "part", "quotes", "styles", "tag")
+    __slots__ = (
+        "block", "children", "counted", "element", "end", "href", "items", "last", "level", "part", "quotes", "styles",
+        "tag",
+    )  # fmt: skip
 
     def __init__(self, element: HtmlElement, tag: str, part: Part, above: "_Frame | None") -> None:
         self.element, self.tag, self.part = element, tag, part
@@ -129,6 +142,8 @@ class _Frame:
         self.quotes: int = (above.quotes if above else 0) + (tag == "blockquote")
         self.items: tuple[Item, ...] = above.items if above else ()
         self.counted = 0
+        self.last: Item | None = None
+        self.end = ""
 
 
 class Walk:
@@ -167,9 +182,17 @@ class Walk:
             part = above.part
         frame = _Frame(element, tag, part, above)
         if tag == "li":
-            frame.items = (*frame.items, Item(_mark(attributes, above)))
-        elif tag == "ol" and _NUMBER.fullmatch(attributes.get("start", "")):
-            frame.counted = int(attributes["start"]) - 1
+            item = Item(_mark(attributes, above))
+            frame.items = (*frame.items, item)
+            if above:
+                above.last = item
+        elif tag in {"ul", "ol"}:
+            if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
+                frame.items = (*frame.items, above.last)
+            if _NUMBER.fullmatch(attributes.get("start", "")):
+                frame.counted = int(attributes["start"]) - 1
+            elif "reversed" in attributes:
+                frame.counted = len(element.findall("li")) + 1
         if tag in STYLES:
             frame.styles = _CODE if STYLES[tag] == "code" or "code" in frame.styles else frame.styles | {STYLES[tag]}
         elif tag == "a":
@@ -177,8 +200,8 @@ class Walk:
         return frame
 
     def _leave(self, frame: _Frame) -> None:
-        if frame.tag == "q":
-            self._spans.append(Span('"', frame.styles, frame.href))
+        if frame.end:
+            self._spans.append(Span(frame.end, frame.styles, frame.href))
         if frame.block:
             self._flush(frame)
             frame.part.last = len(self.blocks)
@@ -191,24 +214,27 @@ class Walk:
         attributes = dict(element.items())
         if opens := next((attributes[name] for name in _OPENS if name in attributes), ""):
             self.opened.update(opens.replace("#", " ").split())
+        if tag in _PICTURES or _is_labelled(tag, attributes, element, above):
+            self._image(element, tag, attributes, above.href)
+            return False
+        if tag == "input" and attributes.get("type") == "checkbox" and above.items:
+            self._spans.append(Span("[x] " if "checked" in attributes else "[ ] "))
         if tag in SILENT and not _speaks(tag, attributes, element, above):
             return False
         if tag in {"math", "script"} or (attributes and tag in INLINE and is_hidden(attributes, tag)):
             self._formulas(element, above)
             return False
-        if tag in {"br", "img"}:
-            self._line_break(above) if tag == "br" else self._image(attributes, above.href)
+        if tag == "br":
+            self._line_break(above)
             return False
         if tag in {"pre", "hr", "table", "textarea"} and self._atomic(element, tag, attributes, above):
             return False
-        if tag == "a" and _is_permalink(element, attributes, above):
+        if (tag == "a" and _is_permalink(element, attributes, above)) or _numbers_lines(element, tag, attributes):
             return False
         frame = self._frame(element, tag, attributes, above)
-        if tag in {"sup", "sub"}:
-            self._raise(element, tag, frame)
         self._stack.append(frame)
-        if tag == "q":
-            self._spans.append(Span('"', frame.styles, frame.href))
+        if begin := self._begin(element, tag, frame):
+            self._spans.append(begin)
         self._text(element.text, frame)
         return True
 
@@ -224,14 +250,30 @@ class Walk:
                 return
             if span.text.strip():
                 break
-        self._spans.append(Span("\n"))
+        self._spans.append(Span("\n", frame.styles - _CODE, frame.href))
 
-    def _image(self, attributes: dict[str, str], href: str) -> None:
-        alt = " ".join((attributes.get("alt") or "").split())
-        sources = (attributes.get(name, "").strip() for name in _SOURCES)
-        source = next((one.split()[0] for one in sources if one and not one.startswith("data:")), "")
-        if source and attributes.get("aria-hidden") != "true":
-            self._spans.append(Span(alt, PLAIN, href, source))
+    def _image(self, element: HtmlElement, tag: str, attributes: dict[str, str], href: str) -> None:
+        """A picture, or what is shown like one, with its words and its address, where that is known."""
+        if attributes.get("aria-hidden") == "true" or is_hidden(attributes, tag):
+            return
+        label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
+        near = [attributes, *(dict(one.items()) for one in element.iterancestors("source"))]
+        if tag == "svg":
+            label = self._drawing(element, label)
+        elif tag in {"video", "audio", "iframe"}:
+            near += [dict(one.items()) for one in element.iterchildren("source")]
+            label = label or tag
+        sources = (told.get(name, "").strip() for told in near for name in _SOURCES)
+        source = next((one.split()[0] for one in sources if one and not one.startswith(("data:", "about:", "{"))), "")
+        label = " ".join(label.split())[:_LONGEST_LABEL]
+        if source or (label and label != tag and not href):
+            self._spans.append(Span(label, PLAIN, href, source or "#"))
+
+    def _drawing(self, element: HtmlElement, label: str) -> str:
+        """The words in a drawing, and its label; that of an icon counts in a cell alone."""
+        drawn = [text for one in element.iter("text") for text in one.itertext()]
+        label = label or element.findtext("title") or ""
+        return " ".join([label, *drawn]) if drawn or len(label.split()) > 2 or self._stack[0].tag in _CELLS else ""
 
     def _formulas(self, element: HtmlElement, frame: _Frame) -> None:
         """The formulas in an element whose other content is not shown: pages hide what their own program draws."""
@@ -239,11 +281,25 @@ class Walk:
             if text := formula(math):
                 self._spans.append(Span(text, _FORMULA, frame.href))
 
-    def _raise(self, element: HtmlElement, tag: str, frame: _Frame) -> None:
-        inside = "".join(element.itertext()).strip() if element.find(".//a") is None else ""
+    def _begin(self, element: HtmlElement, tag: str, frame: _Frame) -> Span | None:
+        """The sign that says what an inline element is, where its words alone would be read as something else."""
+        if tag == "q":
+            frame.end = '"'
+            return Span('"', frame.styles, frame.href)
+        if tag == "rt" and element.getparent().find("rp") is None:
+            frame.end = ")"
+            return Span("(")
+        if tag not in {"sup", "sub"}:
+            return None
+        inside = "".join(element.itertext()).strip()
+        if frame.href or element.find(".//a") is not None:
+            if tag == "sup" and (inside.isdigit() or inside in _NOTES):
+                frame.end = "]"
+                return Span("[", frame.styles, frame.href)
+            return None
         before = next((span.text for span in reversed(self._spans) if span.text), "")
-        if not frame.href and (mark := script_mark(tag, before, inside)):
-            self._spans.append(Span(mark, frame.styles - {"italic", "bold"}))
+        mark = script_mark(tag, before, inside)
+        return Span(mark, frame.styles - {"italic", "bold"}) if mark else None
 
     def _flush(self, frame: _Frame | None) -> None:
         spans, self._spans = self._spans, []
@@ -287,19 +343,52 @@ def _mark(attributes: dict[str, str], above: _Frame | None) -> str:
     """The mark of a list item: a dash, or its number counted from the list's own start."""
     if above is None or above.tag != "ol":
         return "- "
-    own = attributes.get("value", "")
-    above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + 1
-    return f"{above.counted}. "
+    own, around = attributes.get("value", ""), above.element
+    step = -1 if around.get("reversed") is not None else 1
+    above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + step
+    style = _NUMERALS.search(f"{around.get('class')} {around.get('style')}")
+    kind = around.get("type") or (style[2][0].replace("l", "a").replace("r", "i") if style else "1")
+    number = _numeral(above.counted, kind.lower())
+    upper = kind.isupper() or (style and style[1] == "upper")
+    return f"- {number.upper() if upper else number}. " if number else f"{above.counted}. "
+
+
+def _numeral(number: int, kind: str) -> str:
+    """`number` in letters or as a Roman one; empty where the list counts in figures."""
+    if not 0 < number < 40 or kind not in ("a", "i"):
+        return ""
+    if kind == "a":
+        return "a" * ((number - 1) // 26) + chr(ord("a") + (number - 1) % 26)
+    said = ""
+    for value, sign in _ROMAN:
+        said += sign * (number // value)
+        number %= value
+    return said
 
 
 def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
     """Whether an element that mostly has no text for readers has some here."""
     if tag == "button":
         opens = "aria-expanded" in attributes or "aria-controls" in attributes
-        return bool(above.level) or above.tag == "summary" or (opens and len(element.text_content().split()) > 1)
+        if above.level or above.tag == "summary" or (above.tag == "p" and (element.tail or "").strip()):
+            return True  # a heading, or in a sentence
+        return opens and len(element.text_content().split()) > 1
     if tag == "script":
         return is_tex(element)
     return (tag == "template" and "shadowrootmode" in attributes) or (tag == "dialog" and "open" in attributes)
+
+
+def _is_labelled(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
+    """Whether an element without words is known by its label alone, as stars and ticks are."""
+    label = attributes.get("aria-label") or (attributes.get("title") if tag == "i" else "")
+    return bool(label) and tag in _LABELLED and not above.href and not element.text_content().strip()
+
+
+def _numbers_lines(element: HtmlElement, tag: str, attributes: dict[str, str]) -> bool:
+    named = attributes.get("class")
+    if not named or tag not in {"td", "div", "pre"} or not _GUTTER.search(named):
+        return False
+    return "".join(element.text_content().split()).isdigit()
 
 
 def _is_permalink(element: HtmlElement, attributes: dict[str, str], above: _Frame) -> bool:
@@ -315,11 +404,11 @@ def _is_permalink(element: HtmlElement, attributes: dict[str, str], above: _Fram
 
 
 def _visible(element: HtmlElement) -> Iterator[str]:
-    stack: list[tuple[HtmlElement, bool]] = [(element, False)]
+    stack: list[HtmlElement | str] = [element]
     while stack:
-        current, tail = stack.pop()
-        if tail:
-            yield current.tail or ""
+        current = stack.pop()
+        if isinstance(current, str):
+            yield current
             continue
         tag = tag_of(current)
         if tag == "br":
@@ -327,8 +416,9 @@ def _visible(element: HtmlElement) -> Iterator[str]:
         elif tag and tag not in SILENT and not _GUTTER.search(current.get("class") or ""):
             yield current.text or ""
             for child in reversed(list(current)):
-                stack.append((child, True))
-                stack.append((child, False))
+                tail = child.tail or ""
+                ends = tag_of(child) in _LINES_OF_CODE and not tail.startswith("\n")
+                stack += ["\n" + tail if ends else tail, child]
 
 
 def language_of(element: HtmlElement) -> str:
@@ -367,7 +457,7 @@ def table_block(table: HtmlElement, part: Part) -> Block | None:
     rows: list[list[list[Span]]] = []
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans
-    for row in table.iter("tr"):
+    for row in sorted(table.iter("tr"), key=lambda one: one.getparent().tag == "tfoot"):
         cells = [
             cell
             for cell in row
@@ -377,7 +467,9 @@ def table_block(table: HtmlElement, part: Part) -> Block | None:
             continue
         if not rows:
             header = all(tag_of(cell) == "th" for cell in cells)
-        rows.append(_row(cells, down))
+        found = _row(cells, down)
+        if not rows or found != rows[0]:  # a head that is repeated says nothing
+            rows.append(found)
     if not rows or max(map(len, rows)) < 2 or (len(rows) < 2 and not header):
         return None
     longest = max(sum(len(span.text) for span in cell) for row in rows for cell in row)
@@ -410,9 +502,14 @@ def _cell(cell: HtmlElement) -> list[Span]:
         text = " ".join((cell.text or "").split())
         return [Span(text)] if text else []
     spans: list[Span] = []
+    before: Block | None = None
     for block in Walk().run(cell).blocks:
         if not block.part.hidden:
-            spans.extend((Span(" "), *block.spans) if spans else block.spans)
+            if before and spans:
+                spans[-1] = spans[-1]._replace(text=spans[-1].text.rstrip())
+                spans.append(Span("; " if before.items and block.items else " "))
+            spans.extend(block.spans)
+            before = block
     return spans
 
 

@@ -1,19 +1,29 @@
 """From text to a tree, and what later steps ask of an element: is it shown, what is it called, what does it say."""
 
 import re
+from contextlib import suppress
 
 import lxml.html
+from lxml import etree
 from lxml.html import HtmlElement
 
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
-    "script style noscript template svg canvas iframe object embed applet head link meta title audio video map area "
+    "script style noscript template svg canvas iframe embed applet head link meta title audio video map area "
     "select option optgroup datalist button input dialog progress meter frame frameset".split()
 )
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr picture q "
     "rb rp rt ruby s samp small source span strike strong sub sup time tt u var wbr".split()
 )
+#: What an element is that says so by its role alone.
+_ROLES = {
+    **dict.fromkeys(("table", "grid", "treegrid"), "table"),
+    **dict.fromkeys(("cell", "gridcell"), "td"),
+    **dict.fromkeys(("columnheader", "rowheader"), "th"),
+    "row": "tr",
+}
+_WITHOUT_MEANING = frozenset(("div", "span", "p"))
 #: What a head may hold.
 _OF_HEAD = frozenset("base link meta noscript script style template title".split())
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -42,6 +52,8 @@ def parse(html: str) -> HtmlElement:
     if not isinstance(root, HtmlElement):
         raise TypeError("the parser gave no element")
     _end_head(root)
+    _take_roles(root)
+    _open_frames(root, parser)
     return root
 
 
@@ -58,6 +70,26 @@ def _end_head(root: HtmlElement) -> None:
         moved[-1].tail = (moved[-1].tail or "") + (body.text or "")
         body.text = None
         body[:0] = moved
+
+
+def _take_roles(root: HtmlElement) -> None:
+    """Name elements without a meaning of their own by their roles: headings and tables that are made of divisions."""
+    for element in root.iterfind(".//*[@role]"):
+        role = (element.get("role") or "").strip().lower()
+        level = element.get("aria-level") or "2"
+        named = f"h{min(level, '6')}" if role == "heading" and level in "123456789" else _ROLES.get(role)
+        if named and (tag_of(element) in _WITHOUT_MEANING or "-" in tag_of(element)):
+            element.tag = named
+
+
+def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
+    """Put the pages that stand in attributes of frames in their places."""
+    for frame in list(root.iterfind(".//iframe[@srcdoc]")):
+        with suppress(etree.LxmlError, ValueError):
+            inner = lxml.html.document_fromstring(frame.get("srcdoc", "").encode(), parser, ensure_head_body=True)
+            frame.tag = "div"
+            frame.append(body_of(inner))
+            frame[-1].tag = "div"
 
 
 def body_of(root: HtmlElement) -> HtmlElement:
@@ -131,8 +163,7 @@ def script_mark(tag: str, before: str, inside: str) -> str:
     if not inside or not (before[-1:].isalnum() or before[-1:] in ")]}"):
         return ""
     if tag == "sup":
-        if inside.isalpha() and (before[-1:].isdigit() or len(inside) > 1):
-            return ""
-        return "^"
+        ordinal = inside.isalpha() and (len(inside) > 1 or (before[-1:].isdigit() and inside in "eaord"))
+        return "" if ordinal else "^"
     chemical = inside.isdigit() and re.search(r"(?:[A-Z][a-z]?|\))\Z", before)
     return "" if chemical else "_"

@@ -84,11 +84,10 @@ def _rendered(blocks: list[Block], comments: list[Block], base: str, markdown: b
     """The blocks as `keep` wants them, with the comments of readers below."""
     if not keep.tables:
         blocks, comments = ([block for block in some if block.kind != "table"] for some in (blocks, comments))
-    blocks = with_captions(blocks)
     if not markdown:
         return "\n\nComments\n\n".join(render_text(some) for some in (blocks, comments) if some)
     options = Options(base, keep.links != "text", keep.images, {} if keep.links == "footnotes" else None)
-    text = render_markdown(blocks, options)
+    text = render_markdown(with_captions(blocks), options)
     if comments:
         text += f"\n\n## Comments\n\n{render_markdown(comments, Options(base, options.links, keep.images))}"
     return text

@@ -58,7 +58,7 @@ def render_markdown(blocks: Sequence[Block], options: Options) -> str:
             continue
         fresh = [item for item in block.items if item not in opened]
         opened.update(fresh)
-        indent = sum(len(item.mark) for item in block.items if item not in fresh)
+        indent = sum(2 if item.mark[0] == "-" else len(item.mark) for item in block.items if item not in fresh)
         lead = " " * indent + "".join(item.mark for item in fresh)
         quote = "> " * block.quotes
         if lines and not (tight and fresh):

@@ -68,6 +68,67 @@ SHAPES: dict[str, tuple[str, str]] = {
     "entities": ("<p>1 &lt; 2 &amp;amp; caf&eacute;</p>", "1 < 2 &amp; café"),
     "a tag as text": ("<p>the &lt;div&gt; element</p>", "the \\<div> element"),
     "blanks": ("<p>  a \n\t b&nbsp;c </p>", "a b c"),
+    "link over two lines": (
+        '<p>It is <a href="/x">said<br>here</a>, all say.</p>',
+        "It is [said here](https://ex.org/x), all say.",
+    ),
+    "list between items": ("<ul><li>a</li><ul><li>b</li></ul><li>c</li></ul>", "- a\n  - b\n- c"),
+    "list in letters": ('<ol type="a"><li>x<ul><li>y</li></ul></li><li>z</li></ol>', "- a. x\n  - y\n- b. z"),
+    "list in Roman numbers": ('<ol class="upperroman" start="4"><li>x</li><li>y</li></ol>', "- IV. x\n- V. y"),
+    "list that counts down": ("<ol reversed><li>x</li><li>y</li></ol>", "2. x\n1. y"),
+    "list of tasks": (
+        '<ul><li><input type="checkbox" checked> done</li><li><input type="checkbox"> open</li></ul>',
+        "- [x] done\n- [ ] open",
+    ),
+    "list in a cell": (
+        "<table><tr><th>Dock</th><td><ul><li>Ada </li><li>Bo</li></ul><hr></td></tr><tr><td>c</td><td>d</td></table>",
+        "| Dock | Ada; Bo |\n| --- | --- |\n| c | d |",
+    ),
+    "a foot before the rows, and a head that is repeated": (
+        (
+            "<table><tr><th>a</th><th>b</th></tr><tfoot><tr><td>y</td><td>3</td></tr></tfoot><tr><td>x</td><td>3</td></tr>"
+            "<tr><th>a</th><th>b</th></tr></table>"
+        ),
+        "| a | b |\n| --- | --- |\n| x | 3 |\n| y | 3 |",
+    ),
+    "table of divisions": (
+        (
+            "<div role=table><div role=row><span role=columnheader>a</span><span role=columnheader>b</span></div>"
+            "<div role=row><span role=cell>1</span><span role=cell>2</span></div></div>"
+        ),
+        "| a | b |\n| --- | --- |\n| 1 | 2 |",
+    ),
+    "heading by its role": ("<div role=heading aria-level=3>On boats</div><p>T.</p>", "### On boats\n\nT."),
+    "number of a note": (
+        '<p>In 1961<sup><a href="#n">2</a></sup> and <a href="#m"><sup>*</sup></a> it held.</p>',
+        "In 1961[2] and [*] it held.",
+    ),
+    "power of a number": ("<p>2<sup>n</sup> is no 2<sup>e</sup>, it says</p>", "2^n is no 2e, it says"),
+    "ruby": ("<p>It is <ruby>漢<rt>kan</rt>字<rt>ji</rt></ruby> there.</p>", "It is 漢(kan)字(ji) there."),
+    "button in a sentence": ("<p>Press <button>Open</button> now.</p>", "Press Open now."),
+    "lines of code as divisions": ("<pre><div>open()</div><div>close()</div></pre>", "```\nopen()\nclose()\n```"),
+    "numbers of lines": (
+        "<table><tr><td class=linenos><pre>1\n2</pre></td><td><pre>open()\nclose()</pre></td></tr></table>",
+        "```\nopen()\nclose()\n```",
+    ),
+    "frame with a page of its own": ('<iframe srcdoc="&lt;ul&gt;&lt;li&gt;one&lt;/ul&gt;"></iframe>', "- one"),
+    "frame with a page from elsewhere": (
+        '<iframe data-src="https://v.example/1"></iframe>',
+        "![iframe](https://v.example/1)",
+    ),
+    "film": ('<video title="Flood"><source src="/f.mp4"></video>', "![Flood](https://ex.org/f.mp4)"),
+    "image that is loaded late": (
+        '<p><img src="/dot.gif" data-src="/i.png" alt="a gate"></p>',
+        "![a gate](https://ex.org/i.png)",
+    ),
+    "image with its address beside it": (
+        '<picture><source srcset="/i.webp 2x"><img alt="a gate"></picture>',
+        "![a gate](https://ex.org/i.webp)",
+    ),
+    "image without an address": ('<p><img src="data:image/png;base64,AA" title="a gate"></p>', "![a gate]()"),
+    "drawing": ("<svg aria-label='Ships'><text>1911: 40</text></svg>", "![Ships 1911: 40]()"),
+    "icon": ("<p>a<svg aria-label='Close'></svg></p>", "a"),
+    "stars": ('<p>It has <span aria-label="4 of 5 stars"></span></p>', "It has ![4 of 5 stars]()"),
     "permalink": ('<h2>Tides<a class="headerlink" href="#tides">¶</a></h2><p>T.</p>', "## Tides\n\nT."),
 }
 
@@ -108,6 +169,12 @@ def test_K30_C15_each_option_of_extraction_changes_what_is_kept() -> None:
     assert "the plan[^1] the map[^2]" in notes
     assert notes.endswith("[^1]: https://ex.org/x\n[^2]: https://ex.org/y")
     assert "[image: a gate]" in article(Keep(images=False))
+
+
+def test_a_long_caption_is_among_the_words_of_a_page() -> None:
+    caption = "The east gate as it was in 1961, seen from the lower quay"
+    figure = f"<figure><img src='/g.jpg' alt='Gate'><figcaption>{caption}</figcaption></figure>"
+    assert caption in extract(page(figure), BASE, format="text").text
 
 
 def test_sections_with_a_telling_name_stay_where_they_hold_the_text_together() -> None:
