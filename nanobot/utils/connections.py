@@ -1,143 +1,64 @@
-"""Open connections to a server, of which each is looked at alone.
+"""Open connections to servers, of which each is looked at alone: the way to them, and HTTP/1.1 on it.
 
 httpcore looks through its whole pool when a request begins and when it ends, with a system call for each connection
-that is idle, and lays locks, scopes and traces around every step. A connection without a proxy is therefore one of
-asyncio here, with h11 for what is said on it, as in httpcore: a request takes half the CPU, and is one write.
+that is idle, and lays locks, scopes and traces around every step. A connection is therefore one of asyncio here, with
+h11 for what is said on it, as in httpcore: a request takes half the CPU, and is one write.
 """
 
 import asyncio
+import base64
+import concurrent.futures
+import ipaddress
+import os
+import re
 import select
 import socket
 import ssl
+import sys
+import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from http.cookiejar import CookieJar
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import h11
 import httpx
 
-#: Bytes: what may stand before the body of an answer; what is written at once; and what waits to be read.
-_HEAD_BYTES, _WRITE_BYTES, _UNREAD_BYTES = 100 * 1024, 64 * 1024, 256 * 1024
+from nanobot.utils.translation import _
+
+#: What may stand before the body of an answer, in bytes: interim answers such as `100 Continue` count as well.
+HEADER_BYTES = 65_536
+#: How much is read at once, in bytes: others get their turn while a body of crumbs is taken apart.
+READ_BYTES = 16_384
+#: Bytes: what is written at once; and what waits to be read.
+_WRITE_BYTES, _UNREAD_BYTES = 64 * 1024, 256 * 1024
 #: Seconds until the next address of a host is tried beside the one before it.
 _NEXT_ADDRESS = 0.25
 _PORTS = {"http": 80, "https": 443}
+_SOCKS_PORT = 1080
+_HEAD_END = re.compile(rb"\n\r?\n")
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
-class Connections(httpx.AsyncBaseTransport):
-    """As many connections as there are requests at the same time. One that is free is used again within `idle` seconds.
-
-    `proxy` is the URL of a proxy on the way, without which there is none. `verify` gives what is trusted; without a
-    proxy it is asked where there is TLS.
-    """
-
-    def __init__(self, verify: Callable[[], ssl.SSLContext], *, proxy: str | None = None, idle: float = 5.0) -> None:
-        self._make: Callable[[], httpx.AsyncBaseTransport] = (
-            partial(_Direct, verify)
-            if proxy is None
-            else partial(httpx.AsyncHTTPTransport, verify=verify(), proxy=proxy)
-        )
-        self._seconds = idle
-        self._all: set[httpx.AsyncBaseTransport] = set()
-        #: Those that are free, and since when.
-        self._free: deque[tuple[httpx.AsyncBaseTransport, float]] = deque()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        oldest = time.monotonic() - self._seconds
-        while self._free and self._free[0][1] < oldest:  # another request may take the last of them meanwhile
-            old = self._free.popleft()[0]
-            self._all.discard(old)
-            await old.aclose()
-        one = self._free.pop()[0] if self._free else self._make()
-        self._all.add(one)
-        try:
-            response = await one.handle_async_request(request)
-        except BaseException:
-            self._give_back(one)
-            raise
-        if isinstance(response.stream, httpx.AsyncByteStream):  # as every answer of such a transport
-            response.stream = _Body(response.stream, partial(self._give_back, one))
-        return response
-
-    def _give_back(self, one: httpx.AsyncBaseTransport) -> None:
-        self._free.append((one, time.monotonic()))
-
-    async def aclose(self) -> None:
-        while self._all:
-            await self._all.pop().aclose()
-
-
-class _Body(httpx.AsyncByteStream):
-    """The body of an answer, after which its connection is free."""
-
-    def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
-        self._stream, self._free = stream, free
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._stream.__aiter__()
-
-    async def aclose(self) -> None:
-        try:
-            await self._stream.aclose()
-        finally:
-            self._free()
-
-
-class _Direct(httpx.AsyncBaseTransport):
-    """One connection without a proxy, opened where there is none that may be used again. One request at a time."""
-
-    def __init__(self, verify: Callable[[], ssl.SSLContext]) -> None:
-        self._verify = verify
-        self._connection: _Connection | None = None
-        self._origin = ("", "", 0)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
-        if url.scheme not in _PORTS:
-            # English: httpx says it of other transports
-            raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{url.scheme}://'.")
-        origin = (url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
-        if self._connection is None or not self._connection.ready or origin != self._origin:
-            await self.aclose()
-            seconds = request.extensions.get("timeout", {}).get("connect")
-            self._connection, self._origin = await self._open(*origin, seconds), origin
-        return await self._connection.ask(request)
-
-    async def _open(self, scheme: str, host: str, port: int, seconds: float | None) -> "_Connection":
-        trusted = self._verify() if scheme == "https" else None
-        several = None if host.replace(".", "").isdigit() or ":" in host else _NEXT_ADDRESS  # an address is one
-        with _timed(httpx.ConnectTimeout, httpx.ConnectError):
-            async with asyncio.timeout(seconds):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    _Connection, host, port, ssl=trusted, happy_eyeballs_delay=several
-                )
-        return connection
-
-    async def aclose(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
-
-
-class _Connection(asyncio.Protocol, httpx.AsyncByteStream):
-    """A connection that speaks HTTP/1.1, and the body of the answer that is read from it now."""
+class Stream(asyncio.Protocol):
+    """An open connection to a server: bytes to it and from it. Nothing is read of it before it is first used."""
 
     def __init__(self) -> None:
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
         self._unread = bytearray()
-        self._paused = self._ended = self._lost = False
+        self._paused, self._ended, self._lost = True, False, False
         self._error: Exception | None = None
         self._arrived, self._may_write = asyncio.Event(), asyncio.Event()
         self._may_write.set()
-        self._timeouts: dict[str, float | None] = {}
 
     # What the loop tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):  # as each of TCP and of TLS
             self._transport = transport
+            transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         self._unread += data
@@ -161,102 +82,455 @@ class _Connection(asyncio.Protocol, httpx.AsyncByteStream):
     def resume_writing(self) -> None:
         self._may_write.set()
 
-    # A request and its answer
+    # What is done with it
 
     @property
-    def ready(self) -> bool:
-        """Whether another request may go out: the last answer was read, and the server has neither left nor spoken.
+    def leaving(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._transport.is_closing()
 
-        The socket itself is asked as well: what came just behind that answer, such as its end, the loop tells later.
+    @property
+    def silent(self) -> bool:
+        """Whether both sides keep the connection and the server has said nothing that was not read.
+
+        The socket itself is asked as well: what came just behind an answer, such as its end, the loop tells later.
         """
-        if self._http.our_state is not h11.IDLE or self._unread or self._http.trailing_data[0]:
+        if self._unread or self._ended or self._transport.is_closing():
             return False
-        return not (self._ended or self._transport.is_closing()) and _silent(self._transport.get_extra_info("socket"))
+        return _silent(self._transport.get_extra_info("socket"))
 
-    async def ask(self, request: httpx.Request) -> httpx.Response:
-        """Send a request and read the head of its answer."""
-        self._timeouts = request.extensions.get("timeout", {})
-        try:
-            with _protocol_errors():
-                await self._send(request)
-                while not isinstance(event := await self._next(), h11.Response):
-                    pass  # what is said before the answer, such as early hints
-        except BaseException:
-            await self.close()
-            raise
-        about = {"http_version": b"HTTP/" + event.http_version, "reason_phrase": event.reason}
-        return httpx.Response(event.status_code, headers=event.headers.raw_items(), stream=self, extensions=about)
-
-    async def _send(self, request: httpx.Request) -> None:
-        """Write a request, as a whole where it is small: each part for itself wakes the server."""
-        url, headers = request.url, request.headers.raw
-        data = self._http.send(h11.Request(method=request.method.encode(), target=url.raw_path, headers=headers)) or b""
-        if (trace := request.extensions.get("trace")) is not None:
-            await trace("http11.send_request_body.started", {})  # as httpcore says it just before a body
-        if not isinstance(request.stream, httpx.AsyncByteStream):
-            raise TypeError("the body of the request is not asynchronous")  # English: a programmer reads it
-        async for chunk in request.stream:
-            data += self._http.send(h11.Data(data=chunk)) or b""
-            if len(data) > _WRITE_BYTES:
-                await self._write(data)
-                data = b""
-                await asyncio.sleep(0)  # in which the loop tells of TLS that it is gone
-            if self._transport.is_closing():  # the server has left, and may have answered before
-                return
-        await self._write(data + (self._http.send(h11.EndOfMessage()) or b""))
-
-    async def _write(self, data: bytes) -> None:
+    async def write(self, data: bytes, seconds: float | None) -> None:
+        """Send `data`, which nobody learns of where the server is gone. Raises `WriteTimeout` and `WriteError`."""
+        self._listen()
         self._transport.write(data)
         if not self._may_write.is_set():
             with _timed(httpx.WriteTimeout, httpx.WriteError):
-                async with asyncio.timeout(self._timeouts.get("write")):
+                async with asyncio.timeout(seconds):
                     await self._may_write.wait()
 
-    async def _next(self) -> object:
-        """The next part of an answer, as h11 names it."""
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            data = await self._read()
-            if not data and self._http.their_state is h11.SEND_RESPONSE:
-                # English: httpcore says it of other connections
-                raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-            self._http.receive_data(data)
-        return event
-
-    async def _read(self) -> bytes:
-        """What has arrived since the last call; empty at the end."""
-        if not self._unread and not self._ended:
+    async def read(self, seconds: float | None) -> bytes:
+        """What has arrived, at most `READ_BYTES` of it; empty at the end. Raises `ReadTimeout` and `ReadError`."""
+        if self._unread:
+            await asyncio.sleep(0)
+        elif not self._ended:
+            self._listen()
             self._arrived.clear()
             with _timed(httpx.ReadTimeout, httpx.ReadError):
-                async with asyncio.timeout(self._timeouts.get("read")):
+                async with asyncio.timeout(seconds):
                     await self._arrived.wait()
         if not self._unread and self._error is not None:
-            raise httpx.ReadError(str(self._error)) from self._error
-        data, self._unread = bytes(self._unread), bytearray()
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
+            raise httpx.ReadError("") from self._error  # that it broke is all there is to say
+        data = bytes(self._unread[:READ_BYTES])
+        del self._unread[:READ_BYTES]
+        if not self._unread:
+            self._listen()
         return data
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _protocol_errors():
-            while isinstance(event := await self._next(), h11.Data):
-                yield bytes(event.data)
+    def unread(self, data: bytes) -> None:
+        """Have `data` be what is read next."""
+        self._unread[:0] = data
 
-    async def aclose(self) -> None:
-        """Nobody reads on in the answer: where it was read to its end, the connection may be used again."""
-        if self._http.our_state is self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-        elif self._http.our_state is not h11.IDLE:
-            await self.close()
+    async def start_tls(self, trusted: ssl.SSLContext, host: str, seconds: float | None) -> "Stream":
+        """This connection with TLS to `host` in it. Raises `ConnectTimeout` and `ConnectError`."""
+        if sys.version_info < (3, 12) and self._transport.get_extra_info("ssl_object"):
+            outer = self._transport  # of TLS in TLS; in Python 3.11 it gives a method of its own an argument too many
+            outer._force_close = lambda _error: outer.abort()  # type: ignore[attr-defined]  # noqa: SLF001
+        if self._lost:
+            raise httpx.ConnectError("")
+        inner, loop = Stream(), asyncio.get_running_loop()
+        with _timed(httpx.ConnectTimeout, httpx.ConnectError):
+            try:
+                async with asyncio.timeout(seconds):
+                    made = await loop.start_tls(self._transport, inner, trusted, server_hostname=host)
+            except ConnectionError as error:
+                raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "") from error
+        if made is None:
+            raise httpx.ConnectError("")
+        inner.connection_made(made)
+        return inner
+
+    def _listen(self) -> None:
+        if self._paused and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
 
     async def close(self) -> None:
         self._ended = True
-        self._transport.close()
+        if not self._transport.is_closing():
+            self._transport.close()
         try:
             await asyncio.sleep(0)
         finally:
             if not self._lost:
                 self._transport.abort()  # of TLS: without waiting for the other side
+
+
+# The way to a server
+
+
+async def dial(address: str, port: int, seconds: float | None) -> Stream:
+    """A connection to one address. Raises `ConnectTimeout` and `ConnectError`."""
+    with _timed(httpx.ConnectTimeout, httpx.ConnectError):
+        async with asyncio.timeout(seconds):
+            _, stream = await asyncio.get_running_loop().create_connection(Stream, address, port)
+    return stream
+
+
+async def connect(host: str, port: int, seconds: float | None) -> Stream:
+    """A connection to the first address of `host` that answers; beside one that is slow the next is tried.
+
+    Raises `ConnectTimeout` and `ConnectError`.
+    """
+    if _is_address(host):
+        return await dial(host, port, seconds)
+    with _timed(httpx.ConnectTimeout, httpx.ConnectError):
+        async with asyncio.timeout(seconds):
+            return await _first(await look_up(host, port), port)
+
+
+async def _first(addresses: Sequence[str], port: int) -> Stream:
+    made, failed, heard = list[Stream](), list[httpx.TransportError](), asyncio.Event()
+
+    async def attempt(address: str) -> None:
+        try:
+            made.append(await dial(address, port, None))
+        except httpx.TransportError as error:
+            failed.append(error)
+        heard.set()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tries: list[asyncio.Task[None]] = []
+            for address in addresses:
+                tries.append(group.create_task(attempt(address)))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_NEXT_ADDRESS):
+                        await heard.wait()
+                heard.clear()
+                if made:
+                    break
+            while not made and len(failed) < len(tries):
+                await heard.wait()
+                heard.clear()
+            for one in tries:
+                one.cancel()
+        if made:
+            return made.pop(0)
+    finally:
+        for stream in made:
+            await stream.close()
+    raise failed[-1]
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """The addresses of `host` as the system tells them. Raises `OSError`.
+
+    A look-up has a thread of its own, so that one that hangs holds nothing and nobody.
+    """
+    answer: concurrent.futures.Future[list[str]] = concurrent.futures.Future()
+    answer.set_running_or_notify_cancel()  # so that nobody who stops waiting takes it from the thread
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answer.set_result(list(dict.fromkeys(str(row[4][0]) for row in rows)))
+        except (OSError, UnicodeError) as error:
+            answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
+
+    threading.Thread(target=ask, daemon=True).start()
+    return await asyncio.wrap_future(answer)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# Through a proxy
+
+
+async def to_proxy(proxy: str, verify: Callable[[], ssl.SSLContext], seconds: float | None) -> Stream:
+    """A connection to a proxy that the operator or the environment names. Raises as `connect` does."""
+    parts = urlsplit(proxy)
+    host = parts.hostname or ""
+    stream = await connect(host, parts.port or _PORTS.get(parts.scheme, _SOCKS_PORT), seconds)
+    return await stream.start_tls(verify(), host, seconds) if parts.scheme == "https" else stream
+
+
+async def through_proxy(
+    proxy: str, host: str, port: int, verify: Callable[[], ssl.SSLContext], seconds: float | None
+) -> Stream:
+    """A connection to `host`, whose name the proxy looks up. Raises `ProxyError`, and as `connect` does."""
+    stream = await to_proxy(proxy, verify, seconds)
+    ask = _ask_socks if proxy.startswith("socks") else _ask_http
+    try:
+        with _timed(httpx.ConnectTimeout, httpx.ConnectError):
+            async with asyncio.timeout(seconds):
+                await ask(stream, urlsplit(proxy), host, port)
+    except BaseException:
+        await stream.close()
+        raise
+    return stream
+
+
+async def _ask_http(stream: Stream, proxy: SplitResult, host: str, port: int) -> None:
+    """Ask for a tunnel (RFC 9110, section 9.3.6)."""
+    at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    lines = [f"CONNECT {at} HTTP/1.1", f"Host: {at}", *(f"{name}: {value}" for name, value in login(proxy)), "", ""]
+    await stream.write("\r\n".join(lines).encode("latin-1"), None)
+    head = b""
+    while (end := _HEAD_END.search(head)) is None:
+        data = await stream.read(None)
+        if not data or len(head) > HEADER_BYTES:
+            raise httpx.ProxyError(_("it does not speak HTTP"))
+        head += data
+    status = _STATUS.match(head)
+    if status is None:
+        raise httpx.ProxyError(_("it does not speak HTTP"))
+    if not status[1].startswith(b"2"):
+        raise httpx.ProxyError(_("it answered with status {status}", status=status[1].decode()))
+    stream.unread(head[end.end() :])
+
+
+def login(proxy: SplitResult) -> list[tuple[str, str]]:
+    """The header that a proxy knows its user by (RFC 9110, section 11.7.2), where it has one."""
+    if proxy.username is None:
+        return []
+    word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return [("Proxy-Authorization", f"Basic {base64.b64encode(word.encode()).decode()}")]
+
+
+async def _ask_socks(stream: Stream, proxy: SplitResult, host: str, port: int) -> None:
+    """What both sides say before the connection stands (RFC 1928, RFC 1929)."""
+
+    async def asks(request: bytes, count: int) -> bytes:
+        """The next `count` bytes after a request, which may be empty. Raises ValueError where they do not come."""
+        if request:
+            await stream.write(request, None)
+        said = b""
+        while len(said) < count:
+            if not (data := await stream.read(None)):
+                raise ValueError
+            said += data
+        stream.unread(said[count:])
+        return said[:count]
+
+    way, no_socks = 0 if proxy.username is None else 2, _("it does not speak SOCKS5")
+    try:
+        version, chosen = await asks(bytes((5, 1, way)), 2)
+        if chosen != way:
+            raise httpx.ProxyError(_("it wants another login") if version == 5 else no_socks)
+        if proxy.username is not None:
+            words = (unquote(word).encode() for word in (proxy.username, proxy.password or ""))
+            if (await asks(b"\x01" + b"".join(map(_counted, words)), 2))[1]:
+                raise httpx.ProxyError(_("it refused the login"))
+        _version, code, _none, kind = await asks(b"\x05\x01\x00" + _place(host) + port.to_bytes(2), 4)
+        if code:
+            raise httpx.ProxyError(_("it could not connect"))
+        size = {1: 4, 4: 16}.get(kind) or (await asks(b"", 1))[0]
+        await asks(b"", size + 2)
+    except ValueError:
+        raise httpx.ProxyError(no_socks) from None
+
+
+def _place(host: str) -> bytes:
+    """A host as SOCKS names it."""
+    if not _is_address(host):
+        return b"\x03" + _counted(host.encode("ascii"))
+    packed = ipaddress.ip_address(host).packed
+    return (b"\x01" if len(packed) == 4 else b"\x04") + packed
+
+
+def _counted(word: bytes) -> bytes:
+    """Raises ValueError for more than 255 bytes."""
+    return bytes((len(word),)) + word
+
+
+# HTTP on it
+
+
+class Connections(httpx.AsyncBaseTransport):
+    """As many connections as there are requests at the same time. One that is free is used again within `idle` seconds,
+    and none where these are 0.
+
+    `proxy` is the URL of a proxy on the way, without which there is none and `reach` connects, as `connect` does.
+    `verify` gives what is trusted, and is asked where there is TLS.
+    """
+
+    def __init__(
+        self,
+        verify: Callable[[], ssl.SSLContext],
+        *,
+        proxy: str | None = None,
+        idle: float = 5.0,
+        reach: Callable[[str, int, float | None], Awaitable[Stream]] = connect,
+    ) -> None:
+        self._verify, self._proxy, self._seconds, self._reach = verify, proxy, idle, reach
+        self._all: set[_Connection] = set()
+        #: Those that are free, and since when.
+        self._free: deque[tuple[_Connection, float]] = deque()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        if url.scheme not in _PORTS:
+            # English: httpx says it of other transports
+            raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{url.scheme}://'.")
+        oldest = time.monotonic() - self._seconds
+        while self._free and self._free[0][1] < oldest:  # another request may take the last of them meanwhile
+            await self._end(self._free.popleft()[0])
+        origin = (url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
+        one = await self._used_again(origin)
+        if one is None:
+            one = await self._open(origin, request.extensions.get("timeout", {}).get("connect"))
+            self._all.add(one)
+        try:
+            return await one.ask(request)
+        except BaseException:
+            await self._end(one)
+            raise
+
+    async def _used_again(self, origin: "Origin") -> "_Connection | None":
+        """A connection that is free and may be used again; those on the way to it that may not are closed."""
+        while found := next((row for row in reversed(self._free) if row[0].origin == origin), None):
+            self._free.remove(found)
+            if found[0].ready:
+                return found[0]
+            await self._end(found[0])
+        return None
+
+    async def _open(self, origin: "Origin", seconds: float | None) -> "_Connection":
+        scheme, host, port = origin
+        trusted = self._verify() if scheme == "https" else None
+        if self._proxy is None:
+            stream = await self._reach(host, port, seconds)
+        elif trusted is None and not self._proxy.startswith("socks"):
+            stream = await to_proxy(self._proxy, self._verify, seconds)
+            return _Connection(stream, origin, self._over, login(urlsplit(self._proxy)))
+        else:
+            stream = await through_proxy(self._proxy, host, port, self._verify, seconds)
+        if trusted is not None:
+            stream = await stream.start_tls(trusted, host, seconds)
+        return _Connection(stream, origin, self._over)
+
+    async def _over(self, one: "_Connection") -> None:
+        """Keep a connection whose answer was read, for a while, where it may be used again."""
+        if self._seconds and one.idle:
+            self._free.append((one, time.monotonic()))
+        else:
+            await self._end(one)
+
+    async def _end(self, one: "_Connection") -> None:
+        self._all.discard(one)
+        await one.stream.close()
+
+    async def aclose(self) -> None:
+        while self._all:
+            await self._end(self._all.pop())
+
+
+#: Scheme, host and port of a server.
+Origin = tuple[str, str, int]
+
+
+class _Connection(httpx.AsyncByteStream):
+    """A connection that speaks HTTP/1.1, and the body of the answer that is read from it now. One request at a time.
+
+    `over` is told when nobody reads on in an answer. With `proxied`, which may be empty, the other side is a proxy that
+    gets whole addresses, and these headers.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        origin: Origin,
+        over: Callable[["_Connection"], Awaitable[None]],
+        proxied: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self.stream, self.origin = stream, origin
+        self._over, self._proxied = over, proxied
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEADER_BYTES + READ_BYTES)
+        self._timeouts: dict[str, float | None] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether the last answer was read to its end, behind which the server will take another request."""
+        return self._http.our_state is h11.IDLE and not self._http.trailing_data[0]
+
+    @property
+    def ready(self) -> bool:
+        """Whether another request may go out: also the server has neither left nor spoken since."""
+        return self.idle and self.stream.silent
+
+    async def ask(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and read the head of its answer."""
+        self._timeouts = request.extensions.get("timeout", {})
+        with _protocol_errors():
+            await self._send(request)
+            event = await self._head()
+        about = {"http_version": b"HTTP/" + event.http_version, "reason_phrase": event.reason}
+        return httpx.Response(event.status_code, headers=event.headers.raw_items(), stream=self, extensions=about)
+
+    async def _send(self, request: httpx.Request) -> None:
+        """Write a request, as a whole where it is small: each part for itself wakes the server."""
+        url, headers, target = request.url, request.headers.raw, request.url.raw_path
+        if self._proxied is not None:
+            headers = [*headers, *((name.encode(), value.encode()) for name, value in self._proxied)]
+            target = b"%s://%s%s" % (url.raw_scheme, url.netloc, target)
+        data = self._http.send(h11.Request(method=request.method.encode(), target=target, headers=headers)) or b""
+        if (trace := request.extensions.get("trace")) is not None:
+            await trace("http11.send_request_body.started", {})  # as httpcore says it just before a body
+        if not isinstance(request.stream, httpx.AsyncByteStream):
+            raise TypeError("the body of the request is not asynchronous")  # English: a programmer reads it
+        seconds = self._timeouts.get("write")
+        async for chunk in request.stream:
+            data += self._http.send(h11.Data(data=chunk)) or b""
+            if len(data) > _WRITE_BYTES:
+                await self.stream.write(data, seconds)
+                data = b""
+                await asyncio.sleep(0)  # in which the loop tells of TLS that it is gone
+            if self.stream.leaving:  # the server has left, and may have answered before
+                return
+        await self.stream.write(data + (self._http.send(h11.EndOfMessage()) or b""), seconds)
+
+    async def _head(self) -> h11.Response:
+        """What stands before the body of an answer, behind interim ones, such as early hints."""
+        size = 0
+        while not isinstance(event := self._http.next_event(), h11.Response):
+            if event is h11.NEED_DATA:
+                if size > HEADER_BYTES:
+                    raise httpx.RemoteProtocolError(_("more than 65 kB came before the answer"))
+                size += await self._receive()
+        return event
+
+    async def _receive(self) -> int:
+        """Have h11 read what has arrived; the number of its bytes, 0 at the end."""
+        data = await self.stream.read(self._timeouts.get("read"))
+        if not data and self._http.their_state is h11.SEND_RESPONSE:
+            # English: httpcore says it of other connections
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        self._http.receive_data(data)
+        return len(data)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _protocol_errors():
+            while True:
+                if (event := self._http.next_event()) is h11.NEED_DATA:
+                    await self._receive()
+                elif isinstance(event, h11.Data):
+                    yield bytes(event.data)
+                else:
+                    return
+
+    async def aclose(self) -> None:
+        """Nobody reads on in the answer: where it was read to its end, the connection may be used again."""
+        if self._http.our_state is self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+        elif self._http.our_state is h11.IDLE:
+            return
+        await self._over(self)
 
 
 def _silent(sock: socket.socket) -> bool:
@@ -276,7 +550,14 @@ def _timed(late: type[httpx.TimeoutException], broken: type[httpx.NetworkError])
     except TimeoutError as error:
         raise late(str(error)) from error
     except OSError as error:
-        raise broken(str(error)) from error
+        raise broken(_reason(error)) from error
+
+
+def _reason(error: OSError) -> str:
+    """Without the number and the address that asyncio adds."""
+    if not error.errno or isinstance(error, ssl.SSLError | socket.gaierror):
+        return str(error)
+    return os.strerror(error.errno)
 
 
 @contextmanager
@@ -298,12 +579,6 @@ class _NoCookies(CookieJar):
 def no_cookies() -> CookieJar:
     """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
     return _NoCookies()
-
-
-@cache
-def no_certificates() -> ssl.SSLContext:
-    """For connections without TLS. A context takes a millisecond to make, and would be made for each of them."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @cache

@@ -8,22 +8,20 @@ looked at.
 """
 
 import asyncio
-import base64
 import contextlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-import httpcore
+import httpx
 from msgspec import Struct
-from socksio import SOCKSError, socks5
 
 from nanobot.config.proxy import UnusableProxy, through
 from nanobot.errors import FetchError
 from nanobot.security.network import Exceptions, Target, judge_url
-from nanobot.utils.connections import certificates
+from nanobot.utils.connections import Stream, certificates, login, through_proxy, to_proxy
 from nanobot.web.client import Guard
 
 #: Bytes of the head of a request, and of what is read at once.
@@ -32,7 +30,7 @@ _HEAD_SECONDS, _CONNECT_SECONDS, _IDLE_SECONDS = 20.0, 10.0, 120.0
 #: Connections of one command at a time, and hosts that are kept as refused.
 _CONNECTIONS, _NOTED = 64, 50
 #: One of the two sides went away, or said nothing for too long.
-_ENDED = (OSError, TimeoutError, httpcore.NetworkError, httpcore.TimeoutException)
+_ENDED = (OSError, TimeoutError, httpx.NetworkError, httpx.TimeoutException)
 #: Ports that a host without one is granted for.
 _WEB_PORTS = (80, 443)
 #: What a client says to a proxy alone, and what is said anew.
@@ -124,7 +122,7 @@ class HostProxy:
         except FetchError as error:
             await _answer(writer, "403 Forbidden", str(error))
             return
-        except (*_ENDED, httpcore.ProxyError, httpcore.ProtocolError) as error:
+        except (*_ENDED, httpx.ProxyError, httpx.ProtocolError) as error:
             reason = f": {error}" if proxy and str(error) else ""
             # English: a program in the sandbox reads it
             await _answer(writer, "502 Bad Gateway", f"The host did not answer{through(proxy)}{reason}.")
@@ -136,7 +134,7 @@ class HostProxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await _carry(reader, writer, stream)
         finally:
-            await stream.aclose()
+            await stream.close()
 
     async def _proxy_for(self, target: Target) -> str | None:
         """The proxy that a public host is reached through. Raises `FetchError` where it may not be reached at all."""
@@ -147,21 +145,20 @@ class HostProxy:
             raise FetchError("network", f"{error}, or set tools.web.proxy.") from None
         return proxy if proxy and await self._guard.is_public(target.url, proxied=True) else None
 
-    async def _connect(self, wanted: Wanted, proxy: str | None) -> tuple[httpcore.AsyncNetworkStream, bytes]:
-        """The way to a host that was judged, and what is to be written to it first. Raises as httpcore does."""
+    async def _connect(self, wanted: Wanted, proxy: str | None) -> tuple[Stream, bytes]:
+        """The way to a host that was judged, and what is to be written to it first. Raises as httpx does."""
         host, port = wanted.target.host, wanted.target.port
         if proxy is None:
             return await self._guard.connect(host, port, _CONNECT_SECONDS), wanted.head
         async with asyncio.timeout(2 * _CONNECT_SECONDS):
-            if proxy.startswith("socks"):
-                return await _by_socks(proxy, host, port), wanted.head
-            if wanted.head:
-                method, _, rest = wanted.head.partition(b" ")
-                login = "".join(f"{name}: {value}\r\n" for name, value in _login(proxy).items()).encode("latin-1")
-                line, _, headers = rest.removeprefix(wanted.path.encode()).partition(b"\r\n")
-                whole = wanted.target.url.partition("#")[0].encode("latin-1")
-                return await _to_proxy(proxy), b"%s %s%s\r\n%s%s" % (method, whole, line, login, headers)
-            return await _by_http(proxy, host, port), b""
+            if proxy.startswith("socks") or not wanted.head:
+                return await through_proxy(proxy, host, port, certificates, _CONNECT_SECONDS), wanted.head
+            method, _, rest = wanted.head.partition(b" ")
+            own = "".join(f"{name}: {value}\r\n" for name, value in login(urlsplit(proxy))).encode("latin-1")
+            line, _, headers = rest.removeprefix(wanted.path.encode()).partition(b"\r\n")
+            whole = wanted.target.url.partition("#")[0].encode("latin-1")
+            stream = await to_proxy(proxy, certificates, _CONNECT_SECONDS)
+            return stream, b"%s %s%s\r\n%s%s" % (method, whole, line, own, headers)
 
     def _judge(self, target: Target) -> None:
         """Raises `FetchError` where the host was not granted."""
@@ -207,82 +204,6 @@ def _read(head: bytes, exceptions: Exceptions) -> Wanted:
     return Wanted(target, "\r\n".join(lines).encode("latin-1"), path)
 
 
-async def _to_proxy(proxy: str) -> httpcore.AsyncNetworkStream:
-    """A connection to a proxy that the operator or the environment names."""
-    parts = urlsplit(proxy)
-    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 1080)
-    stream = await httpcore.AnyIOBackend().connect_tcp(parts.hostname or "", port, _CONNECT_SECONDS)
-    if parts.scheme != "https":
-        return stream
-    return await stream.start_tls(certificates(), parts.hostname, _CONNECT_SECONDS)
-
-
-def _login(proxy: str) -> dict[str, str]:
-    """The header that a proxy knows its user by (RFC 9110, section 11.7.2), where it has one."""
-    parts = urlsplit(proxy)
-    if parts.username is None:
-        return {}
-    word = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(word.encode()).decode()}"}
-
-
-async def _by_http(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkStream:
-    """A tunnel through a proxy that speaks CONNECT."""
-    parts = urlsplit(proxy)
-    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    origin = httpcore.Origin(b"http", (parts.hostname or "").encode("ascii"), parts.port or 80)
-    connection = httpcore.AsyncHTTP11Connection(origin, await _to_proxy(proxy))
-    url = httpcore.URL(scheme=b"http", host=origin.host, port=origin.port, target=authority.encode("ascii"))
-    headers: Sequence[tuple[bytes | str, bytes | str]] = [("Host", authority), *_login(proxy).items()]
-    limits = dict.fromkeys(("connect", "read", "write"), _CONNECT_SECONDS)
-    answer = await connection.handle_async_request(
-        httpcore.Request("CONNECT", url, headers=headers, extensions={"timeout": limits})
-    )
-    if not 200 <= answer.status <= 299:
-        await connection.aclose()
-        # English: a program in the sandbox reads it
-        raise httpcore.ProxyError(f"it answered with status {answer.status}")
-    stream: httpcore.AsyncNetworkStream = answer.extensions["network_stream"]
-    return stream
-
-
-async def _by_socks(proxy: str, host: str, port: int) -> httpcore.AsyncNetworkStream:
-    """A connection through a SOCKS5 proxy, which looks the name up itself."""
-    stream = await _to_proxy(proxy)
-    try:
-        await _ask_socks(stream, proxy, (host, port))
-    except BaseException as error:
-        await stream.aclose()
-        if isinstance(error, SOCKSError | ValueError | IndexError):
-            # English: a program in the sandbox reads it
-            raise httpcore.ProxyError("it does not speak SOCKS5") from None
-        raise
-    return stream
-
-
-# English: a program in the sandbox reads it
-async def _ask_socks(stream: httpcore.AsyncNetworkStream, proxy: str, wanted: tuple[str, int]) -> None:
-    """What both sides say before the connection stands (RFC 1928, RFC 1929). Raises `httpcore.ProxyError`."""
-    parts, talk = urlsplit(proxy), socks5.SOCKS5Connection()
-
-    async def asks(request: object) -> object:
-        talk.send(request)
-        await stream.write(talk.data_to_send(), _CONNECT_SECONDS)
-        return talk.receive_data(await stream.read(4_096, _CONNECT_SECONDS))
-
-    login = socks5.SOCKS5AuthMethod.USERNAME_PASSWORD
-    way = socks5.SOCKS5AuthMethod.NO_AUTH_REQUIRED if parts.username is None else login
-    if getattr(await asks(socks5.SOCKS5AuthMethodsRequest([way])), "method", None) != way:
-        raise httpcore.ProxyError("it wants another login")
-    if parts.username is not None:
-        words = unquote(parts.username).encode(), unquote(parts.password or "").encode()
-        if not getattr(await asks(socks5.SOCKS5UsernamePasswordRequest(*words)), "success", False):
-            raise httpcore.ProxyError("it refused the login")
-    command = socks5.SOCKS5CommandRequest.from_address(socks5.SOCKS5Command.CONNECT, wanted)
-    if getattr(await asks(command), "reply_code", None) != socks5.SOCKS5ReplyCode.SUCCEEDED:
-        raise httpcore.ProxyError("it could not connect")
-
-
 async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
     body = f"{text}\n".encode()
     # English: a program in the sandbox reads it
@@ -292,9 +213,7 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
         await writer.drain()
 
 
-async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: httpcore.AsyncNetworkStream
-) -> None:
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream) -> None:
     """Both ways, until the server has ended, or nothing came for a while."""
 
     async def upwards() -> None:
@@ -302,7 +221,7 @@ async def _carry(
             await stream.write(data, _IDLE_SECONDS)
 
     async def downwards(sending: asyncio.Task[None]) -> None:
-        while data := await stream.read(_CHUNK, _IDLE_SECONDS):
+        while data := await stream.read(_IDLE_SECONDS):
             writer.write(data)
             async with asyncio.timeout(_IDLE_SECONDS):
                 await writer.drain()

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -131,6 +132,8 @@ class Listening:
     `connections` counts what was accepted; `errors` keeps what broke, which is raised at the end.
     """
 
+    tls: ssl.SSLContext | None = None
+
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.host = host
         self.port = 0
@@ -145,7 +148,7 @@ class Listening:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT)
+        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT, ssl=self.tls)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 

@@ -87,9 +87,11 @@ class TunnelProxy(Listening):
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             there_writer.write(head)
-        with contextlib.suppress(ConnectionError):
-            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
-        there_writer.close()
+        try:
+            with contextlib.suppress(ConnectionError):
+                await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        finally:
+            there_writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,10 +7,11 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import httpcore
+import httpx
 import pytest
 
 from nanobot.security.network import HOME
+from nanobot.utils.connections import Stream
 from nanobot.web.client import SystemNetwork
 from tests.fakes.http_server import HttpServer, Request, Responder, Served
 
@@ -100,9 +101,9 @@ class Names(SystemNetwork):
         self.asked: list[str] = []
         self.reached: list[str] = []
 
-    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+    async def connect(self, address: str, port: int, timeout: float) -> Stream:
         if address in self._dead:
-            raise httpcore.ConnectError("nobody answers")
+            raise httpx.ConnectError("nobody answers")
         self.reached.append(address)
         return await super().connect("127.0.0.1", port, timeout)
 

@@ -9,7 +9,6 @@ import asyncio
 import ipaddress
 from collections.abc import Mapping, Sequence
 
-import httpcore
 import httpx
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from nanobot.config.proxy import Proxies
 from nanobot.config.schema_web import WebFetchConfig
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import HOME, Exceptions, Hosts, judge_answers, judge_url
+from nanobot.utils.connections import Stream
 from nanobot.utils.text import sendable
 from nanobot.utils.translation import _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, Guard, Network, SystemNetwork, guarded_client
@@ -53,7 +53,7 @@ class _Pinned(Struct, frozen=True):
             return [str(address) for address in self.host.addresses]
         return await self.network.resolve(host, port)
 
-    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+    async def connect(self, address: str, port: int, timeout: float) -> Stream:
         return await self.network.connect(address, port, timeout)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import httpcore
 import httpx
 import pytest
 from cryptography import x509
@@ -26,11 +25,9 @@ from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.proxy import Proxies
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, Exceptions, judge_url
-from nanobot.utils.connections import Connections, certificates
+from nanobot.utils.connections import Connections, Stream, certificates
 from nanobot.web.client import (
     CONNECT_SECONDS,
-    Backend,
-    BoundedStream,
     Guard,
     SystemNetwork,
     guarded_client,
@@ -118,9 +115,9 @@ class Dead(SystemNetwork):
             raise TimeoutError
         return [address for address in self.addresses if address]
 
-    async def connect(self, address: str, port: int, timeout: float) -> httpcore.AsyncNetworkStream:
+    async def connect(self, address: str, port: int, timeout: float) -> Stream:
         self.times.append(timeout)
-        raise httpcore.ConnectTimeout("nobody answers")
+        raise httpx.ConnectTimeout("nobody answers")
 
 
 async def test_each_address_of_a_name_has_its_share_of_the_time(make_tool: MakeTool) -> None:
@@ -134,13 +131,13 @@ async def test_each_address_of_a_name_has_its_share_of_the_time(make_tool: MakeT
 
 async def test_the_next_address_is_not_tried_once_the_time_is_over() -> None:
     network = Dead("93.184.216.34")
-    backend = Backend(Guard(network=network))
-    with pytest.raises(httpcore.ConnectTimeout):
-        await backend.connect_tcp("site.test", 80, timeout=0.5)
-    with pytest.raises(httpcore.ConnectError, match=r"no address of site\.test answered"):
-        await backend.connect_tcp("site.test", 80, timeout=-0.5)
-    with pytest.raises(httpcore.ConnectTimeout):
-        await backend.connect_tcp("site.test", 80)
+    guard = Guard(network=network)
+    with pytest.raises(httpx.ConnectTimeout):
+        await guard.connect("site.test", 80, 0.5)
+    with pytest.raises(httpx.ConnectError, match=r"no address of site\.test answered"):
+        await guard.connect("site.test", 80, -0.5)
+    with pytest.raises(httpx.ConnectTimeout):
+        await guard.connect("site.test", 80, None)
     assert [round(seconds, 1) for seconds in network.times] == [0.5, CONNECT_SECONDS]
 
 
@@ -420,33 +417,48 @@ async def test_a_server_that_floods_before_its_answer_is_given_up(make_tool: Mak
     assert says in result.text
 
 
-class Pieces(httpcore.AsyncNetworkStream):
-    """A connection from which these pieces are read."""
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_header_up_to_its_limit_is_taken_and_what_comes_behind_it_is_not_counted(more: int) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\nA: ".ljust(65_536 + more, b"a")
 
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._pieces = pieces
+    async def page(_request: Request, responder: Responder) -> None:
+        await responder.raw(head)
+        await (responder.hang() if more else responder.raw(b"\r\n\r\n" + b"body" * 50_000))
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        pass
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        assert max_bytes == 16_384, "others get their turn"
-        return self._pieces.pop(0)
-
-
-async def sizes_of(*pieces: bytes) -> list[int]:
-    """What is read of an answer in these pieces."""
-    stream = BoundedStream(Pieces([*pieces]))
-    await stream.write(b"GET / HTTP/1.1\r\n\r\n")
-    return [len(await stream.read(1_000_000)) for _ in pieces]
+    async with Website({"/": page}) as site, trusted_client() as client:
+        asked = client.get(f"{site.url}/")
+        if more:
+            with pytest.raises(httpx.RemoteProtocolError, match="65 kB"):
+                await asked
+        else:
+            assert len((await asked).content) == 200_000
 
 
-async def test_a_header_up_to_its_limit_is_taken_and_what_comes_behind_it_is_not_counted() -> None:
-    head = b"HTTP/1.1 200 OK\r\nA: ".ljust(65_536, b"a")
-    body = b"body" * 4_000
-    assert await sizes_of(head, b"\r\n\r\n" + body, *[body] * 5) == [65_536, 16_004, *[16_000] * 5]
-    with pytest.raises(httpcore.RemoteProtocolError, match="65 kB"):
-        await sizes_of(head + b"a")
+async def test_others_get_their_turn_while_a_body_of_crumbs_is_read() -> None:
+    async def crumbs(_request: Request, responder: Responder) -> None:
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await responder.raw(head + b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n")
+
+    turns, most, size = 0, 0, 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with Website({"/": crumbs}) as site, trusted_client() as client:
+        beside = asyncio.create_task(other())
+        async with client.stream("GET", f"{site.url}/") as answer:
+            last = turns
+            async for piece in answer.aiter_raw():
+                size += len(piece)
+                if turns == last:
+                    most = max(most, size)
+                else:
+                    last, size = turns, 0
+        beside.cancel()
+    assert 0 < most <= 16_384 // 6, "of all that came at once"
 
 
 async def test_a_client_that_is_closed_ends_what_it_is_reading() -> None:
