@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -82,6 +82,13 @@ class Instructions(Struct, frozen=True):
     shared: bool = False
 
 
+class Reading(Struct, frozen=True):
+    """What the files of the workspace and of the project say now: a prompt is made from one look at each."""
+
+    files: tuple[ContextFile, ...] = ()
+    instructions: tuple[Instructions, ...] = ()
+
+
 class ContextBuilder:
     """Builds the system prompt from the workspace, at every turn anew, and the tail from the clock and the channel.
 
@@ -121,34 +128,44 @@ class ContextBuilder:
         `folder` is that of the person, as `folder_of` names it. The files that steer the agent are the owner's, and
         no guest's turn sees one.
         """
-        limit = min(FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or FILE_LIMIT)
-        places = {
-            name: folder if name in PERSONAL_FILES else None if role == "guest" else "" for name, _ in CONTEXT_FILES
-        }
         if self.workspace is None:
             return ()
-        top = self.workspace.resolve()
-        found = [
-            self._read(self.workspace, place, name, limit)
-            for name, place in places.items()
-            if place is not None and not self._doubted((top / place / name,))
-        ]
+        limit = min(FILE_LIMIT, window * BYTES_PER_TOKEN // 2 // len(CONTEXT_FILES) or FILE_LIMIT)
+        named = (
+            (folder if one in PERSONAL_FILES else None if role == "guest" else "", one) for one, _ in CONTEXT_FILES
+        )
+        places = {f"{place}/{name}".lstrip("/"): (place, name) for place, name in named if place is not None}
+        doubted = self._doubted_in(self.workspace, places)
+        found = [self._read(self.workspace, *one, limit) for path, one in places.items() if path not in doubted]
         return tuple(file for file in found if file is not None)
 
-    def system(self, window: int = 0, *, role: Role = "owner", folder: str | None = None, skills: str = "") -> str:
+    def read(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> Reading:
+        """What is told to a turn of this `role`, read now; the instructions of a project to the owner's own alone."""
+        files = self.files(window, role=role, folder=folder)
+        return Reading(files, self._instructions(window, files) if folder == "" else ())
+
+    def system(
+        self,
+        window: int = 0,
+        *,
+        role: Role = "owner",
+        folder: str | None = None,
+        skills: str = "",
+        reading: Reading | None = None,
+    ) -> str:
         """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
 
         `window` is the model's context in tokens, 0 where it does not matter. `folder` adds what belongs to one person.
-        `skills` tells of the skills.
+        `skills` tells of the skills. `reading` is what `read` has just given, if it was asked.
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        own = (self.workspace.resolve() / "templates").rglob("*") if self.workspace else iter(())
+        own = (path for top in (self.workspace,) if top for path in (top.resolve() / "templates").rglob("*"))
         templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
-        found = self.files(window, role=role, folder=folder)
+        found = reading or self.read(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
-        parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found]
-        for one in self.instructions(window) if folder == "" else ():
+        parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found.files]
+        for one in found.instructions:
             head = "Instructions of the owner for all agents" if one.shared else "Instructions of this project"
             where = f"{one.file.name} {'in' if one.shared else 'of the project in'} {one.folder}"
             parts.append(f"## {head} ({where})\n\n{one.file.text}{one.file.note}")
@@ -164,31 +181,31 @@ class ContextBuilder:
         """The task of a request that sums up a conversation."""
         return self._templates.render("agent/compaction.md", words=words)
 
-    def foreign(self, *, role: Role, folder: str | None) -> tuple[str, ...]:
+    def foreign(self, reading: Reading, folder: str | None) -> tuple[str, ...]:
         """Labels of the files in `system` that were written while content from outside stood in a conversation."""
         top = self.workspace.resolve() if self.workspace is not None else Path()
         marked = self._foreign_below(top) if self.workspace is not None else frozenset[str]()
-        shown = [file.name for file in self.files(role=role, folder=folder)] if marked else []
+        shown = [file.name for file in reading.files] if marked else []
         places = {name: top / (folder or "") / name if name in PERSONAL_FILES else top / name for name in shown}
         labels = [f"file {name}" for name, place in places.items() if str(place) in marked]
-        for one in self.instructions() if folder == "" else ():
+        for one in reading.instructions:
             path = one.folder.resolve() / one.file.name
             labels += [f"file {path}"] if str(path) in self._foreign_below(path.parent) else []
         return tuple(labels)
 
-    def instructions(self, window: int = 0) -> tuple[Instructions, ...]:
+    def _instructions(self, window: int, files: Iterable[ContextFile]) -> tuple[Instructions, ...]:
         """What AGENTS.md says besides that of the workspace, or CLAUDE.md where there is none: of the owner for all
         agents, then of the project from its top down. All of them share a room, in which the nearest one is first.
 
         These are for the owner's own turns alone.
         """
         room = min(_INSTRUCTIONS, window * BYTES_PER_TOKEN // 4 or _INSTRUCTIONS)
-        room -= sum(len(file.text.encode()) for file in self.files(window) if file.name == INSTRUCTIONS[0])
+        room -= sum(len(file.text.encode()) for file in files if file.name == INSTRUCTIONS[0])
         found: list[Instructions] = []
         for folder in reversed((*filter(None, (self._shared,)), *self._project)):
             limit = max(room, _LEAST_INSTRUCTIONS)
-            top = folder.resolve()
-            sure = (name for name in INSTRUCTIONS if not self._doubted((top / name,)))
+            doubted = self._doubted_in(folder, INSTRUCTIONS)
+            sure = (name for name in INSTRUCTIONS if name not in doubted)
             file = next(filter(None, (self._read(folder, "", name, limit) for name in sure)), None)
             if file is not None:
                 text = file.text.encode()[:limit].decode("utf-8", "ignore")
@@ -230,16 +247,28 @@ class ContextBuilder:
         foreign = bool(message.context.strip())
         return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
 
+    def _doubted_in(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
+        """Those of these files of a folder that a command which runs may have written."""
+        doubted = self._doubted(top / name for top in map(Path.resolve, (folder,)) for name in names)
+        return frozenset(str(path.relative_to(folder.resolve())) for path in doubted)
+
     def _read(self, root: Path, folder: str, name: str, limit: int) -> ContextFile | None:
+        """A context file, and nothing but a file: a pipe would be waited for."""
         place = f"{root}/{folder}/{name}"
         try:
-            with _opened(root, folder, name) as stream:
-                now = os.fstat(stream.fileno())
+            opened = _opened(root, folder, name)
+            try:
+                now = os.fstat(opened)
+                if not stat.S_ISREG(now.st_mode) or (folder and now.st_nlink != 1):
+                    return None
                 state = (now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size, limit)
                 before, file = self._read_before.get(place, ((), None))
                 if before == state:
                     return file
-                text = stream.read(_MEMORY_READ if name == _MEMORY else limit + 1)
+                with os.fdopen(opened, encoding="utf-8", errors="replace", closefd=False) as stream:
+                    text = stream.read(_MEMORY_READ if name == _MEMORY else limit + 1)
+            finally:
+                os.close(opened)
         except OSError:
             return None
         cut, left = len(text) > limit, 0
@@ -262,30 +291,20 @@ def folder_of(message: InboundMessage, role: Role) -> str | None:
     return "" if role == "owner" else f"{PEOPLE}/{folder_name(key)}"
 
 
-def _opened(workspace: Path, folder: str, name: str) -> TextIO:
-    """A context file, opened, and nothing but a file: a pipe would be waited for. What a user can change is no way to
-    the files of somebody else: no link is followed in a `folder`. Raises `OSError`."""
+def _opened(workspace: Path, folder: str, name: str) -> int:
+    """A context file, opened. What a user can change is no way to the files of somebody else: no link is followed in a
+    `folder`. Raises `OSError`."""
     if not folder:
-        file = os.open(workspace / name, os.O_RDONLY | os.O_NONBLOCK)
-        return _text_of(file, name, plain=stat.S_ISREG(os.fstat(file).st_mode))
+        return os.open(f"{workspace}/{name}", os.O_RDONLY | os.O_NONBLOCK)
     *above, last = *folder.split("/"), *name.split("/")
     at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in above:
             at, left = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at), at
             os.close(left)
-        file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
     finally:
         os.close(at)
-    status = os.fstat(file)
-    return _text_of(file, name, plain=stat.S_ISREG(status.st_mode) and status.st_nlink == 1)
-
-
-def _text_of(file: int, name: str, *, plain: bool) -> TextIO:
-    if not plain:
-        os.close(file)
-        raise FileNotFoundError(name)
-    return os.fdopen(file, encoding="utf-8", errors="replace")
 
 
 def estimate_text(text: str) -> int:

@@ -11,7 +11,7 @@ from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.chats.sessions import hold
-from nanobot.agent.context import ContextBuilder, ContextFile, folder_of
+from nanobot.agent.context import ContextBuilder, ContextFile, Reading, folder_of
 from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
@@ -52,8 +52,7 @@ class Opening:
         else:
             current = await self._store.current(chat.key)
             turn.session = current.id
-            if not (current.title or message.aside):
-                await self._store.rename(current.id, _title(message))
+            turn.title = "" if current.title else _title(message)
         if not await hold(self._store, turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
         if message.errand is not None:
@@ -67,7 +66,7 @@ class Opening:
         folder = folder_of(message, turn.authority)
         owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
-        system, foreign, tail = await asyncio.to_thread(self._read, turn, window, folder, skills)
+        reading, system, foreign, tail = await asyncio.to_thread(self._read, turn, window, folder, skills)
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),
@@ -86,16 +85,20 @@ class Opening:
         turn.addresses.hear_prompt(system)
         await self._show_list(turn)
         if folder == "" and message.cause == "chat" and not message.aside:
-            await self._announce(chat, turn, window)
+            await self._announce(chat, turn, reading)
         return None
 
-    def _read(self, turn: Turn, window: int, folder: str | None, skills: str) -> tuple[str, tuple[str, ...], str]:
-        """The system prompt, labels of what stands in it from outside, and the tail."""
+    def _read(
+        self, turn: Turn, window: int, folder: str | None, skills: str
+    ) -> tuple[Reading, str, tuple[str, ...], str]:
+        """What the files say, the system prompt, labels of what stands in it from outside, and the tail."""
         context, role = self._services.context, turn.authority
+        reading = context.read(window, role=role, folder=folder)
         return (
-            context.system(window, role=role, folder=folder, skills=skills),
-            context.foreign(role=role, folder=folder),
-            self._tail(turn, context.files(window, role=role, folder=folder)),
+            reading,
+            context.system(window, role=role, folder=folder, skills=skills, reading=reading),
+            context.foreign(reading, folder),
+            self._tail(turn, reading.files),
         )
 
     async def _answers(self, turn: Turn) -> tuple[UserMessage, ...]:
@@ -132,11 +135,10 @@ class Opening:
         found = self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail
 
-    async def _announce(self, chat: Chat, turn: Turn, window: int) -> None:
+    async def _announce(self, chat: Chat, turn: Turn, reading: Reading) -> None:
         """Say which instructions of inner folders the prompt holds, once, and which of all have changed since."""
         context = self._services.context
-        found, files = await asyncio.to_thread(lambda: (context.instructions(window), context.files(window)))
-        own = [file for file in files if file.name in INSTRUCTIONS]
+        own, found = [file for file in reading.files if file.name in INSTRUCTIONS], reading.instructions
         now = {f"{context.workspace}/{file.name}": file.text for file in own}
         now |= {f"{one.folder}/{one.file.name}": one.file.text for one in found}
         inner = {f"{one.folder}/{one.file.name}" for one in found if context.nested(one)}

@@ -146,7 +146,7 @@ class Turn(Struct, eq=False):
     what the person typed since the last call; `heard` tells whether that is anything. A `durable` turn has the id of
     its message, goes on in the next process where this one ends, and asks a model that is away again as long as it has
     time. `budget` tells what may be spent on a model. `began` are the ids of the calls that a process which died had
-    begun. `store` keeps it in `session`, which is
+    begun. `store` keeps it in `session`, which gets the `title` with its first words where it has none, and is
     this turn's alone while it is `held`; `behind` is who has it meanwhile. `addresses` are those that were named in the
     session. `window` is the context of the model in tokens as far as the service has told, else 0.
 
@@ -179,6 +179,7 @@ class Turn(Struct, eq=False):
     store: SessionStore | None = None
     budget: BudgetOf = lambda _: None
     session: str = ""
+    title: str = ""
     held: bool = False
     behind: str = ""
     prompt: Prompt = field(default_factory=Prompt)
@@ -363,7 +364,8 @@ class Turn(Struct, eq=False):
         if not fresh or self.store is None:  # what is left belongs to who closed it
             return
         try:
-            await self.store.append(self.session, fresh, turn=self.id)
+            await self.store.append(self.session, fresh, turn=self.id, title=self.title)
+            self.title = ""
         except StoreError:
             self._refused.extend(fresh)
             raise

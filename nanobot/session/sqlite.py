@@ -87,7 +87,7 @@ class SqliteDatabase:
         self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
     ) -> T:
         """Works that wait at the same time share a transaction and its way to the disk; when one of them fails, each
-        runs again in a transaction of its own. So `work` touches nothing but the database.
+        runs again in a transaction of its own. So `work` touches nothing but the database, or bears that.
         """
         del fenced  # a file is of one machine, whose processes never take each other for dead
         return await self.perform(work, writes=True, durable=durable)
@@ -126,16 +126,32 @@ class SqliteDatabase:
         return made[0]
 
     async def hold(self, session_id: str) -> str:
-        lock = session_lock(self.path, session_id)
-        holder = await asyncio.to_thread(lock.take)
+        """The lock is a file beside this one, and taken on the way of the works: at once with those that wait there."""
+        lock, found = session_lock(self.path, session_id), list[str]()
+
+        async def take(_db: Transaction) -> str:
+            if not found:  # else works that were done together are done again, each alone
+                found.append(lock.take())
+            return found[0]
+
+        try:
+            holder = await self.perform(take, writes=False)
+        except StoreError:
+            lock.release()
+            raise
         if not holder:
             self._held[session_id] = lock
         return holder
 
     async def drop(self, session_id: str) -> None:
         lock = self._held.pop(session_id, None)
+
+        async def release(_db: Transaction) -> None:
+            if lock is not None:
+                lock.release()
+
         if lock is not None:
-            await asyncio.to_thread(lock.release)
+            await self.perform(release, writes=False)
 
     async def aclose(self) -> None:
         if self._closed:

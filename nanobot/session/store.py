@@ -178,9 +178,16 @@ class SessionStore:
         """The branch that was made for this request."""
         return await self.database.read(lambda db: self._branched(db, _branch_id(request))) if request else None
 
-    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
-        """Add messages at the end, all or none."""
-        await self.database.run(lambda db: self.add(db, session_id, "message", messages, turn), fenced=True)
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "", title: str = "") -> None:
+        """Add messages at the end, all or none. A session without a title gets this one."""
+
+        async def work(db: Transaction) -> None:
+            await self.add(db, session_id, "message", messages, turn)
+            if title:
+                change = "UPDATE session SET title = :title WHERE id = :session AND title = ''"
+                await db.change(change, title=title, session=session_id)
+
+        await self.database.run(work, fenced=True)
 
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         """Note that a call is about to have an effect. It is safe on the disk when this returns."""

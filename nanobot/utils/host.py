@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
+from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,6 +15,7 @@ _PROCESSES = Path("/proc")
 _FAULTS = (ZoneInfoNotFoundError, ValueError, OSError)
 
 
+@cache
 def shipped(name: str) -> Path:
     """The folder `templates` or `docs`: inside the package in a wheel, beside it in a checkout or an editable install.
 

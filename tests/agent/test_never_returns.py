@@ -32,11 +32,11 @@ class SilentStore(SessionStore):
             await asyncio.get_running_loop().create_future()
         return await super().current(key)
 
-    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "", title: str = "") -> None:
         self._left -= 1
         if self._left <= 0:
             await asyncio.get_running_loop().create_future()
-        await super().append(session_id, messages, turn=turn)
+        await super().append(session_id, messages, turn=turn, title=title)
 
 
 def hanging(lines: list[str]) -> str:

@@ -509,11 +509,11 @@ class OnceFullDisk(SessionStore):
         super().__init__(MemoryDatabase())
         self._left = at
 
-    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "", title: str = "") -> None:
         self._left -= 1
         if self._left == 0:
             raise StoreError("The disk is full.")
-        await super().append(session_id, messages, turn=turn)
+        await super().append(session_id, messages, turn=turn, title=title)
 
 
 @pytest.mark.parametrize("at", range(1, 4))
@@ -598,9 +598,9 @@ class DyingStore(SessionStore):
     def alive(self) -> None:
         self._left = 1_000_000
 
-    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "") -> None:
+    async def append(self, session_id: str, messages: tuple[Message, ...], *, turn: str = "", title: str = "") -> None:
         await self._spend()
-        await super().append(session_id, messages, turn=turn)
+        await super().append(session_id, messages, turn=turn, title=title)
 
     async def intend(self, session_id: str, call: ToolCall, *, turn: str) -> None:
         await self._spend()

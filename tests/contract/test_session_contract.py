@@ -125,12 +125,15 @@ async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: Se
     assert (await store.current("a")).messages == 5
 
 
-async def test_sessions_are_listed_newest_first_and_can_be_renamed(store: SessionStore) -> None:
+async def test_sessions_are_listed_newest_first_and_named_by_their_first_words_unless_they_are_renamed(
+    store: SessionStore,
+) -> None:
     old, other, new = await store.start("a"), await store.start("b"), await store.start("a")
     assert [item.id for item in await store.list("a")] == [new.id, old.id]
     assert {item.id for item in await store.list()} == {old.id, other.id, new.id}
-    await store.append(old.id, CONVERSATION)
-    assert [item.id for item in await store.list("a", limit=1)] == [old.id]
+    for title in ("what is it?", "and that?"):
+        await store.append(old.id, CONVERSATION, title=title)
+        assert [(item.id, item.title) for item in await store.list("a", limit=1)] == [(old.id, "what is it?")]
     await store.rename(old.id, "the picture")
     assert (await store.list("a"))[0].title == "the picture"
 

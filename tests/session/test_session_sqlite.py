@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
+from nanobot.session.database import Transaction
 from nanobot.session.layout import VERSION
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
@@ -160,6 +162,36 @@ async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
     assert len(await first.history(session.id)) == 40
     await first.aclose()
     await second.aclose()
+
+
+async def test_a_session_is_taken_once_beside_a_work_that_fails_and_not_at_all_where_the_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.db"
+    here, there = SqliteDatabase(path), SqliteDatabase(path)
+    together = threading.Event()
+
+    async def waits(_db: Transaction) -> None:
+        together.wait(120)
+
+    async def fails(_db: Transaction) -> None:
+        raise ValueError
+
+    first = asyncio.create_task(here.read(waits))
+    works = [asyncio.create_task(one) for one in (here.hold("a"), here.run(fails))]
+    await asyncio.sleep(0)
+    together.set()
+    assert isinstance((await asyncio.gather(first, *works, return_exceptions=True))[2], ValueError)
+    assert (works[0].result(), await there.hold("a")) == ("", f"process {os.getpid()}")
+    await here.drop("a")
+    path.rename(tmp_path / "aside")
+    with pytest.raises(StoreError, match="was deleted"):
+        await here.hold("a")
+    (tmp_path / "aside").rename(path)
+    assert await there.hold("a") == ""
+    await there.drop("a")
+    await here.aclose()
+    await there.aclose()
 
 
 async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> None:
