@@ -41,8 +41,8 @@ class KnownAddresses:
         self._prompt = ""
         self._known: dict[str, None] = {}
         self._calls: dict[str, ToolCall] = {}
-        #: Texts, and the keys that count for nothing in each: reading links takes time, and few are followed.
-        self._unread: deque[tuple[str, frozenset[str]]] = deque()
+        #: Texts, and the keys that count for nothing in each, None in prompts: reading takes time, few are followed.
+        self._unread: deque[tuple[str, frozenset[str] | None]] = deque()
 
     def __contains__(self, url: str) -> bool:
         key = _key(url)
@@ -72,7 +72,7 @@ class KnownAddresses:
         """What the owner wrote stands in the prompt of a turn."""
         if system != self._prompt:
             self._prompt = system
-            self.hear(system)
+            self._read_later(system, None)
 
     def take(self, messages: Iterable[Message], book: SourceBook | None = None) -> None:
         """Note what these messages of the session name; `book` holds what the sources of their results say."""
@@ -98,13 +98,16 @@ class KnownAddresses:
         own = frozenset(_key(url) for text in texts_of(arguments) for url in _links(text))
         self._read_later(message.text, own)
 
-    def _read_later(self, text: str, own: frozenset[str] = frozenset()) -> None:
+    def _read_later(self, text: str, own: frozenset[str] | None = frozenset()) -> None:
         """Where too much is kept, the links of the oldest are read now and its text is let go."""
         self._unread.append((text, own))
         while len(self._unread) > 1 and sum(len(text) for text, _ in self._unread) > MOST_UNREAD:
             self._read(*self._unread.popleft())
 
-    def _read(self, text: str, own: frozenset[str]) -> None:
+    def _read(self, text: str, own: frozenset[str] | None) -> None:
+        if own is None:
+            self.hear(text)
+            return
         self._add(url for url in _links(text) if not own or _key(url) not in own)
 
     def _add(self, urls: Iterable[str]) -> None:

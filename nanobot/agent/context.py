@@ -82,7 +82,7 @@ class Instructions(Struct, frozen=True):
     shared: bool = False
 
 
-class Reading(Struct, frozen=True):
+class PromptFiles(Struct, frozen=True):
     """What the files of the workspace and of the project say now: a prompt is made from one look at each."""
 
     files: tuple[ContextFile, ...] = ()
@@ -139,10 +139,10 @@ class ContextBuilder:
         found = [self._read(self.workspace, *one, limit) for path, one in places.items() if path not in doubted]
         return tuple(file for file in found if file is not None)
 
-    def read(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> Reading:
+    def read(self, window: int = 0, *, role: Role = "owner", folder: str | None = None) -> PromptFiles:
         """What is told to a turn of this `role`, read now; the instructions of a project to the owner's own alone."""
         files = self.files(window, role=role, folder=folder)
-        return Reading(files, self._instructions(window, files) if folder == "" else ())
+        return PromptFiles(files, self._instructions(window, files) if folder == "" else ())
 
     def system(
         self,
@@ -151,7 +151,7 @@ class ContextBuilder:
         role: Role = "owner",
         folder: str | None = None,
         skills: str = "",
-        reading: Reading | None = None,
+        reading: PromptFiles | None = None,
     ) -> str:
         """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
 
@@ -181,7 +181,7 @@ class ContextBuilder:
         """The task of a request that sums up a conversation."""
         return self._templates.render("agent/compaction.md", words=words)
 
-    def foreign(self, reading: Reading, folder: str | None) -> tuple[str, ...]:
+    def foreign(self, reading: PromptFiles, folder: str | None) -> tuple[str, ...]:
         """Labels of the files in `system` that were written while content from outside stood in a conversation."""
         top = self.workspace.resolve() if self.workspace is not None else Path()
         marked = self._foreign_below(top) if self.workspace is not None else frozenset[str]()
@@ -327,8 +327,7 @@ def estimate(message: Message) -> int:
 
 def estimate_all(messages: Sequence[Message], system: str = "", tools: Sequence[ToolSpec] = ()) -> int:
     """Tokens of a whole request: messages, system prompt and tool schemas."""
-    schemas = sum(estimate_text(f"{tool.name}{tool.description}{tool.schema}") for tool in tools)
-    return sum(map(estimate, messages)) + estimate_text(system) + schemas
+    return sum(map(estimate, messages)) + estimate_text(system) + sum(estimate_text(tool.text) for tool in tools)
 
 
 def window_of(history: Sequence[Message], limit: int) -> tuple[Message, ...]:

@@ -11,7 +11,7 @@ from nanobot.agent.addresses import KnownAddresses
 from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.chats.sessions import hold
-from nanobot.agent.context import ContextBuilder, ContextFile, Reading, folder_of
+from nanobot.agent.context import ContextBuilder, ContextFile, PromptFiles, folder_of
 from nanobot.agent.history import Past, last_call, parse_arguments, speakers
 from nanobot.agent.tools.offers import TODO, todo_items
 from nanobot.agent.turn import Prompt, Turn
@@ -50,9 +50,8 @@ class Opening:
             take_up(turn, records)
             chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
         else:
-            current = await self._store.current(chat.key)
-            turn.session = current.id
-            turn.title = "" if current.title else _title(message)
+            turn.session = chat.session or (await self._store.current(chat.key)).id
+            turn.title = _title(message)
         if not await hold(self._store, turn):
             return turn.finished("failed", "", explanations.in_use(turn.behind), temporary=True)
         if message.errand is not None:
@@ -90,7 +89,7 @@ class Opening:
 
     def _read(
         self, turn: Turn, window: int, folder: str | None, skills: str
-    ) -> tuple[Reading, str, tuple[str, ...], str]:
+    ) -> tuple[PromptFiles, str, tuple[str, ...], str]:
         """What the files say, the system prompt, labels of what stands in it from outside, and the tail."""
         context, role = self._services.context, turn.authority
         reading = context.read(window, role=role, folder=folder)
@@ -135,7 +134,7 @@ class Opening:
         found = self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail
 
-    async def _announce(self, chat: Chat, turn: Turn, reading: Reading) -> None:
+    async def _announce(self, chat: Chat, turn: Turn, reading: PromptFiles) -> None:
         """Say which instructions of inner folders the prompt holds, once, and which of all have changed since."""
         context = self._services.context
         own, found = [file for file in reading.files if file.name in INSTRUCTIONS], reading.instructions

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
@@ -17,12 +18,17 @@ CLOSE_SECONDS = 0.5
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, dict=True):
     """A tool as a model sees it. `schema` is the JSON Schema of the arguments."""
 
     name: str
     description: str
     schema: dict[str, object]
+
+    @cached_property
+    def text(self) -> str:
+        """All that a model is told of it, for estimates."""
+        return f"{self.name}{self.description}{self.schema}"
 
 
 class Request(Struct, frozen=True):

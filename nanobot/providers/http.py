@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from nanobot.utils.translation import _
 
 #: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024
+_url = lru_cache(maxsize=64)(httpx.URL)
 
 
 class Deadlines(Struct, frozen=True):
@@ -136,6 +138,7 @@ class Link:
     def client(self) -> httpx.AsyncClient:
         if self._client is None or self._client.is_closed:
             self._client = make_client(self.endpoint)
+            self._client.headers.update({"Content-Type": "application/json", "Accept": "text/event-stream"})
         return self._client
 
     async def aclose(self) -> None:
@@ -169,19 +172,21 @@ class Link:
 
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
-        url = self.endpoint.base_url.rstrip("/") + path
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        limits, url = self.endpoint.deadlines, _url(self.endpoint.base_url.rstrip("/") + path)
         for last in (False, True):
-            request = self.client.build_request("POST", url, content=body, headers=headers)
-            reading = request.extensions["timeout"]
-            idle, reading["read"] = reading["read"], self.endpoint.deadlines.first  # a model may think before a word
+            timeout = httpx.Timeout(limits.first, connect=limits.connect, write=limits.write, pool=limits.connect)
+            reading = timeout.as_dict()  # a model may think before a word
+            # The client would read URL and headers anew for each request.
+            request = httpx.Request(
+                "POST", url, headers=self.client.headers, content=body, extensions={"timeout": reading}
+            )
             try:
                 response = await self.client.send(request, stream=True)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if last or not is_private(self.endpoint.base_url):
                     raise
             else:
-                reading["read"] = idle  # read anew when the body begins
+                reading["read"] = limits.idle  # read anew when the body begins
                 return response
         raise AssertionError  # the loop returns or raises
 
