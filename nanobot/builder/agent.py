@@ -363,7 +363,7 @@ class Builder:
         if self._launch.role is not None:
             from nanobot.cluster.share import SharedSlots
 
-            runner.helper_slots = SharedSlots(self.ledger, "helper", max(1, limits.max))
+            runner.helper_slots = SharedSlots(self.ledger.database, "helper", max(1, limits.max))
         runner.spawn = self._spawner(runner, services)
 
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:

@@ -5,15 +5,17 @@ session one at a time, in their order, each at least once. Who may begin and who
 carry the worker's name and by unique keys. A worker that was taken for dead can write nothing any more.
 """
 
-import secrets
-from collections.abc import Collection, Iterable
+import json
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
+from loguru import logger
 from procrastinate import App
-from procrastinate.jobs import Job
+from procrastinate.jobs import Job, Status
 from procrastinate.schema import SchemaManager
 
-from nanobot.cluster.postgres import DROP, HOLD, REQUEST, Connection, EngineConnector, Postgres
+from nanobot.cluster.postgres import HOLD, REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
 from nanobot.session.layout import KEPT, SCHEDULE, WATCHES
@@ -21,12 +23,10 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, Arrival, InboxRow
 from nanobot.utils.translation import N_, _
 
-#: The tasks of the engine: to serve an update, and to be there.
-SERVE, PRESENT = "nanobot.serve", "nanobot.present"
-#: The sessions that a worker has, each by a lease, and what is open in them.
-_MINE = "SELECT substr(name, 7) FROM lease WHERE holder = :worker AND name LIKE 'serve:%'"
+#: The task of the engine: to serve an update.
+SERVE = "nanobot.serve"
 _OPEN = f"""{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')
-AND CASE key WHEN '' THEN 'update ' || seq ELSE key END IN ({_MINE}) ORDER BY seq"""
+AND CASE key WHEN '' THEN 'update ' || seq ELSE key END IN ({Postgres.members}) ORDER BY seq"""
 _CHAT = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = :seq"
 _TABLES = f"""
 CREATE TABLE session (
@@ -104,10 +104,25 @@ CREATE OR REPLACE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
     RAISE EXCEPTION 'records are append-only';
   END$$;
 """
+#: Workers have the numbers of the engine: what earlier ones had is free, and those that live have no lease and end.
+_NUMBERED = """
+UPDATE inbox SET state = 'new' WHERE state IN ('claimed', 'waiting');
+UPDATE outbox SET worker = '', state = CASE state WHEN 'sending' THEN 'unknown' ELSE state END
+  WHERE state IN ('draft', 'new', 'sending', 'unknown');
+DELETE FROM lease;
+"""
 _IDENTITY = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 _TYPES = {"id": _IDENTITY, "number": "bigint", "time": "timestamptz", "flat": ""}
 #: From layout 3 on, a step each, as in `session/layout.py`; the tables above are those of layout 4.
-_STEPS: tuple[str, ...] = (_SHARED, KEPT, _SPENDING, SCHEDULE.format(**_TYPES), WATCHES.format(**_TYPES), _SINGLE)
+_STEPS: tuple[str, ...] = (
+    _SHARED,
+    KEPT,
+    _SPENDING,
+    SCHEDULE.format(**_TYPES),
+    WATCHES.format(**_TYPES),
+    _SINGLE,
+    _NUMBERED,
+)
 #: The number in `layout`.
 VERSION = 3 + len(_STEPS)
 #: The advisory lock under which the layout changes: `nano` in ASCII.
@@ -133,45 +148,69 @@ class PostgresLedger(Ledger):
         super().__init__(Postgres(address, channel, self._prepare), clock=clock)
         self.channel = channel
         self.engine = App(connector=EngineConnector(self.database))
+        self._jobs = self.engine.job_manager
 
-    async def enroll(self) -> Job:
-        """Become a worker, by the name in the job that is returned: as long as this worker has that job, the engine
-        watches over it. One that somebody died over before he had it serves as well.
-        """
-        jobs = self.engine.job_manager
-        number = await jobs.register_worker()
-        while (job := await jobs.fetch_job([PRESENT], number)) is None:
-            await jobs.batch_defer_jobs_async([_job(PRESENT, PRESENT, worker=secrets.token_hex(5))])
-        name = str(job.task_kwargs["worker"])
-        await self.database.run(lambda db: db.change(HOLD, name=f"worker:{name}", worker=name))
-        self.database.worker = name
-        return job
+    async def enroll(self) -> None:
+        """Become a worker whom the engine watches over; the number that it gives is its name."""
 
-    async def free(self, worker: str) -> tuple[InboxRow, ...]:
-        """A worker is no more: what it worked on is `new` again, what it sent is `unknown`, its sessions are free.
+        async def work(db: Connection) -> str:
+            worker = str(await self._jobs.register_worker())
+            await db.change(HOLD, name=f"worker:{worker}", worker=worker)
+            return worker
+
+        self.database.worker = await self.database.run(work)
+
+    async def beat(self) -> int:
+        """Give a sign of life; how many workers there are."""
+
+        async def work(db: Connection) -> int:
+            await self._jobs.update_heartbeat(int(self.database.worker))
+            ((living,),) = await db.fetch(tuple[int], "SELECT count(*) FROM lease WHERE name LIKE 'worker:%'")
+            return living
+
+        return await self.database.run(work, fenced=True)
+
+    async def sweep(self, seconds: float, end: float) -> tuple[InboxRow, ...]:
+        """Free what those workers had who gave no sign of life for `seconds`, unless it is later than `end` by then.
 
         This process has now the rows that are to be parked.
         """
+
+        async def work(db: Connection) -> tuple[InboxRow, ...]:
+            dead = await self._jobs.prune_stalled_workers(seconds) if time.monotonic() < end else []
+            if dead:
+                logger.warning("workers {} are dead", dead)
+            freed = [await self._free(db, self.channel, str(one)) for one in dead]
+            return freed[-1] if freed else ()
+
+        return await self.database.run(work)
+
+    async def free(self, worker: str) -> tuple[InboxRow, ...]:
+        """A worker is no more: what it worked on is `new` again, what it sent is `unknown`, its sessions are free and
+        its jobs back in the queue."""
         return await self.database.run(lambda db: self._free(db, self.channel, worker))
 
-    async def look(self, fresh: Collection[str]) -> tuple[frozenset[str], tuple[InboxRow, ...]]:
-        """Which sessions are this worker's, by `served_as`, and what is open in them, in order.
+    async def take(self) -> Job | None:
+        """A job that this worker has from now on."""
+        return await self._jobs.fetch_job([self.channel], int(self.database.worker))
 
-        Those that are `fresh` are taken first, where no other worker has them: whatever the engine hands out, and to
-        whomever, a session is one worker's. One in which nothing is open is given back.
-        """
+    async def taken(self) -> Iterable[Job]:
+        """The jobs that this worker has."""
+        return await self._jobs.list_jobs_async(worker_id=int(self.database.worker), task=SERVE, status="doing")
 
-        async def work(db: Connection) -> tuple[frozenset[str], tuple[InboxRow, ...]]:
-            worker = self.database.worker
-            for name in sorted(fresh):  # in one order, so that two workers never wait for each other
-                await db.change(HOLD, name=f"serve:{name}", worker=worker)
-            mine = frozenset(name for (name,) in await db.fetch(tuple[str], _MINE, worker=worker))
-            found = await db.fetch(InboxRow, _OPEN, channel=self.channel, worker=worker)
-            for name in mine - {served_as(row.key, row.seq) for row in found}:
-                await db.change(DROP, name=f"serve:{name}", worker=worker)
-            return mine, found
+    async def end(self, jobs: Iterable[Job]) -> None:
+        """Jobs are done, unless they are another worker's by now."""
 
-        return await self.database.run(work, fenced=bool(fresh))
+        async def work(_db: Connection) -> None:
+            for job in jobs:
+                await self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
+
+        await self.database.run(work, fenced=True)
+
+    async def look(self, sessions: Iterable[str]) -> tuple[InboxRow, ...]:
+        """What is open in sessions, by `served_as`, in order."""
+        names = json.dumps(list(sessions))
+        return await self.database.read(lambda db: db.fetch(InboxRow, _OPEN, channel=self.channel, without=names))
 
     async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         fresh = await super()._accept(db, channel, arrivals)
@@ -182,6 +221,10 @@ class PostgresLedger(Ledger):
         # First the one that lets it write: what it takes until then is seen by the second statement.
         await db.change("DELETE FROM lease WHERE name = 'worker:' || :worker", worker=worker)
         await db.change("DELETE FROM lease WHERE holder = :worker", worker=worker)
+        await self._jobs.unregister_worker(int(worker))
+        for job in await self._jobs.get_stalled_jobs(queue=channel):
+            if job.worker_id is None:  # its worker is gone: in this transaction, so that nobody else gives it back too
+                await self._jobs.retry_job(job)
         return await super()._free(db, channel, worker)
 
     async def _begin(self, db: Transaction, seq: int) -> bool:
@@ -191,11 +234,8 @@ class PostgresLedger(Ledger):
 
     async def _queue(self, db: Transaction, rows: Iterable[InboxRow]) -> None:
         mine = [row for row in rows if row.channel == self.channel]  # another one has no workers
-        locks = [f"{row.channel} {row.key}" if row.key else None for row in mine]
-        served = zip(mine, locks, strict=True)
-        jobs = [_job(self.channel, SERVE, lock, key=row.key, seq=row.seq) for row, lock in served]
-        if jobs:
-            await self.engine.job_manager.batch_defer_jobs_async(jobs, connection=db)
+        if jobs := [_job(row) for row in mine]:
+            await self._jobs.batch_defer_jobs_async(jobs, connection=db)
 
     async def _prepare(self, db: Connection) -> None:
         """Make or migrate the tables, of many processes that start at once in one. Raises `StoreError`."""
@@ -231,8 +271,11 @@ def served_as(key: str, seq: int) -> str:
     return key or f"update {seq}"
 
 
-def _job(queue: str, task: str, lock: str | None = None, /, **arguments: str | int) -> Job:
-    return Job(queue=queue, task_name=task, lock=lock, queueing_lock=None, task_kwargs={**arguments})
+def _job(row: InboxRow) -> Job:
+    lock = f"{row.channel} {row.key}" if row.key else None
+    return Job(
+        queue=row.channel, task_name=SERVE, lock=lock, queueing_lock=None, task_kwargs={"key": row.key, "seq": row.seq}
+    )
 
 
 def _engine_changes() -> list[Path]:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import LiteralString, TypeVar
 
@@ -19,7 +20,7 @@ from procrastinate import PsycopgConnector
 from procrastinate.exceptions import ConnectorException
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.database import Value
@@ -35,7 +36,9 @@ CONNECTIONS = 10
 TRY_SECONDS = 3.0
 #: The server ends the connection of an office whose holder stands still, and with it the lock.
 _IDLE = "-c idle_session_timeout=10s"
-#: Leases that a worker has as long as it lives: what it may write under, its sessions, and those of its turns.
+#: Seconds for one transaction of a process that ends, and for what is still under way then.
+ENDING_SECONDS = 5.0
+#: Leases that a worker has as long as it lives: what it may write under, the sessions of its turns, and places.
 HOLD = "INSERT INTO lease VALUES (:name, :worker, 'infinity') ON CONFLICT (name) DO NOTHING"
 DROP = "DELETE FROM lease WHERE name = :name AND holder = :worker"
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
@@ -44,6 +47,9 @@ _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_tim
 # English: a call of SQL
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
 TAKEN = N_("This worker was not heard of for too long, so its work has gone to others. Start it again.")
+#: The number of a transaction, by which the server tells later whether it was kept; and who may write in it.
+_BEGIN = "SELECT pg_current_xact_id()::text"
+_FENCED = f"{_BEGIN} FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE"
 T = TypeVar("T")
 
 
@@ -55,6 +61,15 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
         found = await (await self.execute(_translated(query), _plain(values))).fetchall()
+        return tuple(convert(one, row) for one in found)
+
+    async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
+        found, cursor = list[TupleRow](), self.cursor()
+        await cursor.executemany(_translated(query), [_plain(one) for one in values], returning=True)
+        while values:
+            found += await cursor.fetchall()
+            if not cursor.nextset():
+                break
         return tuple(convert(one, row) for one in found)
 
 
@@ -82,23 +97,20 @@ class Postgres:
         self._opening = asyncio.Lock()
         self._work: set[asyncio.Task[object]] = set()
         self._say: Callable[[str], None] | None = None
-        self._is_away = False
+        self.is_away = False
+        #: Set where this process ends: it waits no more for a server that is away.
+        self.ending = False
 
     def telling(self, say: Callable[[str], None]) -> None:
         """Show who runs this process a line when the database goes away, and one when it is back."""
         self._say = say
 
-    def away(self, error: Exception) -> None:
-        """A connection failed."""
-        if not self._is_away and self._say is not None:
-            self._say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")))
-        self._is_away = True
-
-    def back(self) -> None:
-        """A connection stands."""
-        if self._is_away and self._say is not None:
-            self._say(_("The database {place} answers again.", place=self.place))
-        self._is_away = False
+    def seen(self, error: Exception | None = None) -> None:
+        """A connection stands, or has failed: who runs this process is told when that changes."""
+        if self._say is not None and self.is_away != (error is not None):
+            back = _("The database {place} answers again.", place=self.place)
+            self._say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")) if error else back)
+        self.is_away = error is not None
 
     async def run(
         self, work: Callable[[Connection], Awaitable[T]], *, durable: bool = False, fenced: bool = False
@@ -106,23 +118,18 @@ class Postgres:
         """Every commit is durable. `fenced` work keeps others from taking this worker for dead until it is kept."""
         del durable
 
-        async def guarded(db: Connection) -> T:
-            if fenced and self.worker:
-                query = "SELECT 1 FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE"
-                if not await db.fetch(tuple[int], query, worker=self.worker):
-                    self.lost.set()
-                    raise StoreError(_(TAKEN))
-            return await work(db)
+        return await self._kept(work, _FENCED if fenced and self.worker else _BEGIN)
 
-        task = asyncio.create_task(self._run(guarded))
+    async def read(self, work: Callable[[Connection], Awaitable[T]], *, long: bool = False) -> T:
+        del long  # there are several connections
+        return await self._kept(work, "")
+
+    async def _kept(self, work: Callable[[Connection], Awaitable[T]], begin: str) -> T:
+        task = asyncio.create_task(self._run(work, begin))
         self._work.add(task)
         task.add_done_callback(self._ended)
         # Shielded: a cancelled caller must not take back a write that has begun.
         return await asyncio.shield(task)
-
-    async def read(self, work: Callable[[Connection], Awaitable[T]], *, long: bool = False) -> T:
-        del long  # there are several connections
-        return await self.run(work)
 
     async def hold(self, session_id: str) -> str:
         """It is free again at the latest when this worker was taken for dead."""
@@ -151,7 +158,7 @@ class Postgres:
             working: asyncio.Future[None] | None = None
             try:
                 async with await self.connect(_IDLE) as db:
-                    self.back()
+                    self.seen()
                     won = "SELECT pg_try_advisory_lock(hashtextextended(:name, 0))"
                     if await db.fetch(tuple[bool], won, name=name) == ((True,),):
                         logger.info("this process is {} now", name)
@@ -161,7 +168,7 @@ class Postgres:
                         async with asyncio.timeout(TRY_SECONDS):
                             await db.execute("SELECT 1")
             except (psycopg.Error, OSError) as error:  # a `TimeoutError` too
-                self.away(error)
+                self.seen(error)
                 logger.warning("{} may be another process now: {}", name, error)
             finally:
                 if working is not None:
@@ -183,14 +190,12 @@ class Postgres:
                 with self._explained():
                     async with await self.connect() as db:
                         await self._prepare(db)
-                self.back()
-                # What cannot be had within two seconds is asked for anew, so that nobody waits longer than the outage.
+                self.seen()
                 self._pool = AsyncConnectionPool(
                     self._conninfo(),
                     connection_class=Connection,
                     min_size=1,
                     max_size=CONNECTIONS,
-                    timeout=2.0,
                     reconnect_timeout=2.0,
                     open=False,
                 )
@@ -209,7 +214,7 @@ class Postgres:
         try:
             yield
         except (psycopg.Error, OSError) as error:
-            self.away(error)
+            self.seen(error)
             raise self.trouble(error) from error
 
     async def connect(self, options: str = "") -> Connection:
@@ -225,7 +230,7 @@ class Postgres:
     async def aclose(self) -> None:
         """Wait for the work that runs, then close what is open."""
         if self._work:
-            await asyncio.wait(set(self._work), timeout=WORK_SECONDS)
+            await asyncio.wait(set(self._work), timeout=ENDING_SECONDS if self.ending else WORK_SECONDS)
         if self._pool is not None:
             await self._pool.close()
 
@@ -248,34 +253,48 @@ class Postgres:
             )
         return StoreError(_(text, place=self.place, why=told))
 
-    async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[Connection], Awaitable[T]], begin: str) -> T:
         """Again while the server is away. Work that broke off was taken back, so it may be done again."""
         pool, end, tries = await self.pool(), time.monotonic() + PATIENCE_SECONDS, 0
         while True:
             tries += 1
             try:
-                async with asyncio.timeout(WORK_SECONDS):
-                    return await self._once(pool, work)
+                async with asyncio.timeout(ENDING_SECONDS if self.ending else WORK_SECONDS):
+                    return await self._once(pool, work, begin)
             except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+                given_up = isinstance(error, TimeoutError) or (self.ending and isinstance(error, PoolTimeout))
                 # A process that stood still has tried nothing in the time that went by.
-                if isinstance(error, TimeoutError) or (time.monotonic() > end and tries >= _FEWEST_TRIES):
+                if given_up or (time.monotonic() > end and tries >= _FEWEST_TRIES):
                     raise self.trouble(error) from error
                 await asyncio.sleep(PAUSE)
             except psycopg.Error as error:
                 raise self.trouble(error) from error
 
-    async def _once(self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]]) -> T:
-        async with pool.connection() as db:
+    async def _once(
+        self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]], begin: str
+    ) -> T:
+        """Work in a transaction, which begins with the statement `begin`; without one each statement is its own."""
+        # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
+        async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
+            await db.set_autocommit(not begin)
+            if begin:
+                async with db.pipeline():  # with the BEGIN, in one trip
+                    begun = await db.execute(_translated(begin), {"worker": self.worker})
+                numbers = await begun.fetchall()
+                if not numbers:
+                    self.lost.set()
+                    raise StoreError(_(TAKEN))
+            _JOINED.set(db)
             try:
                 made = await work(db)
             except ConnectorException as error:  # what the engine did on our connection failed for this reason
                 raise error.__cause__ or error from None
-            ((kept_as,),) = await db.fetch(tuple[str | None], "SELECT pg_current_xact_id_if_assigned()::text")
-            try:
-                await db.commit()
-            except psycopg.OperationalError:
-                if kept_as is None or not await self.committed(kept_as):
-                    raise
+            if begin:
+                try:
+                    await db.commit()
+                except psycopg.OperationalError:
+                    if not await self.committed(str(numbers[0][0])):
+                        raise
             return made
 
     async def committed(self, transaction: str) -> bool:
@@ -288,8 +307,13 @@ class Postgres:
                 await asyncio.sleep(PAUSE)
 
 
+#: The connection of the transaction that this task is in.
+_JOINED: ContextVar[Connection | None] = ContextVar("joined", default=None)
+
+
 class EngineConnector(PsycopgConnector):
-    """How Procrastinate reaches the database: as all other work does, which is done again where a connection breaks."""
+    """How Procrastinate reaches the database: in the transaction that asks for it, else in one of its own, as all other
+    work does, which is done again where a connection breaks."""
 
     def __init__(self, database: Postgres) -> None:
         super().__init__()
@@ -302,7 +326,12 @@ class EngineConnector(PsycopgConnector):
         return (await self.execute_query_all_async(query, **arguments))[0]
 
     async def execute_query_all_async(self, query: LiteralString, **arguments: object) -> list[dict[str, object]]:
-        return await self._database.run(lambda db: self.execute_query_all_async_with_connection(db, query, **arguments))
+        async def work(db: Connection) -> list[dict[str, object]]:
+            found: list[dict[str, object]] = await self.execute_query_all_async_with_connection(db, query, **arguments)
+            return found
+
+        joined = _JOINED.get()
+        return await (self._database.run(work) if joined is None else work(joined))
 
 
 @cache

@@ -8,16 +8,15 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.errors import StoreError
-from nanobot.session.database import until_stored
-from nanobot.session.ledger import Ledger
+from nanobot.session.database import Database, until_stored
 from nanobot.session.rows import InboxRow
 
 if TYPE_CHECKING:
     from nanobot.cluster.postgres import Postgres
     from nanobot.cluster.worker import ClusterWorker
 
-#: Seconds between two looks for a free place, and for which one is had: as long as its process lives.
-SLOT_PAUSE, _EVER = 0.5, 1e9
+#: Seconds between two looks for a free place.
+SLOT_PAUSE = 0.5
 #: What a gateway does: take updates in, answer them, or both.
 Role = Literal["all", "poller", "worker"]
 
@@ -40,14 +39,14 @@ class Share(Struct, frozen=True):
 
 
 class SharedSlots:
-    """So many places, `most`, that all processes with one ledger have together.
+    """So many places, `most`, that all processes with one database have together.
 
-    A place is a lease of the process, which loses it when it is missed by the others. While the ledger cannot be asked,
-    nobody gets one. Used as a semaphore is.
+    A place is held as a session is: until it is given back or its process is missed by the others. While the database
+    cannot be asked, nobody gets one. Used as a semaphore is.
     """
 
-    def __init__(self, ledger: Ledger, name: str, most: int) -> None:
-        self._ledger = ledger
+    def __init__(self, database: Database, name: str, most: int) -> None:
+        self._database = database
         self._names = [f"{name} {number}" for number in range(most)]
         self._asking = asyncio.Lock()
         self._held: dict[asyncio.Task[object] | None, str] = {}
@@ -58,25 +57,28 @@ class SharedSlots:
 
     async def __aenter__(self) -> None:
         async with self._asking:
-            name = await self._take()
-            while not name:
+            while True:
+                if await self._took():
+                    return
                 await asyncio.sleep(SLOT_PAUSE)  # another process cannot wake this one
-                name = await self._take()
-            self._held[asyncio.current_task()] = name
 
     async def __aexit__(self, *_: object) -> None:
         name = self._held.pop(asyncio.current_task())
-        await until_stored(lambda: self._lease(name, 0.0))
+        await until_stored(lambda: self._database.drop(name))
 
-    async def _take(self) -> str:
-        """The name of a free place; empty where none is. What a cancelled try has leased is still free here."""
-        try:
-            for name in self._names:
-                if name not in self._held.values() and await self._lease(name, _EVER):
-                    return name
-        except StoreError as error:
-            logger.warning("which helpers run elsewhere is not known: {}", error)
-        return ""
-
-    async def _lease(self, name: str, seconds: float) -> bool:
-        return await self._ledger.hold(name, self._ledger.database.worker, seconds)
+    async def _took(self) -> bool:
+        """Whether a place was free. What is asked for is waited for, also by who is cancelled, and given back then."""
+        for name in self._names:
+            taking = asyncio.ensure_future(self._database.hold(name))
+            try:
+                if not await asyncio.shield(taking):
+                    self._held[asyncio.current_task()] = name
+                    return True
+            except StoreError as error:
+                logger.warning("which helpers run elsewhere is not known: {}", error)
+                return False
+            except asyncio.CancelledError:
+                if not await taking:
+                    await self._database.drop(name)
+                raise
+        return False

@@ -14,13 +14,12 @@ from functools import partial
 from loguru import logger
 from msgspec import Struct, field
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job, Notification, Status
+from procrastinate.jobs import Job, Notification
 
-from nanobot.cluster.ledger import PRESENT, SERVE, PostgresLedger, served_as
+from nanobot.cluster.ledger import PostgresLedger, served_as
 from nanobot.cluster.postgres import TAKEN
 from nanobot.cluster.share import Handlers, Role, Share
 from nanobot.errors import StoreError
-from nanobot.session.rows import InboxRow
 from nanobot.utils.translation import _
 
 #: Seconds after which a worker that is not heard of is dead, and between two signs of life.
@@ -42,11 +41,9 @@ def join(address: str, role: Role, concurrency: int, channel: str) -> tuple[Post
 
 
 class _QueuedSession(Struct):
-    """One session of which the engine has given jobs. `handed` are the rows that the channel has, by when. One that is
-    not `mine` is still served by another worker."""
+    """One session whose job this worker has. `handed` are the rows that the channel has, by when."""
 
-    mine: bool = False
-    jobs: dict[int | None, Job] = field(default_factory=dict)
+    job: Job
     handed: dict[int, float] = field(default_factory=dict)
 
 
@@ -57,13 +54,13 @@ class ClusterWorker:
     """
 
     def __init__(self, ledger: PostgresLedger, concurrency: int) -> None:
-        self._ledger, self._jobs, self._concurrency = ledger, ledger.engine.job_manager, concurrency
+        self._ledger, self._concurrency = ledger, concurrency
         self._sessions: dict[str, _QueuedSession] = {}
+        self._over: list[Job] = []  # of sessions of which nothing is open any more
         self._changed, self._room = asyncio.Event(), asyncio.Event()  # something to look at, and something to take
-        self._present: Job | None = None
         #: Set when this process is known as a worker.
         self.joined = asyncio.Event()
-        self._heard = self._since = float("-inf")  # the last sign of life, and the first of those without a gap
+        self._heard = self._since = self._asked = float("-inf")  # signs of life: the last, the first without a gap
         ledger.settled = self._changed.set
 
     @property
@@ -73,12 +70,12 @@ class ClusterWorker:
 
     async def run(self, handlers: Handlers) -> None:
         """Raises `StoreError` where the database cannot be used at the start, or others have taken over the work."""
-        self._present = await self._ledger.enroll()
+        await self._ledger.enroll()
         self.joined.set()
         works = (
-            _again(partial(self._beat, handlers, self._present), BEAT_SECONDS),
+            _again(partial(self._beat, handlers), BEAT_SECONDS),
             _again(partial(self._sweep, handlers), SWEEP_SECONDS),
-            _again(partial(self._take, self._present), 0),
+            _again(self._take, 0),
             _again(partial(self._look, handlers), 0),
             _again(self._hear, POLL_SECONDS),
             self._ledger.database.lost.wait(),
@@ -97,115 +94,74 @@ class ClusterWorker:
 
     async def aclose(self) -> None:
         """What is left goes to others at once."""
-        if self._present is None or self._ledger.database.lost.is_set():
+        database = self._ledger.database
+        if not self.joined.is_set() or database.lost.is_set():
             return
         try:
             async with asyncio.timeout(BEAT_SECONDS):
-                await self._end(self._present)
-                await self._requeue()
+                await self._ledger.free(database.worker)
         except (StoreError, TimeoutError) as error:
             logger.warning("others learn in {:.0f} s that this worker has ended: {}", WORKER_SECONDS, error)
 
     async def _hear(self) -> None:
         """Learn at once of new jobs."""
-        await self._ledger.engine.open_async(await self._ledger.database.pool())
-        await self._jobs.listen_for_jobs(on_notification=self._told, queues=[self._ledger.channel])
+        engine, database = self._ledger.engine, self._ledger.database
+        await engine.open_async(await database.pool())
+        await engine.job_manager.listen_for_jobs(on_notification=self._told, queues=[self._ledger.channel])
 
     async def _told(self, *, channel: str, notification: Notification) -> None:  # noqa: ARG002 - the engine gives them
         self._changed.set()
         self._room.set()
 
-    async def _beat(self, handlers: Handlers, present: Job) -> None:
-        """A sign of life; what others know of it, and which jobs this worker has."""
+    async def _beat(self, handlers: Handlers) -> None:
         asked = time.monotonic()
-        await self._jobs.update_heartbeat(present.worker_id or 0)
-        living = list(await self._jobs.list_jobs_async(task=PRESENT, status="doing"))
-        if present.id not in {one.id for one in living}:
-            logger.error("{} was taken for dead", self._ledger.database.worker)
-            self._ledger.database.lost.set()
-            return
-        if asked - self._heard > 2 * BEAT_SECONDS:
-            self._since = asked
+        living = await self._ledger.beat()
+        if time.monotonic() - self._heard > 2 * BEAT_SECONDS:
+            self._since = time.monotonic()
         self._heard = asked
-        handlers.living(len(living))
-        for job in await self._jobs.list_jobs_async(worker_id=present.worker_id, task=SERVE, status="doing"):
-            self._given(job)  # also where the answer that gave it to us was lost
-
-    # Own sessions
-
-    async def _take(self, present: Job) -> None:
-        """Take jobs while there is room. One by one, which is slow where the database is: nothing else waits for it."""
-        await _woken(self._room, POLL_SECONDS)
-        while sum(len(one.jobs) for one in self._sessions.values()) < self._concurrency:
-            job = await self._jobs.fetch_job([self._ledger.channel], present.worker_id or 0)
-            if job is None:
-                break
-            self._given(job)
-
-    async def _look(self, handlers: Handlers) -> None:
-        """Take up what is new in own sessions."""
-        await _woken(self._changed, LOOK_SECONDS)
-        if self._sessions:
-            await self._hand_over(handlers)
-
-    def _given(self, job: Job) -> None:
-        name = served_as(str(job.task_kwargs["key"]), int(str(job.task_kwargs["seq"])))
-        self._sessions.setdefault(name, _QueuedSession()).jobs[job.id] = job
-        self._changed.set()
-
-    async def _hand_over(self, handlers: Handlers) -> None:
-        """What is new in own sessions, in order; a session of which nothing is open is over."""
-        given = dict(self._sessions)
-        mine, rows = await self._ledger.look([name for name, one in given.items() if not one.mine])
-        now, still = time.monotonic(), {served_as(row.key, row.seq) for row in rows}
-        for row in rows:
-            session = given.get(served_as(row.key, row.seq))
-            if session and row.state == "new" and now - session.handed.get(row.seq, -_AGAIN) >= _AGAIN:
-                session.handed[row.seq] = now
-                handlers.take(row)
-        over = list[Job]()
-        for name, session in given.items():
-            session.mine = name in mine
-            if session.mine and name not in still:
-                over += self._sessions.pop(name).jobs.values()
-        if over:
-            await asyncio.gather(*(self._done(job) for job in over))  # at once: the next look waits for them
-            self._room.set()
-
-    async def _done(self, job: Job) -> None:
-        with suppress(StoreError):  # another has it by now
-            await self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
-
-    # Dead workers
+        handlers.living(living)
 
     async def _sweep(self, handlers: Handlers) -> None:
         """Give to others what dead workers had. Who was cut off from the database lets the living be heard first: they
         may have been so as well."""
         asked = time.monotonic()
-        dead = await self._jobs.get_stalled_jobs(task_name=PRESENT, seconds_since_heartbeat=WORKER_SECONDS)
-        if time.monotonic() - asked > BEAT_SECONDS:
-            self._since = time.monotonic()
-        if not self.alive or time.monotonic() - self._since < WORKER_SECONDS:
+        if self.alive and asked - self._since > WORKER_SECONDS:
+            await handlers.aside(await self._ledger.sweep(WORKER_SECONDS, asked + BEAT_SECONDS))
+
+    async def _take(self) -> None:
+        """Give back the jobs of sessions that are over, and take others while there is room. One by one, which is slow
+        where the database is: nothing else waits for it."""
+        await _woken(self._room, POLL_SECONDS)
+        over, self._over = self._over, []
+        if over:
+            await self._ledger.end(over)
+        if time.monotonic() - self._asked > BEAT_SECONDS:
+            self._asked = time.monotonic()
+            for job in await self._ledger.taken():  # also where the answer that gave it to us was lost
+                self._given(job)
+        while len(self._sessions) < self._concurrency and (found := await self._ledger.take()) is not None:
+            self._given(found)
+
+    def _given(self, job: Job) -> None:
+        name = served_as(str(job.task_kwargs["key"]), int(str(job.task_kwargs["seq"])))
+        if name not in self._sessions and job.id not in {one.id for one in self._over}:
+            self._sessions[name] = _QueuedSession(job)
+            self._changed.set()
+
+    async def _look(self, handlers: Handlers) -> None:
+        """Hand over what is new in own sessions, in order; one of which nothing is open is over."""
+        await _woken(self._changed, LOOK_SECONDS)
+        if not (given := dict(self._sessions)):
             return
-        for job in dead:
-            logger.warning("worker {} is dead", job.task_kwargs["worker"])
-            await handlers.aside(await self._end(job))
-        await self._requeue()
-
-    async def _end(self, present: Job) -> tuple[InboxRow, ...]:
-        """Free what the worker of this job had; the job goes last, so that another can do this again. The rows that
-        are to be parked are this worker's."""
-        rows = await self._ledger.free(str(present.task_kwargs["worker"]))
-        await self._done(present)
-        await self._jobs.unregister_worker(present.worker_id or 0)
-        return rows
-
-    async def _requeue(self) -> None:
-        """Put the jobs of those who are no more back into the queue."""
-        queue = self._ledger.channel
-        for job in await self._jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=WORKER_SECONDS):
-            with suppress(StoreError):  # another was faster
-                await self._jobs.retry_job(job)
+        rows, now = await self._ledger.look(given), time.monotonic()
+        for row in rows:
+            handed = given[served_as(row.key, row.seq)].handed
+            if row.state == "new" and now - handed.get(row.seq, -_AGAIN) >= _AGAIN:
+                handed[row.seq] = now
+                handlers.take(row)
+        for name in given.keys() - {served_as(row.key, row.seq) for row in rows}:
+            self._over.append(self._sessions.pop(name).job)
+            self._room.set()
 
 
 async def _woken(event: asyncio.Event, seconds: float) -> None:

@@ -5,7 +5,7 @@ A statement is SQL that both understand, with values by name (`:name`). It runs 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -28,6 +28,9 @@ class Transaction(Protocol):
 
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
         """What a query finds; `row` is the type of one row, a tuple or an array-like struct."""
+
+    async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
+        """What a query finds with each of these values, in their order; one trip to a database that is elsewhere."""
 
 
 class Database(Protocol):

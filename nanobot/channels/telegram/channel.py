@@ -192,9 +192,11 @@ class TelegramChannel:
         finally:
             source.cancel()
             stopping.cancel()
+            if self._share is not None:
+                self._share.database.ending = True
         problem, _ = await asyncio.gather(source, stopping, return_exceptions=True)
-        if isinstance(problem, StoreError):
-            await self._inbox.aclose(0)  # what this process had is another's now
+        if isinstance(problem, StoreError) or (self._share is not None and self._share.database.is_away):
+            await self._inbox.aclose(0)  # what this process had is another's, now or soon
         else:
             await self._inbox.aclose(GRACE)
             await self._outbox.drain(GRACE)
