@@ -11,7 +11,7 @@ import copy
 import logging
 import re
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from lxml.html import HtmlElement
 from msgspec import Struct
@@ -370,8 +370,9 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
     sections = {part for part in set(page.inside(scope)) & begun if part.last <= end}
     return [
         block
-        for block, after in zip(blocks, [*blocks[1:], None], strict=False)
+        for before, block, after in zip([None, *blocks], blocks, [*blocks[1:], None], strict=False)
         if not _is_link(block)
+        or (block.quotes and _is_text(before) and before.quotes)
         or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, block.part not in sections))
     ]
 
@@ -404,7 +405,7 @@ def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
     return [block for number, block in enumerate(blocks[:end]) if number >= start or not is_line(block)]
 
 
-def _is_text(block: Block | None) -> bool:
+def _is_text(block: Block | None) -> TypeGuard[Block]:
     return block is not None and block.tokens > 0 and block.kind != "heading" and not _is_link(block)
 
 
