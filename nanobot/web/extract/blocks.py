@@ -54,6 +54,7 @@ _PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
+_MOST_LINKS = 200
 _CELLS = frozenset(("td", "th"))
 _NOTES = frozenset("*†‡§")
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
@@ -322,11 +323,10 @@ class Walk:
             return False
         self._flush(above)
         part.first = len(self.blocks)
-        for caption in element.iterchildren("caption"):
-            self.blocks.append(Block("text", part, _cell(caption), 0, above.quotes, above.items))
-        block.quotes, block.items = above.quotes, above.items
-        self.blocks.append(block)
+        captions = (Block("text", part, _cell(caption)) for caption in element.iterchildren("caption"))
+        self.blocks += [*captions, block, Block("text", part, _links_in(element) if tag == "pre" else [])]
         for one in self.blocks[part.first :]:
+            one.quotes, one.items = above.quotes, above.items
             one.measure()
         self.blocks[part.first :] = [one for one in self.blocks[part.first :] if one.kind == "rule" or one.text.strip()]
         part.last = len(self.blocks)
@@ -448,6 +448,17 @@ def code_block(element: HtmlElement, part: Part) -> Block:
         lines.pop()
     text = "\n".join(line.rstrip() for line in lines)
     return Block("code", part, [Span(text)], language=language_of(element))
+
+
+def _links_in(text: HtmlElement) -> list[Span]:
+    """The links of a text with its own line breaks, such as a list of files or an old standard: code has none."""
+    found: dict[str, str] = {}
+    if text.find(".//code") is None and not text.get("class"):
+        for link in text.iter("a"):
+            said = " ".join(link.text_content().split())
+            if said and said not in link.get("href", said) and len(found) < _MOST_LINKS:
+                found.setdefault(link.get("href", ""), said)
+    return [span for href, said in found.items() for span in (Span(said, PLAIN, href), Span("\n"))]
 
 
 def table_block(table: HtmlElement, part: Part) -> Block | None:

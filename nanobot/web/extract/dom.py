@@ -7,10 +7,12 @@ import lxml.html
 from lxml import etree
 from lxml.html import HtmlElement
 
+from nanobot.web.extract.strip import strip_tags
+
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
     "script style noscript template svg canvas iframe embed applet head link meta title audio video map area "
-    "select option optgroup datalist button input dialog progress meter frame frameset".split()
+    "select option optgroup datalist button input dialog progress meter".split()
 )
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr picture q "
@@ -83,13 +85,21 @@ def _take_roles(root: HtmlElement) -> None:
 
 
 def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
-    """Put the pages that stand in attributes of frames in their places."""
+    """Put the pages that stand in attributes of frames in their places, or links where a page is all frames."""
     for frame in list(root.iterfind(".//iframe[@srcdoc]")):
         with suppress(etree.LxmlError, ValueError):
             inner = lxml.html.document_fromstring(frame.get("srcdoc", "").encode(), parser, ensure_head_body=True)
             frame.tag = "div"
             frame.append(body_of(inner))
             frame[-1].tag = "div"
+    for frames in list(root.iterfind("frameset")):
+        body_of(root).append(frames)
+    for bare in root.iter("frameset", "noframes"):  # their markup is text to the parser
+        bare.tag, bare.text = "div", strip_tags(bare.text or "")
+    for frame in root.iter("frame"):
+        source = frame.get("src", "")
+        frame.set("href", source)
+        frame.tag, frame.text, frame.tail = "a", frame.get("title") or frame.get("name") or source, " "
 
 
 def body_of(root: HtmlElement) -> HtmlElement:

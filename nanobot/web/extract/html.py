@@ -58,7 +58,7 @@ def _read(
     data = page_data(root) if len(text) < _POOR_CHARS else ""
     if len(data) > len(text):
         notes.append("The page shows little without JavaScript; this is the data that lies in it.")
-        return _about(about, data, "fallback-data", notes)
+        return _about(about, f"{text}\n\n{data}" if text not in data else data, "fallback-data", notes)
     if not text.strip():
         bare = strip_tags(source)
         return _about(about, bare, "raw" if bare else "none", notes)

@@ -23,6 +23,7 @@ class Metadata(Struct, frozen=True):
     language: str = ""
 
 
+_NO_FACTS = frozenset("width height position encodingFormat".split())
 _ARTICLE_TYPES = re.compile(r"article|posting|report|webpage", re.IGNORECASE)
 
 
@@ -116,7 +117,7 @@ def page_data(root: HtmlElement) -> str:
     for script in root.iter("script"):
         kind = (script.get("type") or "").lower()
         if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
-            found.extend(_prose(parse(script.text or "")))
+            found.extend(_prose(parse(script.text or ""), facts=kind == "application/ld+json"))
     for element in root.iter("noscript"):
         text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode")))
         if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):
@@ -129,16 +130,19 @@ def page_data(root: HtmlElement) -> str:
     return "\n\n".join(dict.fromkeys(text for text in found if text))
 
 
-def _prose(value: object, key: str = "") -> Iterator[str]:
-    """The readable strings of JSON: headlines, names, texts; no addresses, no identifiers."""
+def _prose(value: object, key: str = "", *, facts: bool) -> Iterator[str]:
+    """The readable strings of JSON: headlines, texts, and short `facts` with their names; no addresses."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _prose(inner, str(name))
+            yield from _prose(inner, str(name), facts=facts)
     elif isinstance(value, list):
         for inner in value:
-            yield from _prose(inner, key)
-    elif isinstance(value, str):
-        text = squeeze(strip_tags(value))
-        sentence = " " in text and len(text) > 20
-        if (sentence or key == "headline") and not text.startswith(("http://", "https://", "/")):
+            yield from _prose(inner, key, facts=facts)
+    elif isinstance(value, str) or (facts and isinstance(value, int | float)):
+        text = squeeze(strip_tags(str(value)))
+        if key in _NO_FACTS or key.startswith("@") or text.startswith(("http://", "https://", "/")):
+            return
+        if (" " in text and len(text) > 20) or key == "headline":
             yield text
+        elif facts and text:
+            yield f"{key}: {text}"

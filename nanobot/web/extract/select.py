@@ -39,7 +39,8 @@ _TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
 _AROUND_TAGS = frozenset({"nav", "footer", "form"})
 #: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
-    r"comment|footer|sidebar|related|respond|recirc|recommend|promo|newsletter|cookie|consent", re.IGNORECASE
+    r"comment|footer|sidebar|related|respond|recirc|recommend|promo|newsletter|cookie|consent|(?:^|[-_ ])cmp",
+    re.IGNORECASE,
 )
 _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
@@ -50,7 +51,7 @@ _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
 _LISTS = frozenset({"ul", "ol", "dl"})
-_FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
+_FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "dialog", "alertdialog"})
 
 LANDMARK = 0.6  # of the prose of the page makes a landmark its content,
 TITLED = 0.1  # or this, where the headline stands in it,
@@ -214,8 +215,9 @@ def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     if listed is not None:
         return _outside_navigation(page, listed), "listing"
     dropped = _around(page, scope) | _teasers(page, scope)
-    kept = _without_links(page, scope, page.without(scope, dropped)) if total else []
-    return _without_lines(page, _lead(page, scope) + kept), "article"
+    posts = _posts(page, scope)
+    kept = _without_links(page, scope, page.without(scope, dropped), posts) if total else []
+    return _without_lines(page, posts, _lead(page, scope) + kept), "article"
 
 
 def _landmark(page: _Page, total: float) -> Part:
@@ -352,7 +354,7 @@ def _rows(page: _Page, scope: Part) -> list[list[Part]]:
     ]
 
 
-def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]:
+def _without_links(page: _Page, scope: Part, blocks: list[Block], posts: set[Part | None]) -> list[Block]:
     """Without links that stand apart from the text: neither in nor beside its paragraphs and lists, or after the last.
 
     A heading belongs to the text that follows it, an item to its list where most of that is text.
@@ -372,12 +374,32 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block]) -> list[Block]
         block
         for before, block, after in zip([None, *blocks], blocks, [*blocks[1:], None], strict=False)
         if not _is_link(block)
+        or block.part in posts
         or (block.quotes and _is_text(before) and before.quotes)
         or (_is_text(after) if block.kind == "heading" else not apart.get(block.part, block.part not in sections))
     ]
 
 
-def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
+def _posts(page: _Page, scope: Part) -> set[Part | None]:
+    """The parts of one name that each hold prose and a link, as posts name who wrote them, with all that is inside."""
+    rows: dict[tuple[Part | None, str, str], list[Part]] = {}
+    for part in page.inside(scope):
+        if part.names and page.mass(part) >= _TEXT:
+            rows.setdefault((part.above, part.tag, part.names), []).append(part)
+
+    def is_signed(part: Part) -> bool:
+        return any(block.kind == "text" and _is_link(block) for block in page.blocks[part.first : part.last])
+
+    posts: set[Part | None] = {
+        part for row in rows.values() if len(row) > 1 and all(map(is_signed, row)) for part in row
+    }
+    for part in page.inside(scope):
+        if part.above in posts:
+            posts.add(part)
+    return posts
+
+
+def _without_lines(page: _Page, posts: set[Part | None], blocks: list[Block]) -> list[Block]:
     """Without the dates, names and labels before and after the text: short lines that stand beside no paragraph.
 
     After the text a line below a heading stays: the two are a section.
@@ -390,6 +412,7 @@ def _without_lines(page: _Page, blocks: list[Block]) -> list[Block]:
             and 0 < block.tokens < LINE
             and not (block.items or block.quotes or is_caption(block))
             and begun.isdisjoint((block.part, block.part.above))
+            and block.part not in posts
             and not _SENTENCE_END.search(block.text)
         )
 

@@ -202,6 +202,34 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         article("<figure><a href='/g'><img src='/g.jpg' alt='Gate'></a> <figcaption>The east gate as it was in 1961, seen from the lower quay</figcaption></figure>"),
         ("[Gate. The east gate as it was in 1961, seen from the lower quay](https://ex.org/g)",),
     ),
+    "who answered a question of two people": (
+        f"<main><h1>How do they close?</h1><div class='question'>{P}</div>" + "".join(f"<div class='answer'><div class='text'><p>Answer {n}: {TEXT}</p></div><div class='user'><a href='/u{n}'>helper{n}</a></div></div>" for n in range(2)) + "</main>",
+        ("Answer 0:", "[helper0](https://ex.org/u0)", "[helper1](https://ex.org/u1)"),
+    ),
+    "who is quoted, as a link": (
+        article("<blockquote><p>The gates held.</p>— Port (@port) <a href='/p/1'>3 May 2020</a></blockquote>"),
+        ("> The gates held.", "> — Port (@port) [3 May 2020](https://ex.org/p/1)"),
+    ),
+    "frames alone": (
+        "</body><frameset cols='20%,80%'><frame src='/nav' name='Contents'><frame src='/text'></frameset>",
+        ("[Contents](https://ex.org/nav)", "[/text](https://ex.org/text)"),
+    ),
+    "links in a text with its own lines": (
+        "<h1>Tides</h1><pre>See <a href='/rfc2119'>RFC 2119</a>,\n  <a href='/a-long-name'>a-lo..&gt;</a> 4.2M and <a href='/b'>b</a></pre>",
+        ("See RFC 2119,\n  a-lo..> 4.2M", "[RFC 2119](https://ex.org/rfc2119)\n[a-lo..>](https://ex.org/a-long-name)"),
+    ),
+    "a recipe in the data of a page": (
+        """<div>Soup of the day</div><script type='application/ld+json'>{"@type": "Recipe", "recipeIngredient": ["2 onions"], "nutrition": {"calories": 120}}</script>""",
+        ("Soup of the day", "recipeIngredient: 2 onions", "calories: 120"),
+    ),
+    "few words and a long description of them": (
+        f"<h1>Closed</h1><p>We are closed on Monday.</p><meta name='description' content='{TEXT * 2}'>",
+        ("We are closed on Monday.", TEXT.strip()),
+    ),
+    "a wall before a short page": (
+        f"<div class='cmp-box'><p>{'We and our 842 partners store cookies. ' * 9}</p></div><main><h1>The gates</h1><p>They close at three metres above zero, at each tide.</p></main>",
+        ("They close at three metres above zero",),
+    ),
     "ten links in a text": (
         article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
         ("Chapter 0 of this page", "Chapter 3 of this page"),
