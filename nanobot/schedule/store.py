@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from nanobot.errors import UsageError
 from nanobot.schedule.due import judge, planned
-from nanobot.schedule.job import EVER, NEVER, Once, ScheduledJob, written
+from nanobot.schedule.job import EVER, NEVER, JobKind, Once, ScheduledJob, written
 from nanobot.session.database import Transaction, Value, stamp
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, OutboxItem
@@ -95,6 +95,11 @@ class JobStore:
         """The jobs of these people, or of everybody, the next one first; those that are over at the end."""
         found = await self._ledger.database.read(lambda db: _jobs(db, f"{_SELECT} ORDER BY at, id"))
         return tuple(job for job in found if not persons or job.person in persons)
+
+    async def of_chat(self, chat: str, kind: JobKind) -> tuple[ScheduledJob, ...]:
+        """The jobs of one kind that report to a chat, the oldest first."""
+        query = f"{_SELECT} WHERE chat = :chat AND kind = :kind ORDER BY id"
+        return await self._ledger.database.read(lambda db: _jobs(db, query, chat=chat, kind=kind))
 
     async def get(self, number: int) -> ScheduledJob | None:
         found = await self._ledger.database.read(lambda db: _jobs(db, f"{_SELECT} WHERE id = :id", id=number))

@@ -32,15 +32,17 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _BETWEEN, _BETWEEN_QUERIES = re.compile(r"[\W_]+"), re.compile(r"[?&;][^=?&;/]*=|[\W_]+")
 #: Bytes of a log file before it is set aside.
 _LARGEST = 5_000_000
+#: Where a pattern can begin with letters it does, and looks behind them where the word begins: that is searched for
+#: several times as fast, in every line.
 _PATTERNS = (
     # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
     re.compile(r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}"),
-    re.compile(r"\bbot\d+:[^/\s\"']+"),
-    re.compile(r"\bsk-[A-Za-z0-9_-]{8,}"),
+    re.compile(r"bot(?<=\bbot)\d+:[^/\s\"']+"),
+    re.compile(r"sk-(?<=\bsk-)[A-Za-z0-9_-]{8,}"),
     # Less telling beginnings count only where a digit follows, so that words with a hyphen stay.
     re.compile(r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}"),
-    re.compile(r"\bBSA(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
-    re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"),
+    re.compile(r"BSA(?<=\bBSA)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
+    re.compile(r"AIza(?<=\bAIza)[A-Za-z0-9_-]{20,}"),
 )
 _LOGIN = re.compile(r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}")
 _URL_LOGIN = re.compile(r"(://[^/\s:@\"']*:)[^/\s@\"']+@")

@@ -77,7 +77,7 @@ class BackgroundHelpers:
 
     async def of(self, key: str) -> tuple[ScheduledJob, ...]:
         """Those of one chat, oldest first; of those whose answer the model was told, the last few."""
-        return tuple(sorted((job for job in await self._jobs.all() if _is_of(job, key)), key=lambda job: job.id))
+        return await self._jobs.of_chat(key, "helper")
 
     async def listed(self, key: str) -> list[str]:
         """Those of one chat for a person, a line each."""
@@ -126,10 +126,6 @@ class BackgroundHelpers:
     async def _answer(self, job: ScheduledJob) -> str:
         session = await self._store.current(KEY.format(job.id))
         return _last_words(await self._store.history(session.id))
-
-
-def _is_of(job: ScheduledJob, key: str) -> bool:
-    return job.kind == "helper" and job.chat == key
 
 
 def _told(job: ScheduledJob) -> str:
