@@ -99,10 +99,10 @@ def direct_dependencies() -> list[str]:
 
 
 def optional_dependencies() -> set[str]:
-    """What the extras for people bring; `dev` is for those who work on the project."""
+    """What the extras for people bring; `dev` and `tests` are for those who work on the project."""
     extras = project()["optional-dependencies"]
     assert isinstance(extras, dict)
-    return {bare_name(item) for name, items in extras.items() if name != "dev" for item in items}
+    return {bare_name(item) for name, items in extras.items() if name not in {"dev", "tests"} for item in items}
 
 
 def expected_files() -> set[str]:
@@ -256,4 +256,4 @@ def test_both_lock_files_pin_the_same_versions() -> None:
     assert default.items() <= dev.items()
     extras = project()["optional-dependencies"]
     assert isinstance(extras, dict)
-    assert {bare_name(item) for item in extras["dev"]} <= dev.keys()
+    assert {bare_name(item) for item in (*extras["dev"], *extras["tests"])} - {"nanobot"} <= dev.keys()
