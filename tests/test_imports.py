@@ -4,11 +4,15 @@ The count is taken from `sys.modules` of a fresh process after the command has r
 busy the machine is. A budget may shrink; where it must grow, say why in the commit.
 """
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from nanobot.utils.processes import bare_environment
+from tests.fakes.website import Answer, Website
 
 HEAVY = {
     "httpx", "pydantic", "rich", "prompt_toolkit", "markdown_it", "telegram", "lxml", "readability", "loguru", "jinja2",
@@ -58,3 +62,47 @@ def test_a_command_loads_no_more_than_it_uses(command: str, tmp_path: Path) -> N
     most, allowed = BUDGETS[command]
     assert modules & HEAVY <= allowed, f"{command} loads {sorted((modules & HEAVY) - allowed)}"
     assert len(modules) <= most, f"{command} loads {len(modules)} modules, {most} are allowed"
+
+
+PAGE = """
+import asyncio, sys
+from nanobot.security.network import Exceptions
+from nanobot.web.client import Guard, guarded_client, trusted_client
+
+async def main():
+    for client in guarded_client(Guard(Exceptions.parse(["127.0.0.1/32"]))), trusted_client():
+        async with client:
+            print((await client.get(sys.argv[1])).text)
+
+asyncio.run(main())
+print(*sys.modules.keys() & {"httpcore", "anyio", "ssl"})
+"""
+
+
+async def test_reading_a_page_loads_no_other_connections_than_our_own() -> None:
+    async with Website({"/": Answer("hello")}) as site:
+        asked = (sys.executable, "-c", PAGE, f"{site.url}/")
+        process = await asyncio.create_subprocess_exec(*asked, stdout=asyncio.subprocess.PIPE)
+        out, _ = await process.communicate()
+    assert out.decode().split() == ["hello", "hello", "ssl"]
+
+
+def test_the_process_of_a_page_leaves_out_what_no_page_takes() -> None:
+    program = """
+import atexit, sys
+from nanobot.web.extract.lean import main
+atexit.register(lambda: print("MODULES", *sys.modules, file=sys.stderr))
+main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=bare_environment(),
+        timeout=120,
+        check=True,
+    )
+    modules = set(next(line for line in ran.stderr.splitlines() if line.startswith("MODULES ")).split())
+    assert "readability" in modules
+    assert not modules & {"inspect", "typing_extensions", "difflib", "tempfile", "asyncio", "socket"}

@@ -27,11 +27,9 @@ SHIPPED = ("nanobot", "templates", "docs")
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 #: Imported by the package, and required by a direct dependency whose seams are made of them.
 COMES_WITH = {
-    "httpcore": "httpx",
-    "h11": "httpx",  # by httpcore
+    "h11": "httpx",  # by httpcore, which is not used itself
     "idna": "httpx",
     "brotli": "httpx",  # httpx[brotli]: its own decoders bound no output
-    "socksio": "httpx",  # httpx[socks]
     "backports": "backports-zstd",
     "anyio": "mcp",
     "httpx2": "mcp",

@@ -7,19 +7,20 @@ from typing import Literal
 from msgspec import Struct
 
 # Pages are strangers': no pattern may look again and again over a line, so what is inside a mark holds no such mark.
-_HEADING = re.compile(r"^(#{1,6})\s+(.*)$")
-_FENCE = re.compile(r"^\s*(```+|~~~+)")
-_COLON = re.compile(r"[:：]$")
+# Those of Markdown are compiled where passages are read, which an answer whose marks are judged does not.
+_HEADING = r"^(#{1,6})\s+(.*)$"
+_FENCE = r"^\s*(```+|~~~+)"
+_COLON = r"[:：]$"
 _LONGEST_LEAD = 300
-_IMAGE = re.compile(r"!\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)?)\]\([^()]*(?:\([^()]*\)[^()]*)?\)")
-_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
-_EMPHASIS = re.compile(
+_IMAGE = r"!\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)?)\]\([^()]*(?:\([^()]*\)[^()]*)?\)"
+_LINK = r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)"
+_EMPHASIS = (
     r"(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?!\w)"
     r"|(?<!\w)(_{1,3})(?=\S)([^_\n]+(?:_+(?=\w)[^_\n]+){0,8})(?<=\S)\3(?!\w)"
 )
-_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!|<>~])")
-_LIST = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_RULE = re.compile(r"^\s*(?:[-*_]\s*){3,}$|^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$")
+_ESCAPED = r"\\([\\`*_{}\[\]()#+\-.!|<>~])"
+_LIST = r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+"
+_RULE = r"^\s*(?:[-*_]\s*){3,}$|^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$"
 #: The end of a sentence: a Western mark with a blank after it, or a CJK mark, with the closing quotes behind it.
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”）]*|[।۔؟]+(?=\s|$)|\n+")
 _ABBREVIATION = re.compile(
@@ -54,16 +55,16 @@ class Passage(Struct, frozen=True):
 
 def plain_text(markdown: str) -> str:
     """One block of Markdown as a reader sees it: no link targets, no images, no emphasis marks."""
-    text = _LINK.sub(r"\1", _IMAGE.sub("", markdown))
+    text = re.sub(_LINK, r"\1", re.sub(_IMAGE, "", markdown))
     for _ in range(2):
-        text = _EMPHASIS.sub(r"\2\4", text)
-    text = _ESCAPED.sub(r"\1", text.replace("`", ""))
+        text = re.sub(_EMPHASIS, r"\2\4", text)
+    text = re.sub(_ESCAPED, r"\1", text.replace("`", ""))
     return " ".join(text.split())
 
 
 def without_links(markdown: str) -> str:
     """One block of Markdown on one line, with its marks of code and emphasis, without link targets and images."""
-    return " ".join(_ESCAPED.sub(r"\1", _LINK.sub(r"\1", _IMAGE.sub("", markdown))).split())
+    return " ".join(re.sub(_ESCAPED, r"\1", re.sub(_LINK, r"\1", re.sub(_IMAGE, "", markdown))).split())
 
 
 def split_passages(markdown: str) -> tuple[Passage, ...]:
@@ -88,26 +89,26 @@ class _Splitter:
         self._group = 0
 
     def take(self, line: str) -> None:
-        fence = _FENCE.match(line)
+        fence = re.match(_FENCE, line)
         if self._fence and not (fence and fence[1].startswith(self._fence)):
             self._lines.append(line)
         elif fence:
             self.flush()
             self._fence = "" if self._fence else fence[1]
             self._kind = "code" if self._fence else "text"
-        elif heading := _HEADING.match(line):
+        elif heading := re.match(_HEADING, line):
             self.flush()
             level = len(heading[1])
             self._headings = [item for item in self._headings if item[0] < level]
             self._headings.append((level, plain_text(heading[2].rstrip().rstrip("#").rstrip())))
             self._lead, self._group = "", self._group + 1
-        elif not line.strip() or _RULE.match(line.strip()):
+        elif not line.strip() or re.match(_RULE, line.strip()):
             self.flush()
             self._head = self._head if line.strip() else ""
         elif line.lstrip().startswith("|"):
             self._row(line.strip())
         else:
-            if marked := _LIST.match(line):
+            if marked := re.match(_LIST, line):
                 self.flush()
                 self._kind, self._lines = "item", [marked[0].lstrip()]
                 line = line[marked.end() :]
@@ -123,7 +124,7 @@ class _Splitter:
         if kind == "text":
             self._lead, self._group = "", self._group + 1
         self._add(kind, text, markdown, self._lead)
-        if kind == "text" and _COLON.search(text) and len(text) < _LONGEST_LEAD:
+        if kind == "text" and re.search(_COLON, text) and len(text) < _LONGEST_LEAD:
             self._lead = markdown
 
     def _row(self, line: str) -> None:

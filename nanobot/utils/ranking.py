@@ -18,9 +18,9 @@ _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff"
 )
-_NEAR_PAIRED = re.compile("[^\0-\u0dff\u2000-\u3004]")  # all of them, and some more
+_NEAR_PAIRED = "[^\0-\u0dff\u2000-\u3004]"  # all of them, and some more
 _MARKS = re.compile("[\u0300-\u036f]")
-_CYRILLIC_END = re.compile(
+_CYRILLIC_END = (
     r"(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|ется|ится|ться|ешь|ишь|ала|ила|ело|али|или|ели|ает|яет|ует|ить|ать|еть|ов|ев|ей"
     r"|ий|ый|ой|ая|яя|ое|ее|ые|ие|ую|юю|ом|ем|ам|ям|ах|ях|ых|их|ет|ит|ут|ют|ат|ят|ал|ил|ел|[аеиоуыэюяьй])$"
 )
@@ -35,7 +35,7 @@ def terms(text: str) -> list[str]:
     """The words of `text` as they are compared, in order."""
     found: list[str] = []
     folded = _folded(text)
-    tokens, paired = _patterns(bool(not folded.isascii() and _NEAR_PAIRED.search(folded)))
+    tokens, paired = _patterns(bool(not folded.isascii() and re.search(_NEAR_PAIRED, folded)))
     for token in tokens.findall(folded):
         if paired is not None and paired.match(token):
             found.extend(token[at : at + 2] for at in range(max(1, len(token) - 1)))
@@ -71,7 +71,7 @@ def stem(word: str) -> str:
         before, after = re.split("['’]", word, maxsplit=1)
         word = after if before in _ELIDED and len(after) > 1 else before
     if "\u0400" <= word[:1] <= "\u04ff":
-        return _CYRILLIC_END.sub("", word) if len(word) > 4 else word
+        return re.sub(_CYRILLIC_END, "", word) if len(word) > 4 else word
     if len(word) <= 3 or not word.isascii():
         return word
     return _latin(word)

@@ -30,24 +30,22 @@ _CLAIM_CHARS = 160
 _LEAST_WORDS = 2
 _DAY = re.compile(r"\b\d{1,2}\.\s*\Z")
 _ENDED = re.compile(r"[.!?。！？][\"”’)*_]*\s*\Z")
+# Patterns of what few answers have are compiled for those.
 #: An address ends before the sentence's own marks, and before a bracket that it has not opened.
 _ADDRESS = r"(?:[^\s<>()\[\]\"'`|，。、）】」]|\([^\s<>()]*\))+(?<![.,;:!?*_])"
-_LINK = re.compile(
-    r"!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(?P<target>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
-    rf"|<?https?://{_ADDRESS}>?",
-    re.IGNORECASE,
+_LINK = (
+    r"(?i:!?\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(<?(?P<target>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)[^)\n]*\)"
+    rf"|<?https?://{_ADDRESS}>?)"
 )
 #: An entry of a report's list of sources.
-_LISTED = re.compile(rf"^[ \t]*(?:[-*][ \t]+)?\[(\d{{1,4}})\][^\n]*?(https?://{_ADDRESS})[^\n]*", re.MULTILINE)
+_LISTED = rf"(?m)^[ \t]*(?:[-*][ \t]+)?\[(\d{{1,4}})\][^\n]*?(https?://{_ADDRESS})[^\n]*"
 #: The same, or an address without a scheme that says more than a host, of which some surfaces make links.
-_LINK_UNDER_TAINT = re.compile(
-    rf"{_LINK.pattern}|(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{{2,}}(?::\d+)?[/?]{_ADDRESS}", re.IGNORECASE
-)
+_LINK_UNDER_TAINT = rf"(?i:{_LINK}|(?<![\w@./:-])(?:[\w-]+\.)+[^\W\d_]{{2,}}(?::\d+)?[/?]{_ADDRESS})"
 #: A target of a link that is no plain address, and signs of an address that are written in another way.
 _ODD_TARGET = re.compile(r"(\])(\((?!<?https?://)|:(?!\s*<?https?://))", re.IGNORECASE)
 _WRITTEN_SIGN = re.compile(r"\\(?=[:/&?])|(?<=\w)\\(?=\.\w)|&(?=#|colon|sol|period|quest)", re.IGNORECASE)
 #: Addresses that stand for others, or lead to the person's own machine.
-_EXAMPLE = re.compile(r"https?://(?:[\w.-]+\.)?(?:localhost|127\.0\.0\.1|example\.(?:com|org|net))(?=[:/?#]|\Z)|[{}…]")
+_EXAMPLE = r"https?://(?:[\w.-]+\.)?(?:localhost|127\.0\.0\.1|example\.(?:com|org|net))(?=[:/?#]|\Z)|[{}…]"
 
 
 class _Place(Struct, frozen=True):
@@ -98,14 +96,16 @@ class MarkedAnswer:
 
     def _links(self, whole: str, start: int) -> Iterator[_Place]:
         """The links to a page that was read, and the addresses that nobody gave."""
-        for match in (_LINK_UNDER_TAINT if self._tainted else _LINK).finditer(whole, start):
+        if not {"/", "?"} & set(whole[start:]):
+            return
+        for match in re.compile(_LINK_UNDER_TAINT if self._tainted else _LINK).finditer(whole, start):
             url, end = match["target"] or match[0].strip("<>"), match.end()
             number = self._urls.get(_plain(url), 0)
             if number and self._sources[number].read and not re.match(rf"\s?\[{number}\??\]", whole[end:]):
                 yield _Place(match.start(), end, (number,))
             elif not (number or self._given(url if "://" in url else f"https://{url}")):
                 marked = whole.startswith((f" {NOT_READ}", f" {_(NOT_READ)}"), end)
-                if not marked and (self._tainted or not _EXAMPLE.search(url)):
+                if not marked and (self._tainted or not re.search(_EXAMPLE, url)):
                     yield _Place(match.start(), end)
 
     def _shown(self, whole: str, place: _Place) -> str:
@@ -139,7 +139,8 @@ class MarkedAnswer:
         known = [number for number in place.numbers if number in self._sources]
         unknown = set(place.numbers) - self._sources.keys() - self._theirs
         problems = {one: _("no source of this answer has the number {one}", one=one) for one in sorted(unknown)}
-        listed = _LISTED.match(whole, whole.rfind("\n", 0, place.start) + 1) if place.marks else None
+        line = whole[whole.rfind("\n", 0, place.start) + 1 :].partition("\n")[0]
+        listed = re.match(_LISTED, line) if place.marks and "://" in line else None
         if listed is not None:  # an entry of a list of sources
             right = self._urls.get(_plain(listed[2]), 0)
             other = _("the address behind it is that of another page")
@@ -184,9 +185,9 @@ def check_report(text: str, book: SourceBook) -> tuple[int, list[str]]:
     A number means the page that the report's own list of sources gives it (`[3] Title, https://…`), else the source of
     the turn. CPU-bound.
     """
-    listed = {int(one[1]): one[2] for one in _LISTED.finditer(text)}
+    listed = {int(one[1]): one[2] for one in re.finditer(_LISTED, text)}
     sources = {_plain(one.url): one for one in book.all}
-    own, unread, text = SourceBook(), list[str](), _LISTED.sub("", text)
+    own, unread, text = SourceBook(), list[str](), re.sub(_LISTED, "", text)
     numbered = {one.number: one for one in book.all}
     for number in sorted({number for mark in find_marks(text) for number in mark.numbers}):
         source = sources.get(_plain(listed[number])) if number in listed else numbered.get(number)
@@ -225,12 +226,13 @@ def _unmarked(text: str) -> str:
     text = re.sub(r"\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)", "]", text)
     for mark in reversed(find_marks(text)):
         text = f"{text[: mark.start]} {text[mark.end :]}"
-    return _LINK.sub(" ", text).replace("**", "").replace("__", "").strip()
+    text = re.sub(_LINK, " ", text) if "/" in text else text
+    return text.replace("**", "").replace("__", "").strip()
 
 
 def _as_text(link: str) -> str:
     """A link as words and an address that no surface makes a link of."""
-    match = _LINK.match(link)
+    match = re.match(_LINK, link)
     if match is None or match["target"] is None:
         return f"`{link.strip('<>')}`"
     label = link[link.index("[") + 1 : link.rindex("](")]

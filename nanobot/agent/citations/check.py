@@ -3,6 +3,7 @@
 import math
 import re
 from bisect import bisect_right
+from functools import cached_property
 from itertools import combinations
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 #: Where a quotation leaves words out, or joins sentences that stand apart.
-_PARTS = re.compile(r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*")
+_PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
@@ -46,15 +47,26 @@ class CitedPage:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         self.languages = languages_of(self.text)
-        self.squashed = squash(self.text)
-        letters = _LETTERS.findall(self.text)
-        self.vocabulary = frozenset(map(fold, set(letters)))
-        self.initials = "".join(word[0] for word in letters if word[0].isupper()).casefold()
         self.words = [words_of(self.text[start:end]) for start, end in self.spans]
-        self.all_words = frozenset[str]().union(*self.words)
         starts = [start for start, _ in self.spans]
         #: Every figure with the place of its sentence.
         self.figures = [(fact, bisect_right(starts, fact.start) - 1) for fact in figures(self.text)]
+
+    @cached_property
+    def squashed(self) -> str:
+        return squash(self.text)
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return frozenset(map(fold, set(_LETTERS.findall(self.text))))
+
+    @cached_property
+    def initials(self) -> str:
+        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
+
+    @cached_property
+    def all_words(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.words)
 
     def foreign(self, claim: Claim) -> bool:
         """True when a claim is in another language, so that its words cannot stand here."""
@@ -68,21 +80,22 @@ class CitedPage:
     def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
         """What stands in the place of a fact: None where it stands there itself, empty where nothing is like it."""
         if fact.kind == "quotation":
-            return None if foreign or all(squash(part) in self.squashed for part in _PARTS.split(fact.text)) else ""
+            return None if foreign or all(squash(part) in self.squashed for part in re.split(_PARTS, fact.text)) else ""
         if fact.kind == "name":
             return None if foreign or all(map(self._has, _LETTERS.findall(fact.text))) else ""
         if fact.side == "share" or (
             fact.spelled and (fact.unit == "percent" or fact.value <= (fact.factor if fact.unit else 3))
         ):
             return None  # "half of them", or a count of the writer's own, such as "two reasons"
-        dated = {other.value > 31 for other, place in self.figures if other.unit == fact.unit}
-        if fact.unit.startswith("month") and fact.value > 31 and dated == {False}:
-            return None  # the page names days of this month without their year
+        if fact.unit.startswith("month") and fact.value > 31:
+            dated = {other.value > 31 for other, place in self.figures if other.unit == fact.unit}
+            if dated == {False}:
+                return None  # the page names days of this month without their year
         anywhere = foreign or bool(fact.unit) or fact.value >= _SMALL
+        if any(same(fact, other) and (anywhere or wanted & self._near(place)) for other, place in self.figures):
+            return None
         alike, most = "", 0
         for other, place in self.figures:
-            if same(fact, other) and (anywhere or wanted & self._near(place)):
-                return None
             shared = len(wanted & self.words[place])
             if shared > most and other.unit == fact.unit:
                 alike, most = (other.text if other.text != fact.text else _("another bound")), shared

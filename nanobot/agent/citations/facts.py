@@ -33,6 +33,7 @@ _FIGURE = re.compile(
 #: What is added to a number, as in `forty-five`, `4万6千` and `two and a half`.
 _ADDED = re.compile(rf"(?:-| and an? )?(\d+|[{_HAN_DIGITS}十]|[^\W\d_]+)")
 _TOKEN = re.compile(rf"{_LETTERS}+(?:['’/-]{_LETTERS}+)*|\S")
+_SAID = re.compile(rf"{_LETTERS}+|[~≈]")
 #: What may stand between a number, what multiplies it, and its unit.
 _GAP = re.compile(r"(?:st|nd|rd|th|er|[.º])?[\s-]?(?:d['’]|d[ei] |of )?(?:an? )?")
 _DATE = re.compile(
@@ -45,10 +46,11 @@ _TIME = re.compile(
     r"(?<![\d.,:])(?P<hour>\d{1,2})(?:(?::|\s?h\s?|\.(?=\d\d\s?(?:uhr|[ap]\.?m\b)))(?P<minute>\d{2})(?!\s?min))?"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?(?![\d:]|[.,]\d)"
 )
-_QUOTED = re.compile(r"[“„«‹「『]\s?([^“”„«»‹›「」『』\n]{4,600}?)\s?[”“»›」』]|(?<![\w\"])\"([^\"\n]{4,600}?)\"(?!\w)")
-_GROUPED = re.compile(r"[1-9]\d{0,2}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*\Z")
+_QUOTES = frozenset('“„«‹「『"')
+_QUOTED = r"[“„«‹「『]\s?([^“”„«»‹›「」『』\n]{4,600}?)\s?[”“»›」』]|(?<![\w\"])\"([^\"\n]{4,600}?)\"(?!\w)"
+_GROUPED = r"[1-9]\d{0,2}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*\Z"
 #: Persons and places in Chinese and Japanese, where nothing is written with a capital.
-_HAN_NAME = re.compile(
+_HAN_NAME = (
     r"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
     r"石金]\w{1,2})(?=[\W\dA-Za-z]|\Z|[等主设担领率表介说])|(\w(?![全本各省区])\w(?:省|县|(?<!城)市))|([^\W\d_\u3041-\u30ff]{2,4})(?=氏|さん)"
 )
@@ -84,9 +86,11 @@ SCALES = {word: ("", float(row[0])) for row in _section("scale") for word in row
 MONTHS = {word: (f"month {row[0]}", 1.0) for row in _section("month") for word in row[1:]}
 UNITS = {word: (row[0], float(row[1])) for row in _section("unit") for word in row[2:]} | MONTHS
 SMALL, WEEKDAYS = ({word: float(row[0]) for row in _section(name) for word in row[1:]} for name in ("small", "weekday"))
-#: How what stands behind a number begins.
-_STARTS = frozenset(word[0] for word in (*UNITS, *SCALES))
+#: The first signs of them, and how long they are at most.
+_UNIT_STARTS, _UNIT_SIGNS = frozenset(word[0] for word in UNITS), max(map(len, UNITS))
+_SCALE_STARTS, _SCALE_SIGNS = frozenset(word[0] for word in SCALES), max(map(len, SCALES))
 HEDGES = {word: row[0] for row in _section("hedge") for word in row[1:]}
+_HEDGE_ENDS = frozenset(said.rpartition("_")[2] for said in HEDGES)
 SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _section("language")}
 NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES)
 _EMPTY = frozenset(map(stem, NO_MEANING))
@@ -140,7 +144,7 @@ def squash(text: str) -> str:
 
 def quotations(text: str) -> Iterator[Fact]:
     """What `text` quotes: three words and more, or six signs of a script without blanks."""
-    for match in _QUOTED.finditer(text):
+    for match in re.finditer(_QUOTED, text) if _QUOTES & set(text) else ():
         said = match[1] or match[2]
         if len(said.split()) >= 3 or sum(sign >= _UNSPACED for sign in said) >= 6:
             yield Fact("quotation", f"“{said}”", match.start(), match.end())
@@ -148,7 +152,7 @@ def quotations(text: str) -> Iterator[Fact]:
 
 def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     """The proper names of `text`: capitalised words within a sentence; in German only such as stand together."""
-    for match in _HAN_NAME.finditer(text):
+    for match in () if text.isascii() else re.finditer(_HAN_NAME, text):
         place = match.lastindex or 0
         yield Fact("name", match[place], match.start(place), match.end(place))
     before, least = ".", 2 if languages == {"de"} else 1
@@ -212,9 +216,9 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
 def _numbers(text: str, flat: str) -> Iterator[Fact]:
     foreign = SMALL_WORDS["en"] if "en" in languages_of(text) else ()
     for match in _FIGURE.finditer(flat):
-        if match[0] in WEEKDAYS:
-            yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[match[0]], "weekday")
-        elif (match["digits"] or match[0] in SMALL) and match[0] not in foreign:
+        if (said := match[0]) in WEEKDAYS:
+            yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[said], "weekday")
+        elif (said in SMALL or match["digits"]) and said not in foreign:
             yield from _number(text, flat, match)
 
 
@@ -232,7 +236,7 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
             break
         value, scale, end = value * scale + size * added, whole, last
         most = max(size, whole, 10 if most == 100 and added % 10 == 0 and not more[1].isdecimal() else 1)
-    unit, factor, last = _behind(UNITS, flat, end)
+    unit, factor, last = _behind(UNITS, _UNIT_STARTS, _UNIT_SIGNS, flat, end)
     shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
     if month and month[1] in MONTHS and not 31 < value < 1_000:
         shown, (unit, factor), last = start - len(month[0]), MONTHS[month[1]], end
@@ -252,18 +256,20 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
 def _scaled(text: str, flat: str, end: int, most: float = math.inf) -> tuple[float, int]:
     """What multiplies a number that ends there, as far as it stays below `most`, and where that ends."""
     scale = 1.0
-    while (known := _behind(SCALES, flat, end))[2] > end and scale * known[1] < most:
+    while (known := _behind(SCALES, _SCALE_STARTS, _SCALE_SIGNS, flat, end))[2] > end and scale * known[1] < most:
         if text[end : known[2]] in (" m", " k", "-m"):
             break  # as a scale only in `2.5m` or as `M`
         scale, end = scale * known[1], known[2]
     return scale, end
 
 
-def _behind(known: Mapping[str, tuple[str, float]], flat: str, place: int) -> tuple[str, float, int]:
+def _behind(
+    known: Mapping[str, tuple[str, float]], starts: frozenset[str], most: int, flat: str, place: int
+) -> tuple[str, float, int]:
     """What the longest of some known words means that stands behind a number, and where it ends."""
     gap = _GAP.match(flat, place)
     for start in dict.fromkeys((gap.end() if gap else place, place)):
-        for end in range(min(len(flat), start + 22) if flat[start : start + 1] in _STARTS else 0, start, -1):
+        for end in range(min(len(flat), start + most) if flat[start : start + 1] in starts else 0, start, -1):
             meaning = known.get(flat[start:end].replace(" ", "_"))
             if meaning is not None and (flat[end - 1] >= _UNSPACED or not flat[end : end + 1].isalnum()):
                 return *meaning, end
@@ -272,16 +278,16 @@ def _behind(known: Mapping[str, tuple[str, float]], flat: str, place: int) -> tu
 
 def _side(before: str) -> str:
     """What the words before a number say of it; `more than` and `more` are one, and CJK has no blanks."""
-    words = re.findall(rf"{_LETTERS}+|[~≈]", before)[-4:]
-    phrases = ["_".join(words[-size - skip : len(words) - skip]) for skip in (0, 1) for size in (3, 2, 1)]
-    signs = before.rstrip()
+    words, signs = _SAID.findall(before)[-4:], before.rstrip()
+    ends = [skip for skip in (0, 1) if skip < len(words) and words[-1 - skip] in _HEDGE_ENDS]
+    phrases = ["_".join(words[-size - skip : len(words) - skip]) for skip in ends for size in (3, 2, 1)]
     return next((HEDGES[said] for said in (*phrases, signs[-2:], signs[-1:]) if said in HEDGES), "")
 
 
 def _digits(text: str) -> tuple[float, float, float]:
     """The value of a number in digits, the weight of its last digit, and that of its last one but noughts."""
     digits = re.sub(r"\D", "", text)
-    if text.isdecimal() or _GROUPED.match(text):
+    if text.isdecimal() or re.match(_GROUPED, text):
         return float(digits), 1.0, 10.0 ** (len(digits) - len(digits.rstrip("0") or "0"))
     weight = 0.1 ** len(re.split(r"\D", text)[-1])
     return float(digits) * weight, weight, weight

@@ -300,9 +300,7 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
         ada = telegram.user("Ada", OWNER)
         ada.say("one")
         home = configured(tmp_path, telegram, llm, apiBase="http://telegram.test", proxy=f"socks5h://{proxy.address}")
-        # httpcore leaves the connection to a SOCKS proxy to the garbage that goes away in the middle of its greeting.
-        warnings = {"PYTHONWARNINGS": f"{home.env['PYTHONWARNINGS']},ignore:unclosed:ResourceWarning"}
-        async with running(home, env=warnings) as gateway:
+        async with running(home) as gateway:
             await said(telegram, gateway, ada.chat, "Through.")
             assert set(proxy.asked) == {("telegram.test", 80)}, "the name is resolved by the proxy"
             await proxy.__aexit__(None, None, None)
