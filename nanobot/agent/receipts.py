@@ -41,8 +41,6 @@ NOTES: Mapping[ClaimKind, str] = {
     "schedule": N_("Nothing was scheduled in this turn, whatever the answer says."),
     "remember": N_("Nothing was put into memory in this turn, whatever the answer says."),
 }
-#: Effects whose receipts are kept as what a turn has done.
-CHANGES: frozenset[str] = frozenset().union(*BACKED_BY.values())
 #: Characters of one receipt, and of an answer that are judged.
 _WIDTH, _JUDGED = 200, 50_000
 

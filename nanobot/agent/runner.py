@@ -19,7 +19,7 @@ from nanobot.agent.chats.questions import Questions
 from nanobot.agent.context import cut_result_text
 from nanobot.agent.conversation import Conversation
 from nanobot.agent.history import parse_arguments
-from nanobot.agent.receipts import CHANGES, with_receipt
+from nanobot.agent.receipts import with_receipt
 from nanobot.agent.tools.base import HelperTask, ToolContext, ToolLike
 from nanobot.agent.tools.offers import EXEC, SPAWN, with_addresses
 from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
@@ -60,7 +60,6 @@ _AWAY: frozenset[ProviderErrorKind] = frozenset(
 )
 #: Seconds between two requests to a model that is away: the first pause, which doubles, and the longest one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_OWN_SEARCH = N_("search of the model's service")
 #: What is said of a call that broke off.
 _INCOMPLETE = N_("The call was not run: {reason}. Send it again, complete.")
 #: Seconds that must be left for another request to such a model.
@@ -109,7 +108,6 @@ class AgentRunner:
         specs = self.offered(turn)
         conversation = Conversation(turn, specs)
         turn.strangers = await self.approvals.strangers(turn, self.tools.described(specs))
-        turn.meet((*turn.strangers, *_own_search(turn)))
         left = turn.remaining
         # Before the timeout, which fires later and takes away what there is to see.
         watch = asyncio.get_running_loop().call_later(left, _overdue, turn, asyncio.current_task())
@@ -214,12 +212,11 @@ class AgentRunner:
         turn, pause = conversation.turn, _FIRST_PAUSE
         while True:
             try:
-                answer = await conversation.ask()
-                turn.meet(_own_search(turn))
+                return await conversation.ask()
             except ProviderError as error:
                 if error.code == "empty_answer":
                     return AssistantMessage(())
-                wait = max(pause, error.retry_after or 0.0)
+                wait = max(pause, error.retry_after or pause)
                 if not turn.durable or error.kind not in _AWAY or turn.remaining - wait < _LAST_SECONDS:
                     raise
                 info = turn.provider.info
@@ -227,8 +224,6 @@ class AgentRunner:
                 turn.asking = info.model
                 await turn.emit(StepRetried(error.brief, wait, error.provider or info.name))
                 await self.sleep(wait)
-            else:
-                return answer
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     # Tools
@@ -332,7 +327,7 @@ class AgentRunner:
         result = with_receipt(result, verdict, tool.name)
         if name in _WRITES and result.success and (told := await report_checked(turn, Path(verdict.effects[0].target))):
             result = replace(result, text=f"{result.text}\n\n{told}")
-        own = tuple(one.kind for one in verdict.effects if one.kind in CHANGES) if result.receipt else ()
+        own = tuple(one.kind for one in verdict.effects) if result.receipt else ()
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)
             if source.number and not turn.sources.text(source.number):
@@ -417,11 +412,6 @@ def _note(turn: Turn, call: ToolCall) -> str:
 def _is_public(tool: ToolLike | None) -> bool:
     """Whether a tool only looks at what everybody may see, as one beside the conversation does."""
     return tool is not None and tool.access == "public"
-
-
-def _own_search(turn: Turn) -> tuple[str, ...]:
-    """What taints a conversation with a model whose service searches by itself."""
-    return (_OWN_SEARCH,) if turn.provider.info.capabilities.searches else ()
 
 
 def _overdue(turn: Turn, task: "asyncio.Task[object] | None") -> None:

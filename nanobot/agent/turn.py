@@ -59,6 +59,8 @@ BudgetOf = Callable[[ProviderInfo | None], "Budget | None"]
 #: Keeps a result of a tool that is too long, with labels of the content from outside in it; where it is, perhaps empty.
 KeepResult = Callable[[InboundMessage, str, tuple[str, ...]], Awaitable[str]]
 
+#: What taints a conversation with a model whose service searches by itself.
+_OWN_SEARCH = N_("search of the model's service")
 # English: they stand in the conversation, which a model reads
 _MARKS: dict[EndedBy, str] = {
     "stop": "[Stopped by the user]",
@@ -270,7 +272,8 @@ class Turn(Struct, eq=False):
     def taint(self) -> tuple[str, ...]:
         """The content from outside that stands in the conversation; empty where every word is the person's or ours."""
         fresh, self._judged = self.messages[self._judged :], len(self.messages)
-        self._taint |= dict.fromkeys(foreign_in(fresh, self.authority))
+        searched = (_OWN_SEARCH,) if self.provider.info.capabilities.searches else ()
+        self._taint |= dict.fromkeys((*foreign_in(fresh, self.authority), *searched))
         return tuple(self.prompt.past.foreign | self._taint)
 
     def meet(self, labels: Iterable[str]) -> None:

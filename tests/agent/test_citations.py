@@ -14,7 +14,7 @@ from nanobot.agent.tools.base import ToolContext
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.messages import AssistantMessage, Citation, TextDelta, ToolMessage
 from nanobot.providers.scripted import Call, ScriptedProvider
-from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult
+from nanobot.results import BOOK_CHARS, SOURCE_CHARS, Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Effect, Policy, Rule
 from nanobot.utils.marks import cited, find_marks
 from tests.agent.harness import FakeTool, QueryArgs, agent
@@ -389,11 +389,13 @@ async def test_what_is_wrong_in_a_written_report_is_told_to_the_model_and_what_s
 
     class Writes(FakeTool):
         def effects(self, arguments: object, context: object) -> tuple[Effect, ...]:
-            return (Effect("write", str(file)),)
+            return Effect("write", str(file)), Effect("read", str(tmp_path))
 
         async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
-            file.write_text(args.query, encoding="utf-8")
-            return ToolResult("Wrote it.", receipt="wrote tides.md")
+            if args.query:
+                file.write_text(args.query, encoding="utf-8")
+                return ToolResult("Wrote it.", receipt="wrote tides.md")
+            return error_result("failed", "Nothing is left to write.")
 
     class Finds(FakeTool):
         async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
@@ -402,12 +404,14 @@ async def test_what_is_wrong_in_a_written_report_is_told_to_the_model_and_what_s
 
     right, wrong = "The tide at Dover rises 6.8 metres [1].", "The tide at Dover rises 9 metres [1]."
     for last, noted in ((right, ()), (wrong, ("tides.md: 1 of its citations is not carried by what was read.",))):
-        steps = [Call("web_search", {"query": "x"}), Call("write_file", {"query": wrong})]
-        provider = ScriptedProvider([*steps, Call("write_file", {"query": last}), "It is in the file."])
-        async with agent(provider, Finds(), Writes("write_file", access="changes")) as box:
-            box.loop.runner.approvals.policy = Policy(rules=[Rule("allow", "write_file")])
+        steps = [Call("web_search", {"query": "x"}), *(Call("write_file", {"query": one}) for one in (wrong, ""))]
+        provider = ScriptedProvider([*steps, Call("edit_file", {"query": last}), "It is in the file."])
+        tools = (Writes(name, access="changes") for name in ("write_file", "edit_file"))
+        async with agent(provider, Finds(), *tools) as box:
+            box.loop.runner.approvals.policy = Policy(rules=[Rule("allow", "*_file")])
             finished = await box.ask("tides?")
         told = [one.text for one in provider.requests[-1].messages if isinstance(one, ToolMessage)]
         assert "Mend these before you send the file" in told[1]
-        assert ("which carry them" in told[2]) == (last == right)
+        assert told[2] == "Error: Nothing is left to write."
+        assert ("which carry them" in told[3]) == (last == right)
         assert finished.notes == noted
