@@ -20,8 +20,8 @@ def archive(members: Mapping[str, str | bytes]) -> bytes:
     return out.getvalue()
 
 
-def word_file(body: str, links: Mapping[str, str] | None = None, *, numbering: str = "") -> bytes:
-    """A docx around the XML of its body, with external links by relation id and the XML of its kinds of lists."""
+def word_file(body: str, links: Mapping[str, str] | None = None, *, numbering: str = "", footnotes: str = "") -> bytes:
+    """A docx around the XML of its body, with external links by relation id and the XML of its lists and notes."""
     rels = "".join(
         f'<Relationship Id="{name}" Target="{url}" TargetMode="External"/>' for name, url in (links or {}).items()
     )
@@ -30,6 +30,7 @@ def word_file(body: str, links: Mapping[str, str] | None = None, *, numbering: s
             "[Content_Types].xml": "<Types/>",
             "word/document.xml": f"<w:document {_W} {_R}><w:body>{body}</w:body></w:document>",
             "word/numbering.xml": f"<w:numbering {_W}>{numbering}</w:numbering>",
+            "word/footnotes.xml": f"<w:footnotes {_W}>{footnotes}</w:footnotes>",
             "word/_rels/document.xml.rels": f"<Relationships {_RELS}>{rels}</Relationships>",
             "docProps/core.xml": '<c xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Harbour plan</dc:title>'
             "<dc:creator>A. Keeper</dc:creator></c>",
@@ -63,27 +64,29 @@ def sheet_file(name: str, cells: str, shared: Sequence[str], *, styles: str = _D
     )
 
 
-def slide_file(slides: Sequence[Sequence[str]], *, notes: Mapping[int, str] | None = None) -> bytes:
-    """A pptx whose slides stand in the order of the presentation, which is not that of their file names."""
-    count = len(slides)
+def slide_file(
+    slides: Sequence[Sequence[str]], *, notes: Mapping[int, str] | None = None, shapes: Sequence[str] = ()
+) -> bytes:
+    """A pptx whose slides stand in the order of the presentation, which is not that of their file names.
+
+    They are given by their lines, then by the XML of their `shapes`.
+    """
+    inner = ["".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in lines) for lines in slides]
+    inner += shapes
+    count = len(inner)
     ids = "".join(f'<p:sldId r:id="rId{number}"/>' for number in range(count))
     rels = "".join(f'<Relationship Id="rId{n}" Target="slides/slide{count - n}.xml"/>' for n in range(count))
-    parts = {
-        f"ppt/slides/slide{count - n}.xml": f"<p:sld {_P} {_A}>"
-        + "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in lines)
-        + "</p:sld>"
-        for n, lines in enumerate(slides)
-    }
+    parts = {f"ppt/slides/slide{count - n}.xml": f"<p:sld {_P} {_A}>{one}</p:sld>" for n, one in enumerate(inner)}
     for n, text in (notes or {}).items():
         place = count - n
         rel = f'<Relationship Id="rId1" Target="../notesSlides/notesSlide{place}.xml"/>'
         parts[f"ppt/slides/_rels/slide{place}.xml.rels"] = f"<Relationships {_RELS}>{rel}</Relationships>"
-        shapes = "".join(
+        around = "".join(
             f'<p:sp><p:nvSpPr><p:nvPr><p:ph type="{kind}"/></p:nvPr></p:nvSpPr>'
             f"<p:txBody><a:p><a:r><a:t>{said}</a:t></a:r></a:p></p:txBody></p:sp>"
             for kind, said in (("sldNum", "17"), ("body", text))
         )
-        parts[f"ppt/notesSlides/notesSlide{place}.xml"] = f"<p:notes {_P} {_A}>{shapes}</p:notes>"
+        parts[f"ppt/notesSlides/notesSlide{place}.xml"] = f"<p:notes {_P} {_A}>{around}</p:notes>"
     return archive(
         {
             "ppt/presentation.xml": f"<p:presentation {_P} {_R}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",

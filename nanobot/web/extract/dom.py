@@ -152,7 +152,11 @@ def _linear(node: HtmlElement, depth: int = 0) -> str:
     tag = tag_of(node).rpartition(":")[2]
     if tag.startswith(("annotation", "script")) or depth > 60:
         return ""
-    parts = [_linear(child, depth + 1) for child in node]
+    return joined(tag, [_linear(child, depth + 1) for child in node], (node.text or "").strip())
+
+
+def joined(tag: str, parts: list[str], text: str) -> str:
+    """A part of a formula in one line, by the name of its element in MathML and the parts inside."""
     if tag in _BETWEEN and len(parts) == 2:
         return _BETWEEN[tag].join(part if len(part) == 1 or part.isalnum() else f"({part})" for part in parts)
     if tag in ("msubsup", "munderover") and len(parts) == 3:
@@ -165,7 +169,7 @@ def _linear(node: HtmlElement, depth: int = 0) -> str:
         return "; ".join(parts)
     if tag == "mtr":
         return ", ".join(parts)
-    return "".join([(node.text or "").strip(), *parts]) if not tag.startswith("mspace") else " "
+    return "".join([text, *parts]) if not tag.startswith("mspace") else " "
 
 
 def script_mark(tag: str, before: str, inside: str) -> str:

@@ -17,7 +17,8 @@ import lxml.html
 from lxml import etree
 
 from nanobot.utils.text import markdown_table, squeeze
-from nanobot.web.extract.blocks import PLAIN, Block, Item, Part, Span
+from nanobot.web.extract.blocks import PLAIN, Block, Item, Part, Span, Style
+from nanobot.web.extract.dom import joined, script_mark
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.render import Options, render_markdown
@@ -44,6 +45,15 @@ _RTF_WORDS = {
 _RTF_HIDDEN = frozenset(
     "fonttbl colortbl stylesheet info pict object header footer headerf footerf generator fldinst listtable".split()
 )
+_STYLES: dict[str, Style] = {"b": "bold", "i": "italic", "strike": "strike"}
+_LISTED = re.compile(r"list\s*(bullet|number)", re.IGNORECASE)
+#: Kinds of notes → what stands before the numbers of theirs.
+_NOTES = {"footnote": "", "endnote": "e"}
+_TYPE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}type"
+_SIGNS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
+_NOT_READ = frozenset("del moveFrom pPr rPr instrText Fallback".split())
+#: What Word calls a part of a formula → the name that it has in MathML.
+_FORMULAS = {"f": "mfrac", "sSup": "msup", "sSub": "msub", "sSubSup": "msubsup", "m": "mtable", "mr": "mtr"}
 _HEADING = re.compile(r"(?:heading|berschrift|titre|titolo|kop)\s*(\d)", re.IGNORECASE)
 
 
@@ -116,22 +126,25 @@ def _document(archive: zipfile.ZipFile) -> str:
     blocks: list[Block] = []
     for node in _flat(body):
         if _name(node) == "tbl":
-            rows = [
-                [_cell(cell, links) for cell in _children(row, "tc")][:MAX_COLUMNS] for row in _children(node, "tr")
-            ]
+            rows = [_cells(row, links)[:MAX_COLUMNS] for row in _flat(node, ("tr",))]
             blocks.extend([Block("table", _PART, rows=rows, header=True)] if any(rows) else [])
         else:
             above = blocks[-1].items if blocks else ()
-            blocks.append(_paragraph(node, list(_runs(node, links)), numbered, above))
+            blocks.append(_paragraph(node, _runs(node, links, []), numbered, above))
+    for kind, mark in _NOTES.items():
+        if f"word/{kind}s.xml" in archive.namelist():
+            for note in _children(_xml(archive, f"word/{kind}s.xml"), kind):
+                said = _runs(note, links, [Span(f"[{mark}{_attribute(note, 'id')}] ")])
+                blocks.extend([Block("text", _PART, said)] if note.get(_TYPE) is None else [])
     return render_markdown(blocks, Options())
 
 
-def _flat(body: etree._Element | None) -> Iterator[etree._Element]:
-    """Paragraphs and tables in order, also those in content controls."""
+def _flat(body: etree._Element | None, wanted: tuple[str, ...] = ("p", "tbl")) -> Iterator[etree._Element]:
+    """Paragraphs and tables in order, or rows of a table, also those in content controls."""
     pending = list(reversed(body)) if body is not None else []
     while pending:
         node = pending.pop()
-        if _name(node) in ("p", "tbl"):
+        if _name(node) in wanted:
             yield node
         elif _name(node) in ("sdt", "sdtContent", "customXml", "ins"):
             pending.extend(reversed(node))
@@ -165,38 +178,75 @@ def _paragraph(
         if match or name.lower() == "title":
             plain = [Span(span.text, href=span.href) for span in spans]
             return Block("heading", _PART, plain, min(6, int(match[1])) if match else 1)
-    if next(node.iter("{*}numPr"), None) is None:
+    listed = next(filter(None, (_LISTED.match(_value(style)) for style in node.iter("{*}pStyle"))), None)
+    if listed is None and next(node.iter("{*}numPr"), None) is None:
         return Block("text", _PART, spans)
     level = next((_value(one) for one in node.iter("{*}ilvl")), "0")
     kind = next((_value(one) for one in node.iter("{*}numId")), "")
     outer = above[: min(8, int(level))] if level.isdigit() else ()
     mark = "- "
-    if (kind, level) in numbered:
+    if (kind, level) in numbered or (listed and listed[1].lower() == "number"):
         before = above[len(outer)].mark.rstrip(". ") if len(above) > len(outer) else ""
         mark = f"{int(before) + 1 if before.isdigit() else 1}. "
     return Block("text", _PART, spans, items=(*outer, Item(mark)))
 
 
-def _runs(node: etree._Element, links: dict[str, str], bold: bool = False, href: str = "") -> Iterator[Span]:
+def _runs(
+    node: etree._Element, links: dict[str, str], spans: list[Span], styles: frozenset[Style] = PLAIN, href: str = ""
+) -> list[Span]:
+    """`spans`, and behind them what stands in `node`."""
     for child in node:
         name = _name(child)
-        if name == "hyperlink":
-            yield from _runs(child, links, bold, links.get(_relation(child), ""))
-        elif name == "t":
-            yield Span(child.text or "", frozenset(("bold",)) if bold else PLAIN, href)
-        elif name in ("tab", "br", "cr"):
-            yield Span(" ", PLAIN, href)
-        elif name not in ("del", "pPr", "rPr", "instrText"):
-            yield from _runs(child, links, bold or _is_bold(child), href)
+        if name == "t":
+            spans.append(Span(child.text or "", styles, href))
+        elif name in _SIGNS:
+            spans.append(Span(_SIGNS[name], PLAIN, href))
+        elif name in ("footnoteReference", "endnoteReference"):
+            spans.append(Span(f"[{_NOTES[name.removesuffix('Reference')]}{_attribute(child, 'id')}]"))
+        elif name == "docPr" and child.get("descr"):
+            spans.append(Span(squeeze(child.get("descr", "")), PLAIN, href, "#"))
+        elif name == "oMath":
+            spans.append(Span(_formula(child), styles | {"formula"}, href))
+        elif name not in _NOT_READ:
+            own = styles | _styles(child)
+            if mark := _raised(child, spans):
+                spans.append(Span(mark, own - {"bold", "italic"}, href))
+            _runs(child, links, spans, own, links.get(_relation(child), "") if name == "hyperlink" else href)
+            if name == "p":  # of a text in a box
+                spans.append(Span(" "))
+    return spans
 
 
-def _is_bold(run: etree._Element) -> bool:
-    marks = (mark for props in _children(run, "rPr") for mark in _children(props, "b"))
-    return any(_value(mark) not in ("0", "false", "off") for mark in marks)
+def _raised(run: etree._Element, spans: list[Span]) -> str:
+    """The sign before a run that is raised or lowered: 10^24 is not 1024."""
+    place = next((_value(one) for props in _children(run, "rPr") for one in _children(props, "vertAlign")), "")
+    inside = "".join(one.text or "" for one in _children(run, "t")) if place.endswith("script") else ""
+    before = next((span.text for span in reversed(spans) if span.text), "")
+    return script_mark("sup" if place == "superscript" else "sub", before, inside.strip())
 
 
-def _cell(cell: etree._Element, links: dict[str, str]) -> list[Span]:
-    return [span for part in cell.iter("{*}p") for span in (*_runs(part, links), Span(" "))]
+def _formula(node: etree._Element) -> str:
+    """A formula of Word in one line."""
+    name, text = _name(node), (node.text or "").strip()
+    parts = [_formula(child) for child in node if not _name(child).endswith("Pr")]
+    if name == "rad" and len(parts) == 2:
+        return joined("mroot", parts[::-1], "") if parts[0] else joined("msqrt", parts[1:], "")
+    return joined(_FORMULAS.get(name, "mrow"), parts, text if name == "t" else "")
+
+
+def _styles(run: etree._Element) -> frozenset[Style]:
+    marks = (mark for props in _children(run, "rPr") for mark in props if _name(mark) in _STYLES)
+    return frozenset(_STYLES[_name(mark)] for mark in marks if _value(mark) not in ("0", "false", "off"))
+
+
+def _cells(row: etree._Element, links: dict[str, str]) -> list[list[Span]]:
+    """The cells of a row in their columns: empty ones stand where a cell spans several."""
+    cells: list[list[Span]] = []
+    for cell in _flat(row, ("tc",)):
+        wide = next((_value(one) for props in _children(cell, "tcPr") for one in _children(props, "gridSpan")), "")
+        cells.append([span for part in cell.iter("{*}p") for span in (*_runs(part, links, []), Span(" "))])
+        cells.extend([] for _ in range(min(int(wide), MAX_COLUMNS) - 1 if wide.isdecimal() else 0))
+    return cells
 
 
 def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
@@ -221,7 +271,13 @@ def _shared(archive: zipfile.ZipFile) -> list[str]:
     if "xl/sharedStrings.xml" not in archive.namelist():
         return []
     table = _xml(archive, "xl/sharedStrings.xml")
-    return ["".join(part.text or "" for part in item.iter("{*}t")) for item in _children(table, "si")]
+    return ["".join(map(_text, item.iter("{*}t"))) for item in _children(table, "si")]
+
+
+def _text(part: etree._Element) -> str:
+    """What a part of a cell says; how it is spoken, which Japanese cells say beside it, is left out."""
+    above = part.getparent()
+    return "" if above is not None and _name(above) == "rPh" else part.text or ""
 
 
 def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
@@ -262,7 +318,7 @@ def _shown(cell: etree._Element, shared: list[str]) -> str:
     if kind == "s":
         return shared[int(value)] if value.isdigit() and int(value) < len(shared) else ""
     if kind == "inlineStr":
-        return "".join(node.text or "" for node in cell.iter("{*}t"))
+        return "".join(map(_text, cell.iter("{*}t")))
     return {"1": "TRUE", "0": "FALSE"}.get(value, value) if kind == "b" else value
 
 
@@ -295,9 +351,13 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
     for number, name in enumerate(order[:MAX_SLIDES], 1):
         if name not in archive.namelist():
             continue
-        said = _said(_xml(archive, name))
+        slide = _xml(archive, name)
+        said = _said(slide)
         if said:
             parts.append(f"## Slide {number}: {said[0]}\n\n" + "\n".join(f"- {line}" for line in said[1:]))
+        for table in slide.iter("{*}tbl"):
+            rows = [[" ".join(map(_line, cell.iter("{*}p"))) for cell in _children(row, "tc")] for row in table]
+            parts.append(markdown_table([row for row in rows if row]))
         notes_part = next((one for one in _targets(archive, name).values() if "/notesSlides/" in one), "")
         if notes_part in archive.namelist() and (told := _said(_xml(archive, notes_part), notes=True)):
             parts.append("Notes: " + " ".join(told))
@@ -305,11 +365,18 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
 
 
 def _said(slide: etree._Element, *, notes: bool = False) -> list[str]:
-    """The lines of a slide; of its notes without the slide's number and picture, which stand there too."""
-    shapes = slide.iter("{*}sp") if notes else (slide,)
-    wanted = [shape for shape in shapes if not notes or any(one.get("type") == "body" for one in shape.iter("{*}ph"))]
-    lines = ("".join(run.text or "" for run in line.iter("{*}t")) for shape in wanted for line in shape.iter("{*}p"))
-    return [squeeze(line) for line in lines if line.strip()]
+    """The lines of a slide beside its tables, its title first; of its notes without the slide's number and picture."""
+    lines: list[tuple[bool, str]] = []
+    for line in slide.iter("{*}p"):
+        around = {_name(one): one for one in line.iterancestors("{*}tbl", "{*}sp")}
+        kinds = {one.get("type") for one in around["sp"].iter("{*}ph")} if "sp" in around else set()
+        if "tbl" not in around and (not notes or "body" in kinds) and (said := _line(line)):
+            lines.append((kinds.isdisjoint(("title", "ctrTitle")), said))
+    return [said for _, said in sorted(lines, key=lambda line: line[0])]
+
+
+def _line(paragraph: etree._Element) -> str:
+    return squeeze("".join(" " if _name(one) == "br" else one.text or "" for one in paragraph.iter("{*}t", "{*}br")))
 
 
 def _book(archive: zipfile.ZipFile) -> Extracted:

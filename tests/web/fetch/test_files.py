@@ -139,6 +139,48 @@ async def test_bold_words_and_numbered_lists_of_a_docx_are_kept(tool: WebFetchTo
     assert text.endswith("**Mind the** tide. Really.\n\n1. cast off\n2. steer\n   - loose")
 
 
+async def test_a_docx_keeps_powers_formulas_notes_pictures_and_texts_in_boxes(tool: WebFetchTool) -> None:
+    raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>24</w:t></w:r>'
+    fraction = "<oMath><f><fPr/><num><t>a+b</t></num><den><t>2</t></den></f><rad><deg/><e><t>x</t></e></rad></oMath>"
+    box = "<txbxContent><w:p><w:r><w:t>In a box.</w:t></w:r></w:p></txbxContent>"
+    rows = "<w:tr><w:tc><w:tcPr><w:gridSpan w:val='2'/></w:tcPr>{}</w:tc><w:tc>{}</w:tc></w:tr>"
+    body = (
+        f"<w:p><w:r><w:t>It held 10</w:t></w:r>{raised}<w:r><w:footnoteReference w:id='2'/><w:noBreakHyphen/></w:r>"
+        f"{fraction}<w:moveFrom><w:r><w:t>gone</w:t></w:r></w:moveFrom></w:p>"
+        f"<w:p><w:r><w:drawing><docPr descr='The east gate'/></w:drawing></w:r></w:p>"
+        f"<w:p><w:r><Choice>{box}</Choice><Fallback>{box}</Fallback><w:t>After it.</w:t></w:r></w:p>"
+        + paragraph("one", "ListNumber")
+        + paragraph("two", "ListNumber")
+        + f"<w:tbl><w:sdt><w:sdtContent>{rows.format(paragraph('a'), paragraph('b'))}</w:sdtContent></w:sdt></w:tbl>"
+    )
+    notes = f"<w:footnote w:id='0' w:type='separator'/><w:footnote w:id='2'>{paragraph('In 1961.')}</w:footnote>"
+    async with Website({"/d": Answer(word_file(body, footnotes=notes))}) as site:
+        text = (await tool.call({"url": f"{site.url}/d"})).text
+    assert text.partition("\n\n")[2] == (
+        "It held 10^24[2]-(a+b)/2√(x)\n\n![The east gate]()\n\nIn a box. After it.\n\n1. one\n2. two\n\n"
+        "| a |  | b |\n| --- | --- | --- |\n\n[2] In 1961."
+    )
+
+
+async def test_tables_and_the_title_of_a_slide_are_known_and_a_cell_is_not_said_twice(tool: WebFetchTool) -> None:
+    """Japanese cells say beside their words how these are spoken."""
+    rows = "".join(
+        "<a:tr>" + "".join(f"<a:tc><a:p><a:t>{cell}</a:t></a:p></a:tc>" for cell in row) + "</a:tr>"
+        for row in (("Dock", "Fee"), ("East", "40"))
+    )
+    shapes = (
+        "<a:p><a:t>one</a:t><a:br/><a:t>two</a:t></a:p><p:sp><p:ph type='title'/><a:p><a:t>Docks</a:t></a:p></p:sp>"
+        f"<a:tbl>{rows}</a:tbl>"
+    )
+    spoken = "<t>東京</t><rPh><t>トウキョウ</t></rPh>"
+    sheet = sheet_file("S", '<row><c r="A1" t="s"><v>0</v></c></row>', [f"</t>{spoken}<t>"])
+    pages = {"/p": Answer(slide_file([], shapes=[shapes])), "/x": Answer(sheet)}
+    async with Website(pages) as site:
+        slide, cell = [(await tool.call({"url": site.url + path})).text for path in pages]
+    assert slide.endswith("## Slide 1: Docks\n\n- one two\n\n| Dock | Fee |\n| --- | --- |\n| East | 40 |")
+    assert cell.endswith("| 東京 |\n| --- |")
+
+
 async def test_the_notes_of_a_slide_stand_below_it(tool: WebFetchTool) -> None:
     body = slide_file([["Opening", "why"], ["Closing"]], notes={0: "Greet the keeper."})
     async with Website({"/p": Answer(body)}) as site:
