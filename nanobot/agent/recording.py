@@ -43,6 +43,8 @@ from nanobot.utils.translation import N_, _, _n
 
 #: Of the lines. It grows when a reader of the old lines would misread the new ones.
 FORMAT = 2
+#: Bytes: no turn is recorded in more.
+_MOST = 256_000_000
 #: The id of the call that is running. Requests to the model are told apart by it, whatever they look like.
 within: ContextVar[str] = ContextVar("within", default="")
 
@@ -259,12 +261,16 @@ def _clean(value: object) -> object:
 
 def read(path: Path) -> Recording:
     """The recording in a file. Raises `UsageError` that names the line which cannot be used."""
+    unread = N_("The recording {path} cannot be read: {reason}.")
     try:
+        if path.stat().st_size > _MOST or not path.is_file():
+            odd = _("it is larger than any recording") if path.is_file() else _("it is no file")
+            raise UsageError(_(unread, path=path, reason=odd))
         # Texts in a line may hold separators of their own (U+2028), so only the line feed ends one.
         texts = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else _("it is no text")
-        raise UsageError(_("The recording {path} cannot be read: {reason}.", path=path, reason=why)) from error
+        raise UsageError(_(unread, path=path, reason=why)) from error
     if texts == [""]:
         raise UsageError(_("{place}: the file is empty; it is no recording.", place=f"{path}:1"))
     first = jsonval.obj(jsonval.parse(texts[0]))

@@ -18,7 +18,7 @@ from procrastinate.schema import SchemaManager
 from nanobot.cluster.postgres import HOLD, REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session.database import Clock, Transaction, now
-from nanobot.session.layout import KEPT, SCHEDULE, WATCHES
+from nanobot.session.layout import SCHEDULE, WATCHES
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, Arrival, InboxRow
 from nanobot.utils.translation import N_, _
@@ -28,10 +28,17 @@ SERVE = "nanobot.serve"
 _OPEN = f"""{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')
 AND CASE key WHEN '' THEN 'update ' || seq ELSE key END IN ({Postgres.members}) ORDER BY seq"""
 _CHAT = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = :seq"
+_TYPES = {
+    "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "number": "bigint",
+    "time": "timestamptz",
+    "flat": "",
+}
 _TABLES = f"""
 CREATE TABLE session (
   id text PRIMARY KEY, rowid bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, title text NOT NULL,
-  created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, messages integer NOT NULL DEFAULT 0
+  created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, messages integer NOT NULL DEFAULT 0,
+  once integer NOT NULL DEFAULT 0
 );
 CREATE INDEX session_by_key ON session (key, updated_at DESC, rowid DESC);
 CREATE INDEX session_by_time ON session (updated_at DESC, rowid DESC);
@@ -39,23 +46,28 @@ CREATE TABLE current (key text PRIMARY KEY, session_id text NOT NULL REFERENCES 
 CREATE TABLE record (
   session_id text NOT NULL REFERENCES session (id), seq integer NOT NULL, kind text NOT NULL, role text NOT NULL,
   size integer NOT NULL, turn text NOT NULL, at timestamptz NOT NULL, message text NOT NULL,
-  PRIMARY KEY (session_id, seq)
+  kept integer NOT NULL DEFAULT 0, PRIMARY KEY (session_id, seq)
 );
 CREATE INDEX record_by_kind ON record (session_id, seq) WHERE kind IN ('compaction', 'reset');
 CREATE INDEX record_by_turn ON record (turn);
 CREATE INDEX record_by_request ON record (({REQUEST})) WHERE role = 'user';
 CREATE TABLE spending (
-  session_id text NOT NULL REFERENCES session (id), quarter timestamptz NOT NULL, input bigint NOT NULL,
-  output bigint NOT NULL, cached bigint NOT NULL, cache_write bigint NOT NULL, reasoning bigint NOT NULL,
-  cost float8 NOT NULL, requests bigint NOT NULL, PRIMARY KEY (session_id, quarter)
+  session_id text NOT NULL REFERENCES session (id), quarter timestamptz NOT NULL, model text NOT NULL,
+  person text NOT NULL, cause text NOT NULL, input bigint NOT NULL, output bigint NOT NULL, cached bigint NOT NULL,
+  cache_write bigint NOT NULL, reasoning bigint NOT NULL, cost float8 NOT NULL, requests bigint NOT NULL,
+  unpriced bigint NOT NULL, PRIMARY KEY (session_id, quarter, model, person, cause)
 );
 CREATE INDEX spending_by_time ON spending (quarter);
 CREATE TABLE cut (
   session_id text NOT NULL REFERENCES session (id), size integer NOT NULL, seq integer NOT NULL,
   PRIMARY KEY (session_id, size)
 );
+CREATE TABLE going (session_id text PRIMARY KEY);
 CREATE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
-  $$BEGIN RAISE EXCEPTION 'records are append-only'; END$$;
+  $$BEGIN
+    IF TG_OP = 'DELETE' AND EXISTS (SELECT 1 FROM going WHERE session_id = OLD.session_id) THEN RETURN OLD; END IF;
+    RAISE EXCEPTION 'records are append-only';
+  END$$;
 CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record FOR EACH ROW EXECUTE FUNCTION record_is_kept();
 CREATE TABLE inbox (
   seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, channel text NOT NULL, id text NOT NULL,
@@ -75,35 +87,7 @@ CREATE INDEX outbox_open ON outbox (channel, chat, seq) WHERE state IN ('new', '
 CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('draft', 'sent', 'failed');
 CREATE TABLE note (key text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);
-"""
-#: To layout 4, whose statements are those of SQLite: a session's records are counted by their numbers, costs by totals.
-_SHARED = """
-ALTER TABLE session RENAME COLUMN place TO rowid;
-ALTER TABLE session DROP COLUMN records;
-ALTER TABLE record DROP COLUMN usage;
-UPDATE outbox SET not_before = 'epoch' WHERE not_before IS NULL;
-ALTER TABLE outbox ALTER COLUMN not_before SET NOT NULL;
-"""
-#: Spending by model, person and cause, as the step of SQLite does it.
-_SPENDING = """
-ALTER TABLE spending DROP CONSTRAINT spending_pkey;
-ALTER TABLE spending ADD COLUMN model text NOT NULL DEFAULT '', ADD COLUMN person text NOT NULL DEFAULT '',
-  ADD COLUMN cause text NOT NULL DEFAULT '', ADD COLUMN unpriced bigint NOT NULL DEFAULT 0;
-ALTER TABLE spending ADD PRIMARY KEY (session_id, quarter, model, person, cause);
-UPDATE spending SET unpriced = input + output WHERE cost = 0;
-UPDATE spending SET person = CASE WHEN key = 'terminal:local' THEN key ELSE substring(key from '^telegram:[0-9]+') END
-  FROM session WHERE session.id = session_id AND (key = 'terminal:local' OR key ~ '^telegram:[0-9]');
-"""
-#: Sessions of one question, and sessions that are being deleted, as the step of SQLite makes them.
-_SINGLE = """
-ALTER TABLE session ADD COLUMN once integer NOT NULL DEFAULT 0;
-CREATE TABLE going (session_id text PRIMARY KEY);
-CREATE OR REPLACE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
-  $$BEGIN
-    IF TG_OP = 'DELETE' AND EXISTS (SELECT 1 FROM going WHERE session_id = OLD.session_id) THEN RETURN OLD; END IF;
-    RAISE EXCEPTION 'records are append-only';
-  END$$;
-"""
+{SCHEDULE.format(**_TYPES)}{WATCHES.format(**_TYPES)}"""
 #: Workers have the numbers of the engine: what earlier ones had is free, and those that live have no lease and end.
 _NUMBERED = """
 UPDATE inbox SET state = 'new' WHERE state IN ('claimed', 'waiting');
@@ -111,23 +95,13 @@ UPDATE outbox SET worker = '', state = CASE state WHEN 'sending' THEN 'unknown' 
   WHERE state IN ('draft', 'new', 'sending', 'unknown');
 DELETE FROM lease;
 """
-_IDENTITY = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-_TYPES = {"id": _IDENTITY, "number": "bigint", "time": "timestamptz", "flat": ""}
-#: From layout 3 on, a step each, as in `session/layout.py`; the tables above are those of layout 4.
-_STEPS: tuple[str, ...] = (
-    _SHARED,
-    KEPT,
-    _SPENDING,
-    SCHEDULE.format(**_TYPES),
-    WATCHES.format(**_TYPES),
-    _SINGLE,
-    _NUMBERED,
-)
-#: The number in `layout`.
-VERSION = 3 + len(_STEPS)
+#: From layout 9 on, a step each, as in `session/layout.py`; the tables above are those of today.
+_STEPS: tuple[str, ...] = (_NUMBERED,)
+#: The number in `layout`, and that of the oldest which is taken over: that of the version of 22 November 2026.
+VERSION, _OLDEST = 9 + len(_STEPS), 9
 #: The advisory lock under which the layout changes: `nano` in ASCII.
 _LOCK = 0x6E616E6F
-#: Layouts 1 and 2, whose schema was the same for all bots.
+#: Layouts 1 and 2, whose schema was the same for all bots, and those up to 8, which were of no version.
 _OLDER = N_(
     "The database {place} holds what a nanobot from before 22 November 2026 kept. Nothing was changed. Start a nanobot "
     "of that day once, which takes it over, or name another database."
@@ -143,28 +117,31 @@ class PostgresLedger(Ledger):
     """The `Ledger` of the bot `channel` at `address`; `aclose` closes it. A `clock` is for tests."""
 
     database: Postgres
+    #: That of this worker.
+    number: int
 
     def __init__(self, address: str, channel: str, *, clock: Clock = now) -> None:
         super().__init__(Postgres(address, channel, self._prepare), clock=clock)
         self.channel = channel
         self.engine = App(connector=EngineConnector(self.database))
-        self._jobs = self.engine.job_manager
+        self.jobs = self.engine.job_manager
 
     async def enroll(self) -> None:
         """Become a worker whom the engine watches over; the number that it gives is its name."""
 
-        async def work(db: Connection) -> str:
-            worker = str(await self._jobs.register_worker())
-            await db.change(HOLD, name=f"worker:{worker}", worker=worker)
-            return worker
+        async def work(db: Connection) -> int:
+            number = await self.jobs.register_worker()
+            await db.change(HOLD, name=f"worker:{number}", worker=str(number))
+            return number
 
-        self.database.worker = await self.database.run(work)
+        self.number = await self.database.run(work)
+        self.database.worker = str(self.number)
 
     async def beat(self) -> int:
         """Give a sign of life; how many workers there are."""
 
         async def work(db: Connection) -> int:
-            await self._jobs.update_heartbeat(int(self.database.worker))
+            await self.jobs.update_heartbeat(self.number)
             ((living,),) = await db.fetch(tuple[int], "SELECT count(*) FROM lease WHERE name LIKE 'worker:%'")
             return living
 
@@ -177,7 +154,7 @@ class PostgresLedger(Ledger):
         """
 
         async def work(db: Connection) -> tuple[InboxRow, ...]:
-            dead = await self._jobs.prune_stalled_workers(seconds) if time.monotonic() < end else []
+            dead = await self.jobs.prune_stalled_workers(seconds) if time.monotonic() < end else []
             if dead:
                 logger.warning("workers {} are dead", dead)
             freed = [await self._free(db, self.channel, str(one)) for one in dead]
@@ -190,20 +167,12 @@ class PostgresLedger(Ledger):
         its jobs back in the queue."""
         return await self.database.run(lambda db: self._free(db, self.channel, worker))
 
-    async def take(self) -> Job | None:
-        """A job that this worker has from now on."""
-        return await self._jobs.fetch_job([self.channel], int(self.database.worker))
-
-    async def taken(self) -> Iterable[Job]:
-        """The jobs that this worker has."""
-        return await self._jobs.list_jobs_async(worker_id=int(self.database.worker), task=SERVE, status="doing")
-
     async def end(self, jobs: Iterable[Job]) -> None:
         """Jobs are done, unless they are another worker's by now."""
 
         async def work(_db: Connection) -> None:
             for job in jobs:
-                await self._jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
+                await self.jobs.finish_job(job, Status.SUCCEEDED, delete_job=True)
 
         await self.database.run(work, fenced=True)
 
@@ -221,10 +190,10 @@ class PostgresLedger(Ledger):
         # First the one that lets it write: what it takes until then is seen by the second statement.
         await db.change("DELETE FROM lease WHERE name = 'worker:' || :worker", worker=worker)
         await db.change("DELETE FROM lease WHERE holder = :worker", worker=worker)
-        await self._jobs.unregister_worker(int(worker))
-        for job in await self._jobs.get_stalled_jobs(queue=channel):
+        await self.jobs.unregister_worker(int(worker))
+        for job in await self.jobs.get_stalled_jobs(queue=channel):
             if job.worker_id is None:  # its worker is gone: in this transaction, so that nobody else gives it back too
-                await self._jobs.retry_job(job)
+                await self.jobs.retry_job(job)
         return await super()._free(db, channel, worker)
 
     async def _begin(self, db: Transaction, seq: int) -> bool:
@@ -235,7 +204,7 @@ class PostgresLedger(Ledger):
     async def _queue(self, db: Transaction, rows: Iterable[InboxRow]) -> None:
         mine = [row for row in rows if row.channel == self.channel]  # another one has no workers
         if jobs := [_job(row) for row in mine]:
-            await self._jobs.batch_defer_jobs_async(jobs, connection=db)
+            await self.jobs.batch_defer_jobs_async(jobs, connection=db)
 
     async def _prepare(self, db: Connection) -> None:
         """Make or migrate the tables, of many processes that start at once in one. Raises `StoreError`."""
@@ -248,22 +217,22 @@ class PostgresLedger(Ledger):
             ((version,),) = await db.fetch(tuple[int], _KNOWN)
             if version > VERSION:
                 raise StoreError(_(_NEWER, place=self.database.place, version=version, known=VERSION))
-            if version in {1, 2}:
+            if 0 < version < _OLDEST:
                 raise StoreError(_(_OLDER, place=self.database.place))
             changes = _engine_changes()
-            if not version:
-                missing = (_TABLES, *_STEPS[1:], SchemaManager.get_schema())
-            else:
-                ((engine,),) = await db.fetch(tuple[str], "SELECT max(engine) FROM layout")
-                missing = (
-                    *_STEPS[version - 3 :],
-                    *(one.read_text(encoding="utf-8") for one in changes if one.name > engine),
-                )
+            ((engine,),) = await db.fetch(tuple[str], "SELECT coalesce(max(engine), '') FROM layout")
+            later = [one.read_text(encoding="utf-8") for one in changes if one.name > engine]
+            missing = [*_STEPS[version - _OLDEST :], *later] if version else [_TABLES, SchemaManager.get_schema()]
             for statement in missing:
                 await db.execute(statement.encode())
             if missing:
                 await db.execute("DELETE FROM layout")
                 await db.execute("INSERT INTO layout VALUES (%s, %s)", (VERSION, changes[-1].name))
+
+
+def _engine_changes() -> list[Path]:
+    """The migrations of the engine, in their order."""
+    return sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))
 
 
 def served_as(key: str, seq: int) -> str:
@@ -276,8 +245,3 @@ def _job(row: InboxRow) -> Job:
     return Job(
         queue=row.channel, task_name=SERVE, lock=lock, queueing_lock=None, task_kwargs={"key": row.key, "seq": row.seq}
     )
-
-
-def _engine_changes() -> list[Path]:
-    """The migrations of the engine, in their order."""
-    return sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))

@@ -54,7 +54,7 @@ class ClusterWorker:
     """
 
     def __init__(self, ledger: PostgresLedger, concurrency: int) -> None:
-        self._ledger, self._concurrency = ledger, concurrency
+        self._ledger, self._jobs, self._concurrency = ledger, ledger.jobs, concurrency
         self._sessions: dict[str, _QueuedSession] = {}
         self._over: list[Job] = []  # of sessions of which nothing is open any more
         self._changed, self._room = asyncio.Event(), asyncio.Event()  # something to look at, and something to take
@@ -105,9 +105,8 @@ class ClusterWorker:
 
     async def _hear(self) -> None:
         """Learn at once of new jobs."""
-        engine, database = self._ledger.engine, self._ledger.database
-        await engine.open_async(await database.pool())
-        await engine.job_manager.listen_for_jobs(on_notification=self._told, queues=[self._ledger.channel])
+        await self._ledger.engine.open_async(await self._ledger.database.pool())
+        await self._jobs.listen_for_jobs(on_notification=self._told, queues=[self._ledger.channel])
 
     async def _told(self, *, channel: str, notification: Notification) -> None:  # noqa: ARG002 - the engine gives them
         self._changed.set()
@@ -116,17 +115,20 @@ class ClusterWorker:
     async def _beat(self, handlers: Handlers) -> None:
         asked = time.monotonic()
         living = await self._ledger.beat()
-        if time.monotonic() - self._heard > 2 * BEAT_SECONDS:
-            self._since = time.monotonic()
+        if asked - self._heard > 2 * BEAT_SECONDS:
+            self._since = asked
         self._heard = asked
         handlers.living(living)
 
     async def _sweep(self, handlers: Handlers) -> None:
         """Give to others what dead workers had. Who was cut off from the database lets the living be heard first: they
         may have been so as well."""
-        asked = time.monotonic()
-        if self.alive and asked - self._since > WORKER_SECONDS:
-            await handlers.aside(await self._ledger.sweep(WORKER_SECONDS, asked + BEAT_SECONDS))
+        late = time.monotonic() + BEAT_SECONDS
+        if self.alive and time.monotonic() - self._since > WORKER_SECONDS:
+            parked = await self._ledger.sweep(WORKER_SECONDS, late)
+            if time.monotonic() > late:
+                self._since = time.monotonic()
+            await handlers.aside(parked)
 
     async def _take(self) -> None:
         """Give back the jobs of sessions that are over, and take others while there is room. One by one, which is slow
@@ -137,9 +139,11 @@ class ClusterWorker:
             await self._ledger.end(over)
         if time.monotonic() - self._asked > BEAT_SECONDS:
             self._asked = time.monotonic()
-            for job in await self._ledger.taken():  # also where the answer that gave it to us was lost
-                self._given(job)
-        while len(self._sessions) < self._concurrency and (found := await self._ledger.take()) is not None:
+            for job in await self._jobs.list_jobs_async(worker_id=self._ledger.number, status="doing"):
+                self._given(job)  # also where the answer that gave it to us was lost
+        while len(self._sessions) < self._concurrency:
+            if (found := await self._jobs.fetch_job([self._ledger.channel], self._ledger.number)) is None:
+                break
             self._given(found)
 
     def _given(self, job: Job) -> None:

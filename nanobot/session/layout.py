@@ -100,7 +100,7 @@ DROP VIEW answers;
 DROP TABLE fired;
 """
 #: A compaction leaves what was said from the record `kept` on as it was; 0: it hides all before it.
-KEPT = "ALTER TABLE record ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
+_KEPT = "ALTER TABLE record ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
 #: Spending by model, person and cause. What was spent before is of an unknown model and cause; in a chat of their own,
 #: and in the terminal, there is one person alone. What had no cost then had none that was known.
 _SPENDING = """
@@ -158,7 +158,7 @@ STEPS: tuple[str, ...] = (
     _REQUESTS,
     _TOTALS,
     _SHARED,
-    KEPT,
+    _KEPT,
     _SPENDING,
     SCHEDULE.format(**_TYPES),
     WATCHES.format(**_TYPES),

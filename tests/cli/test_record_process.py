@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 import signal
 import stat
@@ -184,6 +185,13 @@ async def test_a_file_that_is_no_recording_is_refused_with_its_line(tmp_path: Pa
     assert "in format 1, and this one reads 2; record it again" in await refused(good[0] | {"format": 1}, *good[1:])
     ran = await nanobot.run("replay", str(tmp_path / "nowhere.jsonl"))
     assert (ran.code, "nowhere.jsonl cannot be read" in ran.err) == (2, True)
+    huge = tmp_path / "huge.jsonl"
+    with huge.open("wb") as file:
+        file.truncate(10**12)
+    os.mkfifo(tmp_path / "pipe")
+    for odd, why in ((huge, "larger than any recording"), (tmp_path / "pipe", "no file"), ("/dev/zero", "no file")):
+        ran = await nanobot.run("replay", str(odd))
+        assert (ran.code, f"{odd} cannot be read: it is {why}." in ran.err) == (2, True), ran.err
 
 
 async def test_a_turn_that_failed_fails_again_in_the_same_words(tmp_path: Path) -> None:
