@@ -78,10 +78,10 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self.path, self.place = path, str(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="database-reader")
+        self._reading = ThreadPoolExecutor(1)
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
-        self._opened: os.stat_result | None = None
+        self._opened: os.stat_result
         self._synced = self._closed = False
         self._jobs: deque[_Job] = deque()
         self._held: dict[str, FileLock] = {}
@@ -99,7 +99,7 @@ class SqliteDatabase:
         if not long:
             return await self.perform(work, writes=False)
         if self._connection is None:
-            await self.perform(_nothing, writes=False)
+            await self.read(_nothing)
         look = partial(copy_context().run, self._read, work)
         return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
@@ -126,7 +126,7 @@ class SqliteDatabase:
                 self._jobs.clear()
                 raise
         await job.done  # a cancelled caller takes back no write that is queued
-        return made[0]
+        return made.pop()
 
     async def hold(self, session_id: str) -> str:
         """The lock is a file beside this one, and taken on the way of the works: at once with those that wait there."""
@@ -166,31 +166,25 @@ class SqliteDatabase:
     def _drain(self) -> None:
         """Do what waits, until nothing does."""
         while self._jobs:
-            jobs = [self._jobs.popleft() for _job in range(min(len(self._jobs), MOST_TOGETHER))]
-            if len(jobs) > 1 and self._together(jobs):
-                continue
-            for job in jobs:
-                try:
-                    job.context.copy().run(self._do, (job,))
-                except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-                    _wake((job,), error)
-                else:
-                    _wake((job,))
+            self._try([self._jobs.popleft() for _job in range(min(len(self._jobs), MOST_TOGETHER))])
 
-    def _together(self, jobs: Sequence[_Job]) -> bool:
+    def _try(self, jobs: Sequence[_Job]) -> None:
+        """Do these in one transaction; where that fails, each in one of its own."""
         try:
-            self._do(jobs)
-        except Exception:  # noqa: BLE001 - rolled back as a whole; each job meets its own error when it runs alone
-            return False
-        _wake(jobs)
-        return True
+            jobs[0].context.copy().run(self._do, jobs)
+        except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+            if len(jobs) == 1:
+                return _wake(jobs, error)
+            for job in jobs:  # all was rolled back; each meets its own error
+                self._try((job,))
+        else:
+            _wake(jobs)
 
     def _do(self, jobs: Sequence[_Job]) -> None:
         durable = any(job.durable for job in jobs)
         with self._explained():
             if self._connection is None:
-                self._connection = open_file(self.path)
-                self._opened = self.path.stat()
+                self._connection, self._opened = open_file(self.path), self.path.stat()
             if durable != self._synced:
                 # NORMAL survives the death of the process; only FULL survives that of the machine.
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -229,7 +223,7 @@ class SqliteDatabase:
     def _still_there(self) -> None:
         """After every work, because a commit into a file that has no name any more is none."""
         try:
-            if self._opened is not None and os.path.samestat(self._opened, self.path.stat()):
+            if os.path.samestat(self._opened, self.path.stat()):
                 return
             gone = _("{path} was replaced by another file while nanobot was running.", path=self.path)
         except FileNotFoundError:
@@ -264,16 +258,11 @@ class MemoryDatabase:
         migrate(self._connection)
         self._held: set[str] = set()
 
-    async def run(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
-    ) -> T:
-        del durable, fenced
+    async def run(self, work: Callable[[Transaction], Coroutine[object, None, T]], **_how: bool) -> T:
         with self._connection as db:
-            _begin(db)
             return _complete(work(_Statements(db)))
 
-    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
-        del long
+    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], **_how: bool) -> T:
         return _complete(work(_Statements(self._connection)))
 
     async def tidy(self) -> None:
@@ -318,7 +307,6 @@ def _complete(work: Coroutine[object, None, T]) -> T:
     except StopIteration as end:
         made: T = end.value
         return made
-    work.close()
     # English: a programmer reads it
     raise RuntimeError("a work of the store waits for something else than the store")
 

@@ -115,8 +115,7 @@ class Stage:
 KEPT = "SELECT count(*), count(DISTINCT id) FROM {} WHERE state = 'done' AND payload NOT LIKE '%\"callback_query\"%'"
 _LEFT = """
 SELECT (SELECT count(*) FROM inbox WHERE state != 'done'),
-       (SELECT count(*) FROM outbox WHERE state IN ('new', 'sending', 'unknown', 'failed')
-                                       AND reason != 'the final text is shorter')
+       (SELECT count(*) FROM outbox WHERE state IN ('new', 'sending', 'unknown', 'failed'))
 """
 
 

@@ -138,7 +138,7 @@ async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_pat
     await ledger.accept("telegram:1", (Arrival("1", "{}"),))
     assert (database._synced, await database.run(_level, durable=True)) == (True, FULL)
     await store.current("a")
-    assert (database._synced, await database.run(_level)) == (False, NORMAL)
+    assert (database._synced, await database.read(_level)) == (False, NORMAL)
     await database.aclose()
 
 
@@ -187,14 +187,16 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
     async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         for number in range(32):
             group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
-            group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
+            if number:
+                group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
+        later = group.create_task(states(ledger, "inbox", "telegram:1"))
         await asyncio.sleep(0)
         assert await database.read(_level, long=True), "what reads for long waits for none of them"
         busy.set()
     assert said.count("COMMIT") == 1, said
     assert "ROLLBACK" not in said
     assert database._synced, "where one has to be on the disk all are"
-    assert await states(ledger, "inbox", "telegram:1") == {"new": 32}
+    assert later.result() == {"new": 32}
     await database.aclose()
 
 
@@ -211,7 +213,8 @@ async def test_who_writes_has_the_file_alone_from_before_it_reads_and_who_reads_
     with pytest.raises(StoreError, match="locked"):
         await database.run(meanwhile)
     assert [await database.read(meanwhile) for _ in range(3)] == ["1", "2", "3"]
-    assert [await database.read(meanwhile, long=True) for _ in range(2)] == ["4", "5"]
+    assert await database.read(meanwhile, long=True) == "4"
+    assert await asyncio.gather(*(database.read(meanwhile, long=True) for _ in range(2))) == ["5", "6"]
     await database.aclose()
 
 
@@ -227,12 +230,18 @@ async def test_a_work_that_fails_or_waits_for_something_else_spoils_none_of_thos
         await db.change("INSERT INTO note VALUES ('waits', '')")
         await asyncio.sleep(0)
 
-    works = (ledger.set_notes({"a": "1"}), database.run(broken), database.run(waits), ledger.set_notes({"b": "2"}))
-    fine, failed, waited, last = await asyncio.gather(*works, return_exceptions=True)
-    assert (fine, last) == (None, None)
-    assert isinstance(failed, StoreError)
-    assert isinstance(waited, RuntimeError)
-    assert await ledger.notes("") == {"a": "1", "b": "2"}
+    for spoiled, why in ((broken, "StoreError('The sessions in"), (waits, "RuntimeError('a work of the store waits")):
+        busy = threading.Event()
+        database._thread.submit(busy.wait)
+        fine = asyncio.create_task(ledger.set_notes({why: ""}))
+        failed = asyncio.create_task(database.run(spoiled))
+        await asyncio.sleep(0)
+        busy.set()
+        await fine
+        with pytest.raises((StoreError, RuntimeError)) as told:
+            await failed
+        assert repr(told.value).startswith(why)
+    assert len(await ledger.notes("")) == 2
     await database.aclose()
 
 

@@ -164,13 +164,17 @@ async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_lif
         assert [line.startswith(f"bot: {REPEAT}") for line in life.server.visible(7)] == [False, True]
 
 
-async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life() -> None:
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_final_text_that_was_written_down_before_a_kill_is_delivered_by_the_next_life(leaves: bool) -> None:
     async with lives() as life:
         async with life.begin() as at:
             turn = await at.begin()
             await turn.play(TextDelta(SAYING), until="beginning")
             await at.quiet(2)
-            await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer.")))
+            (row,) = await life.ledger.put(
+                at.outbox.compose(turn.message, TurnFinished("completed", "The whole answer."))
+            )
+            assert not leaves or await life.ledger.begin(row.seq)
         async with life.begin() as at:
             await life.ledger.recover(CHANNEL)
             at.outbox.wake()

@@ -252,6 +252,6 @@ async def _left_unsure(sending: Sending, key: tuple[str, int], slot: MessageSlot
     turn, number = key
     for row in await sending.ledger.drafts(turn):
         if row.item.part == number and row.item.payload != sending.slots.token:
-            slot.message_id = slot.message_id or (int(row.message_id) if row.message_id.isdigit() else 0)
+            slot.message_id = slot.message_id or int(row.message_id or 0)
             slot.unsure = not slot.message_id
     return slot.unsure

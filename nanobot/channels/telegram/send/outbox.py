@@ -202,9 +202,9 @@ class TelegramOutbox:
             await self._hold(row, slot, queue.penalty)
             return
         async with queue.permit("final") as permit:
-            slot.message_id = slot.message_id or _number(row.message_id)
+            slot.message_id = slot.message_id or int(row.message_id or 0)
             outcome: int | Trouble = slot.message_id
-            if outgoing.kind != "text" or not outgoing.screen.looks_like(slot.screen):
+            if not outgoing.screen.looks_like(slot.screen):
                 content = await _content(outgoing, repeat=_unsure(row, slot))
                 permit.used()
                 outcome = await self._send(row, content, slot, outgoing.reply_to)
@@ -240,11 +240,9 @@ class TelegramOutbox:
     ) -> None:
         """Note in the ledger what became of a row."""
         ledger = self._ledger
-        end = outcome if isinstance(outcome, str) else f"it is message {outcome}"  # English: for the log
-        logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, end)
+        logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, outcome)
         match outcome:
             case int():
-                slot.message_id, slot.screen = outcome, outgoing.screen
                 await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
                     self.alarms.well(_KIND)
@@ -260,7 +258,7 @@ class TelegramOutbox:
                 left = (row.at + LONGEST - self._clock()).total_seconds()
                 await self._hold(row, slot, left if 0 < left < pause else pause)
             case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
-                await self._hold(row, slot, min(_LONGEST_PAUSE, 2.0 ** min(row.attempts, 6)))
+                await self._hold(row, slot, min(_LONGEST_PAUSE, 1 << row.attempts))
             case "dead_chat":
                 await self._give_up(row, _BLOCKED, aloud=False)
             case _:
@@ -298,17 +296,15 @@ class TelegramOutbox:
 
     async def _tidy(self, row: OutboxRow) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The queue is held."""
-        turn, last = row.item.turn, row.item.part
-        ledger, own = self._ledger, self._slots.slot(turn, STATUS_PART).row
-        drafts = [one for one in await ledger.drafts(turn) if one.item.part > last]
-        left = {_number(one.message_id) for one in drafts if one.seq != own}  # its own status is folded by `show`
+        turn, last, ledger = row.item.turn, row.item.part, self._ledger
+        own, drafts = self._slots.slot(turn, STATUS_PART).row, await ledger.drafts(turn)
+        # Its own status is folded by `show`.
+        left = {int(one.message_id) for one in drafts if one.message_id and one.seq != own}
         shown = {slot.message_id for part, slot in self._slots.shown(turn) if part > last}
-        for message_id in sorted({*shown, *left} - {0}):
+        for message_id in sorted(shown | left):
             await self._calls.delete(row.item.chat, message_id)
         for one in drafts:
-            settled = one.item.part == STATUS_PART
-            # English: for whoever looks into the ledger
-            await (ledger.ack(one.seq) if settled else ledger.fail(one.seq, "the final text is shorter"))
+            await ledger.ack(one.seq)
         self._slots.forget(turn)
 
     def _items(self, address: Address, key: str, messages: Sequence[OutgoingMessage]) -> tuple[OutboxItem, ...]:
@@ -337,8 +333,8 @@ async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage 
         try:
             file = await asyncio.to_thread(outgoing.upload)
         except OSError as error:
-            why = error.strerror or _("it cannot be read")
-            screen = ScreenMessage(_("The file {name} cannot be sent: {why}.", name=outgoing.name, why=why))
+            said = _("The file {name} cannot be sent: {why}.", name=outgoing.name, why=error.strerror)
+            screen = ScreenMessage(said)
         else:
             return replace(file, text=REPEAT + file.text) if repeat else file
     return screen.as_repeat() if repeat else screen
@@ -347,7 +343,3 @@ async def _content(outgoing: OutgoingMessage, *, repeat: bool) -> ScreenMessage 
 def _unsure(row: OutboxRow, slot: MessageSlot) -> bool:
     """Whether a row may be in the chat as a message that nobody knows. Of its own drafts this process knows best."""
     return not slot.message_id and (slot.unsure or (row.state == "unknown" and slot.row != row.seq))
-
-
-def _number(message_id: str) -> int:
-    return int(message_id) if message_id.isdigit() else 0
