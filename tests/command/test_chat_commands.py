@@ -84,9 +84,9 @@ async def test_a_setting_is_read_once_but_where_other_processes_may_change_it(wo
     class Counted(MemoryDatabase):
         reads = 0
 
-        async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+        async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], **how: bool) -> T:
             self.reads += 1
-            return await super().read(work, long=long)
+            return await super().read(work, **how)
 
     database = Counted()
     database.worker = worker

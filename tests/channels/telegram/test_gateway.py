@@ -303,14 +303,16 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
         async with running(home) as gateway:
             await said(telegram, gateway, ada.chat, "Through.")
             assert set(proxy.asked) == {("telegram.test", 80)}, "the name is resolved by the proxy"
+            assert proxy._server is not None
+            proxy._server.close()
+            held = socket.socket()  # or a connection of another test is given the port before the proxy is back
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", proxy.port))
             await proxy.__aexit__(None, None, None)
-            with socket.socket() as held:  # or a connection of another test is given the port during the outage
-                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                held.bind(("127.0.0.1", proxy.port))
-                ada.say("two")
-                await asyncio.sleep(1.0)  # the outage lasts a while; nothing tells of a poll that fails
+            ada.say("two")
+            await asyncio.sleep(1.0)  # the outage lasts a while; nothing tells of a poll that fails
             back = SocksProxy(telegram.port)
-            back._server = await asyncio.start_server(back._serve, "127.0.0.1", proxy.port)
+            back._server = await asyncio.start_server(back._serve, sock=held)
             await telegram.until(lambda: telegram.visible(ada.chat).count("bot: Through.") == 2)
             assert await gateway.stop() == 0
             await back.__aexit__(None, None, None)

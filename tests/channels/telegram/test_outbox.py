@@ -157,8 +157,13 @@ async def test_a_clock_that_is_put_back_holds_no_message_up(fault: Fault) -> Non
     async with stage(PLAIN) as at:
         at.server.failing("sendMessage", fault)
         await (await at.begin()).finish(DONE)
-        await at.quiet(35)
+        await at.quiet(33)
         at.server.failing("sendMessage", None)
+        tries = [row.attempts for row in await at.ledger.pending(CHANNEL)]
+        for seconds in (-4.5, 4.5):
+            at.clock.ahead += timedelta(seconds=seconds)
+            await at.quiet(1)
+        assert [row.attempts for row in await at.ledger.pending(CHANNEL)] == tries, "so little changes nothing"
         behind = OutgoingMessage("text", ScreenMessage("behind"), last=True).to_json()
         await at.ledger.put((OutboxItem("in-2", 0, CHANNEL, "7", behind),))
         at.clock.ahead -= timedelta(hours=3)
@@ -182,9 +187,13 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
             await at.quiet(3)
             begun = at.clock.now()
             new = OutgoingMessage("text", ScreenMessage("Something new."), last=True).to_json()
-            await at.outbox.put((OutboxItem("watch-1", 0, CHANNEL, "7", new),))
+            (row,) = await at.ledger.put((OutboxItem("in-8", 0, CHANNEL, "8", new),))
+            await at.ledger.postpone(row.seq, at.clock.wall() + timedelta(seconds=300), unsure=False)
+            await at.outbox.put(tuple(OutboxItem(f"watch-{chat}", 0, CHANNEL, chat, new) for chat in ("7", "8")))
             await at.until("Something new.")
             assert at.clock.now() - begun < 5
+            tries = [row.attempts for row in await at.ledger.pending(CHANNEL)]
+            assert tries == [1, 0], "what was not sent keeps its time"
             assert at.seen == [f"bot: {REPEAT}The answer.", "bot: Something new."]
 
 

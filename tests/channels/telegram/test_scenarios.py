@@ -125,6 +125,7 @@ async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_sh
             await turn.play(TextDelta("A first try goes on and on. " * 250))
             await at.quiet(30)
             assert len(at.seen) == 2, at.seen
+            await life.ledger.draft(OutboxItem(turn.message.id, 2, CHANNEL, "7", "cut off before it was sent"))
         async with life.begin() as at:
             again = Turn(at, "t9", turn.message)
             await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
