@@ -251,6 +251,65 @@ def test_G14_names_and_numbers_are_found_in_their_usual_forms(
     assert marked(text, book)[1][0].missing == missing
 
 
+POLISH = "Nowy most w Starogrodzie otwarto 15 marca 2025 r. Kosztował 96,4 mln zł. Buduje go Budopol, dwanaście osób."
+SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 billion. Of 100 staff 40 % left."
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "missing"),
+    [
+        # A language that is not read: digits, quotations and names of the same language are compared, words are not.
+        ("The bridge opened on 15 March 2025 and cost 96.4 million złoty [5].", POLISH, ""),
+        ("The bridge in the Old Town took twelve workers [5].", POLISH, ""),
+        ("The bridge opened on 25 March 2025 [5].", POLISH, "25 March: not on [5]"),
+        ("The bridge cost 94.6 million złoty [5].", POLISH, "94.6 million: not on [5]"),
+        ("Nowy most w Starogrodzie buduje go Skanska [5].", POLISH, "Skanska: not on [5]"),
+        ("بلغ طول الجسر 1,840 متراً [5].", "ويبلغ طول الجسر ١٬٨٤٠ متراً وارتفاعه ٧٢ متراً.", ""),
+        ("2012년 7월 9일에 개관했다 [5].", "박물관은 2012년 7월 9일 문을 열었다.", ""),
+        # What can be reckoned from numbers that claim and page both name.
+        ("About 88 % of the 4,000 lamps (3,500) were sold [5].", SHOP, ""),
+        ("About 68 % of the 4,000 lamps (3,500) were sold [5].", SHOP, "68 %: not on [5]"),
+        ("Sales rose by $187 million, from $1.097 billion to $1.284 billion [5].", SHOP, ""),
+        ("Of the staff 40 % left and 60 % stayed [5].", SHOP, ""),
+        ("The ferry took 40 minutes, four times a week: 160 minutes [5].", "A trip of forty minutes, four a week.", ""),
+        # Other ways to write the same.
+        ("Bake it at 200 °C (about 390 °F) [5].", "Hornea a 200 °C en el centro.", ""),
+        ("He won in 1 hour, 2 minutes and 47 seconds [5].", "Bekele won in 1:02:47 on Sunday.", ""),
+        ("The bus leaves at 08:20 [5].", "| Fellgate | 0655 | 0820 | 1035 |", ""),
+        ("The bus leaves at 08:50 [5].", "| Fellgate | 0655 | 0820 | 1035 |", "08:50: not on [5]"),
+        ("Phone them on +33 3 81 55 40 17 [5].", "Their telephone: 03 81 55 40 17.", ""),
+        ("The walls fell in the 1690s, in the 17th century [5].", "The walls were pulled down in 1694.", ""),
+        ("She died in Whitby aged 89 [5].", "Winifred Ashcombe (1903–1992), engineer, of Whitby.", ""),
+        ("Service earned 67.4 million euros [5].", "| in million euros | 2024 |\n| Service | 67.4 |", ""),
+        ("Shares pay 41 cents [5].", "Shares pay $0.41 this year.", ""),
+        ("Tuesday 21 January is windy [5].", "Issued 19 January 2025\n| Tue 21 | windy |\n| Wed 22 | calm |", ""),
+        ("One in five trains runs, some 20 % [5].", "A fifth of the trains runs.", ""),
+        # What is counted, and by what it is reckoned, are part of a figure.
+        (
+            "Die Stadt zahlt 312.500 Euro für das Land [5].",
+            "Die Stadt hat 312.500 Einwohner. Sie zahlt 18 Millionen Euro für das Land.",
+            "312.500 Euro: not on [5], which has 18 Millionen Euro",
+        ),
+        (
+            "It runs on up to 16 threads [5].",
+            "It runs on up to 8 threads. Pages have 16 KiB.",
+            "16: not on [5], which has 8",
+        ),
+        (
+            "Das Parken kostet 6,50 € pro Stunde [5].",
+            "Das Parken kostet 6,50 € pro Tag.",
+            "pro Stunde: not on [5], which has pro Tag",
+        ),
+        ("Mme Marchandeau runs the house [5].", "The house is run by Hélène Marchandeau.", ""),
+    ],
+)
+def test_G14_only_what_contradicts_the_page_with_certainty_is_questioned(
+    text: str, page: str, missing: str, book: SourceBook
+) -> None:
+    book.add("https://forms.test/", "Forms", read=True, text=page)
+    assert marked(text, book)[1][0].missing == missing
+
+
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:
     order = [source.number for source in cited("Deep [2], tall [1?] and [2].", book.all)]
     assert order == [2, 1, 3]

@@ -1,14 +1,31 @@
-"""Whether a source carries a claim: its figures, quotations and names exactly, its other words by their share."""
+"""Whether a source carries a claim.
+
+What is compared is only what can be compared with certainty: digits with what they count, quotations, names. Whatever
+the source may say in other words (in a language that is not read, in numbers that are spelled there, by figures from
+which the claim's can be reckoned) is questioned only where the source names a rival: another value for the same thing.
+"""
 
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import combinations
 
 from msgspec import Struct
 
-from nanobot.agent.citations.facts import Fact, figures, fold, languages_of, names, quotations, squash, words_of
+from nanobot.agent.citations.facts import (
+    Fact,
+    figures,
+    fold,
+    languages_of,
+    names,
+    quotations,
+    rates,
+    spans,
+    squash,
+    words_of,
+)
 from nanobot.results import SourceBook
 from nanobot.utils.passages import sentence_spans
 from nanobot.utils.translation import _
@@ -19,16 +36,28 @@ _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?
 _LETTERS = re.compile(r"[^\W\d_]+")
 #: Where a quotation leaves words out, or joins sentences that stand apart.
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
+#: Between the parts of a number that is a name: a version, a telephone, an address.
+_JOINED = r"(?<=\d)[-./ \u00a0](?=\d)"
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
+#: The share of its small words that a text in a page's language has there, where that language is read and where not.
+_ALIKE, _ALIKE_UNREAD = 0.5, 0.3
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
 _TELLING = 40
 #: A number below this and without a unit counts only where the claim's words stand.
 _SMALL = 100
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
+#: From more facts than these nothing is reckoned: some two of them would always do.
+_MOST_TERMS = 6
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
+#: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
+_SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
+#: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
+_DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
+#: Dimensions that a number with another word behind it cannot have.
+_MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
 
 
 class Claim(Struct, frozen=True):
@@ -46,15 +75,22 @@ class CitedPage:
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
-        self.languages = languages_of(self.text)
+        # Its title and its address may be in any language.
+        self.languages = languages_of(self.text[self.text.find("\n") : self.text.rfind("\n")] or self.text)
         self.words = [words_of(self.text[start:end]) for start, end in self.spans]
-        starts = [start for start, _ in self.spans]
+        starts, found = [start for start, _ in self.spans], figures(self.text)
         #: Every figure with the place of its sentence.
-        self.figures = [(fact, bisect_right(starts, fact.start) - 1) for fact in figures(self.text)]
+        self.figures = [
+            (fact, bisect_right(starts, fact.start) - 1) for fact in (*found, *spans(found), *rates(self.text))
+        ]
 
     @cached_property
     def squashed(self) -> str:
         return squash(self.text)
+
+    @cached_property
+    def joined(self) -> str:
+        return re.sub(_JOINED, "", self.text)
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -68,38 +104,68 @@ class CitedPage:
     def all_words(self) -> frozenset[str]:
         return frozenset[str]().union(*self.words)
 
-    def foreign(self, claim: Claim) -> bool:
-        """True when a claim is in another language, so that its words cannot stand here."""
-        languages = languages_of(claim.sentence)
-        return bool(languages and self.languages) and not languages & self.languages
-
     def share(self, wanted: frozenset[str]) -> float:
         """How much of `wanted` stands anywhere on the page."""
         return len(wanted & self.all_words) / max(1, len(wanted))
 
-    def instead(self, fact: Fact, wanted: frozenset[str], *, foreign: bool) -> str | None:
-        """What stands in the place of a fact: None where it stands there itself, empty where nothing is like it."""
-        if fact.kind == "quotation":
-            return None if foreign or all(squash(part) in self.squashed for part in re.split(_PARTS, fact.text)) else ""
-        if fact.kind == "name":
-            return None if foreign or all(map(self._has, _LETTERS.findall(fact.text))) else ""
-        if fact.side == "share" or (
-            fact.spelled and (fact.unit == "percent" or fact.value <= (fact.factor if fact.unit else 3))
-        ):
-            return None  # "half of them", or a count of the writer's own, such as "two reasons"
-        if fact.unit.startswith("month") and fact.value > 31:
-            dated = {other.value > 31 for other, place in self.figures if other.unit == fact.unit}
-            if dated == {False}:
-                return None  # the page names days of this month without their year
-        anywhere = foreign or bool(fact.unit) or fact.value >= _SMALL
-        if any(same(fact, other) and (anywhere or wanted & self._near(place)) for other, place in self.figures):
-            return None
+    def foreign(self, text: str) -> bool:
+        """True when a text is in another language, so that its words cannot stand here."""
+        words, languages = [fold(word) for word in _LETTERS.findall(text) if word.islower()], languages_of(text)
+        alike = sum(map(self.vocabulary.__contains__, words)) / max(3, len(words))
+        least = _ALIKE if self.languages else _ALIKE_UNREAD
+        return bool(languages) and not languages & self.languages and alike < least
+
+    def found(self, claim: Claim, facts: Iterable[Fact]) -> list[Fact]:
+        """The facts of a claim that stand here."""
+        wanted, foreign = words_of(claim.sentence), self.foreign(claim.sentence)
+        return [fact for fact in facts if self._carries(fact, wanted, anywhere=foreign or not wanted)]
+
+    def contradicts(self, fact: Fact, claim: Claim, others: list[Fact]) -> bool:
+        """False where a fact that was not found may be here in other words, and no rival of it stands here."""
+        foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
+        if fact.kind != "number":
+            return not (self.foreign(fact.text) if fact.kind == "quotation" else foreign)
+        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
+            return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
+        own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
+        if own or fact.side == "share" or self._dateless(fact):
+            return False  # half of them, or a count of the writer's own, such as "two reasons"
+        if self.languages:
+            return True
+        spelled = fact.spelled or fact.unit in ("", "time")
+        return not (spelled and (count in range(25) or count in range(30, 101, 10)))
+
+    def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
+        """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
+        the claim's other ones; empty where there is none."""
         alike, most = "", 0
         for other, place in self.figures:
-            shared = len(wanted & self.words[place])
-            if shared > most and other.unit == fact.unit:
+            shared = 1 if wanted is None else len(wanted & self.words[place])
+            if shared > most and other.unit == fact.unit and other.text and not any(same(one, other) for one in others):
                 alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
+
+    def _carries(self, fact: Fact, wanted: frozenset[str], *, anywhere: bool) -> bool:
+        if fact.kind == "quotation":
+            return all(squash(part) in self.squashed for part in re.split(_PARTS, fact.text))
+        if fact.kind == "name":
+            words = _LETTERS.findall(fact.text)
+            short = 4 if len(words) > 1 else 0  # "Dr", "Mme" may be the writer's
+            return any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short)
+        digits = re.sub(r"\D", "", fact.text)
+        if not fact.unit and len(digits) > 4 and digits in self.joined:
+            return True
+        anywhere = anywhere or bool(fact.unit) or fact.value >= _SMALL
+        return any(
+            (same(fact, other) or (not self.languages and _same_digits(fact, other)))
+            and (anywhere or not other.text or wanted & self._near(place))
+            for other, place in self.figures
+        )
+
+    def _dateless(self, fact: Fact) -> bool:
+        """True for the year of a month whose days the page names without it."""
+        month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
+        return {other.value > 31 for other, place in self.figures if other.unit == month} == {False}
 
     def _near(self, place: int) -> frozenset[str]:
         """The words of a sentence and of those beside it."""
@@ -112,7 +178,7 @@ class CitedPage:
             return True
         if word.isupper() and len(word) <= 6 and folded in self.initials:
             return True
-        beginning = folded[: max(4, len(folded) - 3)]
+        beginning = folded[: max(4, (len(folded) + 1) // 2)]
         return len(folded) > 4 and any(known.startswith(beginning) for known in self.vocabulary)
 
 
@@ -129,14 +195,15 @@ class CitationJudge:
 
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
-        text, languages = claim.text, languages_of(claim.sentence)
-        facts = [*quotations(text), *figures(text), *names(text, languages)]
+        text, found = claim.text, figures(claim.text)
+        named = names(text, languages_of(claim.sentence))
+        facts = [*quotations(text), *found, *spans(found), *rates(text), *named]
         lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
         nowhere = set.intersection(*map(set, lacks.values())) if lacks else set()
         verdicts: dict[int, list[str]] = {}
         for number, lack in lacks.items():
             bad = [said for fact, said in lack.items() if fact in nowhere or len(lack) == len(facts)]
-            verdicts[number] = bad or ([] if exact else self._elsewhere(claim, number))
+            verdicts[number] = bad or ([] if exact else self._elsewhere(claim, facts, number))
         return verdicts
 
     def passage(self, claim: Claim, number: int) -> str:
@@ -146,7 +213,7 @@ class CitationJudge:
         page, wanted, facts = self._page(number), words_of(claim.text), figures(claim.text)
         weights = [len(wanted & words) for words in page.words]
         for found, place in page.figures:
-            weights[place] += 3 * any(same(fact, found) for fact in facts)
+            weights[place] += 3 * any(_equal(fact, found) for fact in facts)
         # The first line is the title: it is a passage only where nothing else is.
         best = max(range(min(1, len(weights) - 1), len(weights)), key=weights.__getitem__, default=0)
         start, end = page.spans[best]
@@ -159,53 +226,110 @@ class CitationJudge:
 
     def _lacks(self, claim: Claim, facts: list[Fact], number: int) -> dict[str, str]:
         """The facts of a claim that a source does not have, each with a sentence that says so."""
-        page, wanted, foreign = self._page(number), words_of(claim.sentence), self._page(number).foreign(claim)
-        found = {fact: page.instead(fact, wanted, foreign=foreign) for fact in facts}
-        known = [fact for fact, instead in found.items() if instead is None and fact.kind == "number"]
-        return {
-            fact.text: _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
-            if instead
-            else _("{fact}: not on [{place}]", fact=fact.text, place=number)
-            for fact, instead in found.items()
-            if instead is not None and not _derived(fact, known)
-        }
+        page, lacks = self._page(number), dict[str, str]()
+        known = page.found(claim, facts)
+        whole = [one for one in known if not one.text]
+        for fact in facts:
+            within = any(one.start <= fact.start and fact.end <= one.end for one in whole)
+            if fact in known or within or not fact.text or _derived(fact, known):
+                continue
+            others = [one for one in facts if one.kind == "number" and one != fact]
+            if page.contradicts(fact, claim, others):
+                instead = page.rival(fact, words_of(claim.sentence)) if fact.kind == "number" else ""
+                lacks[fact.text] = (
+                    _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
+                    if instead
+                    else _("{fact}: not on [{place}]", fact=fact.text, place=number)
+                )
+        return lacks
 
-    def _elsewhere(self, claim: Claim, number: int) -> list[str]:
+    def _elsewhere(self, claim: Claim, facts: list[Fact], number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
-        page, wanted = self._page(number), words_of(claim.text)
-        own, foreign = page.share(wanted), page.foreign(claim)
-        stated = any(fact.unit or fact.value > _TELLING for fact in figures(claim.text) if not fact.spelled)
-        if len(wanted) < 2 or own >= _OTHER_SHARE or (foreign and stated):
-            return []  # figures were found there, in whatever language
+        page, wanted, told = self._page(number), words_of(claim.text), [fact for fact in facts if _tells(fact)]
+        own, foreign, here = page.share(wanted), page.foreign(claim.sentence), page.found(claim, told)
+        if own >= _OTHER_SHARE or (foreign and here):
+            return []
         for other in self._texts.keys() - set(claim.numbers):
-            if self._page(other).share(wanted) >= max(_OTHER_SHARE, own * _CLEARLY):
+            there = self._page(other).share(wanted) if len(wanted) > (3 if foreign else 1) else 0.0
+            if there >= max(_OTHER_SHARE, own * _CLEARLY) or (not here and self._page(other).found(claim, told)):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
-        alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or stated)
+        alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or here)
         return [_("this is not on [{place}]", place=number)] if alone else []
 
 
 def same(fact: Fact, other: Fact) -> bool:
-    """True where a figure of a claim says what a figure of a page says."""
-    if fact.unit not in ("", other.unit) and (other.unit or fact.unit.startswith("month")):
-        return False
-    if {_BOUND.get(fact.side, ""), _BOUND.get(other.side, "")} == {"low", "high"}:
+    """True where a figure of a claim says what a figure of a page says, as one of the two may be read."""
+    equal = _equal(fact, other)
+    if equal or not (fact.readings or other.readings):
+        return equal
+    pairs = ((one, two) for one in (fact, *fact.readings) for two in (other, *other.readings))
+    return any(_equal(one, two) for one, two in pairs if one.unit == two.unit or "time" not in (one.unit, two.unit))
+
+
+def _equal(fact: Fact, other: Fact) -> bool:
+    if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
+    if fact.unit == other.unit:
+        return _rounds(fact, other.value)
+    if fact.unit and other.unit:
+        degrees = _DEGREES.get((fact.unit, other.unit))
+        return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
+    if (fact.counts and other.unit in _MEASURED) or other.counts:
+        return False  # 312,500 inhabitants are no euros
+    if fact.unit.startswith("month"):
+        return other.alone and fact.value <= 31 and fact.value == other.value
     # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
-    ratio = fact.factor / other.factor if fact.unit != other.unit else 1.0
-    return _rounds(fact, ratio * other.value)
+    count, told = fact.factor * other.value, other.value > _TELLING or other.value % 1
+    if told and fact.scale > 1 == other.scale and math.isclose(fact.value, fact.scale * count):
+        return True  # a table's head says what its figures count
+    return _rounds(fact, count / other.factor)
 
 
 def _rounds(fact: Fact, value: float) -> bool:
     """True where `value` is the figure of the claim, or is rounded to it as far as the words before it allow."""
-    gap, exact = value - fact.value, 1e-6 * abs(value)
+    gap, exact = value - fact.value, 1e-9 * abs(value)
+    if abs(gap) <= exact or abs(gap) > _ROUNDED * abs(value):
+        return abs(gap) <= exact
     half = fact.step / 2 if fact.side == "near" else fact.grain / 2
     low, high = {"over": (0.0, 0.99 * fact.step), "under": (-0.99 * fact.step, 0.0)}.get(fact.side, (-half, half))
-    return abs(gap) <= exact or (low - exact <= gap <= high + exact and abs(gap) <= _ROUNDED * abs(value))
+    return low - exact <= gap <= high + exact
+
+
+def _same_digits(fact: Fact, other: Fact) -> bool:
+    """True where two figures have the same digits, whatever counts them: thousands, millions, a month."""
+    one, two = fact.value / fact.factor, other.value / other.factor
+    scales = fact.scale == 1 or other.scale == 1
+    return one > 0 < two and scales and math.isclose(one, two * 10.0 ** round(math.log10(one / two)))
+
+
+def _tells(fact: Fact) -> bool:
+    """False for a number that may stand on any page."""
+    small = not fact.unit and (fact.spelled or fact.value <= _TELLING)
+    return fact.kind != "number" or not (small or fact.unit in ("weekday", "rate"))
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
-    """True for the sum or the difference of two numbers that claim and page both name."""
-    for one, two in combinations([one.value for one in known], 2):
-        if fact.kind == "number" and any(math.isclose(fact.value, value) for value in (one + two, abs(one - two))):
+    """True for what can be reckoned from two numbers that claim and page both name: a sum, a difference, a share."""
+    terms = [
+        (one.value, "" if one.unit.startswith("month") else one.unit, one.factor)
+        for number in known
+        for one in (number, *number.readings)
+        if one.value > (31 if one.unit.startswith("month") else 0) and (one.unit != "time" or one is number)
+    ]
+    if fact.kind != "number" or fact.unit in ("weekday", "rate") or len(known) > _MOST_TERMS:
+        return False
+    unit = "percent" if fact.unit == "points" else fact.unit
+    if unit == "percent" and any(math.isclose(100 - value, fact.value) for value, of, _ in terms if of == unit):
+        return True
+    for one, two in combinations(dict.fromkeys(terms), 2):
+        units, bare = {one[1], two[1]} - {""}, "" in (one[1], two[1])
+        low, high = sorted(value / factor if bare else value for value, _, factor in (one, two))
+        size = fact.factor if bare else 1.0
+        exact = (low + high, high - low, low * high) if bare else (low + high, high - low)
+        if len(units | {unit} - {""}) <= 1 and any(math.isclose(fact.value, size * value) for value in exact):
             return True
+        if one[1] == two[1] and unit in ("", "percent"):
+            shares = (low / high, high / low - 1, 1 - low / high) if unit else (high / low,)
+            if any(_rounds(fact, (100 if unit else 1) * value) for value in shares):
+                return True
     return False

@@ -27,23 +27,27 @@ _HAN_DIGITS = "〇零一二三四五六七八九"
 #: Letters in pairs of case. Large ranges take milliseconds to compile.
 _LETTERS = r"[A-Za-zÀ-\u052f]"
 _FIGURE = re.compile(
-    r"(?<!\d)(?<!\d/)(?P<digits>\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)|\d{1,24}(?:[.,'’]\d{1,24}){0,8})"
+    r"(?<!\d)(?<!\d/)(?!(?<=\+)\d{1,3} \d)"
+    r"(?P<digits>\d{1,4}(?: \d\d){3,6}(?!\d)|\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)"
+    r"|\d{1,24}(?:[.,'’]\d{1,24}){0,8})"
     rf"|周[一二三四五六日]|星期.|.曜日|[{_HAN_DIGITS}十两]|{_LETTERS}+"
 )
 #: What is added to a number, as in `forty-five`, `4万6千` and `two and a half`.
-_ADDED = re.compile(rf"(?:-| and an? )?(\d+|[{_HAN_DIGITS}十]|[^\W\d_]+)")
-_TOKEN = re.compile(rf"{_LETTERS}+(?:['’/-]{_LETTERS}+)*|\S")
+_ADDED = re.compile(rf"(?:-| and an? |个)?(\d+|[{_HAN_DIGITS}十半]|[^\W\d_]+)")
+_TOKEN = re.compile(rf"[A-Z][a-z]?\.(?=\s?[A-ZÀ-Ý])|{_LETTERS}+(?:['’/-]{_LETTERS}+)*|\S")
 _SAID = re.compile(rf"{_LETTERS}+|[~≈]")
 #: What may stand between a number, what multiplies it, and its unit.
 _GAP = re.compile(r"(?:st|nd|rd|th|er|[.º])?[\s-]?(?:d['’]|d[ei] |of )?(?:an? )?")
 _DATE = re.compile(
-    r"(?=\d)(?<![\d.])(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})|(?:(?P<y2>\d{4})年)?(?P<m2>\d{1,2})月(?P<d2>\d{1,2})[日号]"
-    r"|(?P<d3>\d{1,2})(?P<by>[./])\s?(?P<m3>\d{1,2})(?P=by)\s?(?P<y3>\d{4})|(?P<y4>\d{4})年(?P<m4>\d{1,2})月)(?![\d%]|:\d)"
+    r"(?=\d)(?<![\d.])(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})"
+    r"|(?:(?P<y2>\d{4})[年년] ?)?(?P<m2>\d{1,2})[月월] ?(?P<d2>\d{1,2})[日号일]"
+    r"|(?P<d3>\d{1,2})(?P<by>[./])\s?(?P<m3>\d{1,2})(?P=by)\s?(?P<y3>\d{4})"
+    r"|(?:(?P<y4>\d{4})[年년] ?)?(?P<m4>\d{1,2})[月월])(?![\d%]|:\d)"
 )
 #: A month before a day or a year.
 _MONTH = re.compile(r"([^\W\d_]{3,12})\.?\s(?:\d{1,2}(?:st|nd|rd|th)?,?\s)?(?:del? |of )?\Z")
 _TIME = re.compile(
-    r"(?<![\d.,:])(?P<hour>\d{1,2})(?:(?::|\s?h\s?|\.(?=\d\d\s?(?:uhr|[ap]\.?m\b)))(?P<minute>\d{2})(?!\s?min))?"
+    r"(?<![\d.,:])(?P<hour>\d{1,2})(?:(?::|\s?h\s?|\.(?=\d\d\s?(?:uhr|[ap]\.?m\b)))(?P<minute>\d{2})(?:(?::|\s?m(?:in)?\s?)(?P<second>\d{2})|(?!\s?m)))?"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?(?![\d:]|[.,]\d)"
 )
 _QUOTES = frozenset('“„«‹「『"')
@@ -54,21 +58,29 @@ _HAN_NAME = (
     r"(?:[是由为叫]|[师長长者家]是?)([王李张刘陈杨黄赵吴周徐孙马朱胡郭何林高罗郑梁谢宋唐许韩冯邓曹彭曾田董潘袁蔡蒋余杜叶程魏苏丁卢姚沈钟姜崔谭陆范汪"
     r"石金]\w{1,2})(?=[\W\dA-Za-z]|\Z|[等主设担领率表介说])|(\w(?![全本各省区])\w(?:省|县|(?<!城)市))|([^\W\d_\u3041-\u30ff]{2,4})(?=氏|さん)"
 )
-_BETWEEN = frozenset("- – — ~ to and or bis und oder a et ou y e do и 至 到".split())
+_BETWEEN = frozenset("× x - – — ~ to and or bis und oder a et ou y e do и 至 到".split())
 #: Scripts that tell a language, and how often more letters there may be than theirs.
-_SCRIPTS = (("ja", "\u3041", "\u30ff", 8), ("zh", "\u3400", "\u9fff", 3), ("ru", "\u0400", "\u04ff", 3))
+_SCRIPTS = (("ja", "\u3041", "\u30ff", 8), ("zh", "\u3400", "\u9fff", 3))
 
 
 @lru_cache(maxsize=50_000)
 def fold(word: str) -> str:
     """`word` without accents, in lower case; `ß` and `ss` are the same."""
     plain = unicodedata.normalize("NFD", word.casefold())
-    return plain if plain.isascii() else "".join(sign for sign in plain if not unicodedata.combining(sign))
+    if plain.isascii():
+        return plain
+    return unicodedata.normalize("NFC", "".join(sign for sign in plain if not unicodedata.combining(sign)))
+
+
+#: The digits of Arabic and of India, and what stands between those of Arabic.
+_DIGITS = {"٬": ",", "٫": "."} | {
+    chr(first + one): str(one) for first in (0x660, 0x6F0, 0x966, 0x9E6) for one in range(10)
+}
 
 
 def _flat(text: str) -> str:
     """`text` folded sign by sign, so that every place in it stays; years in Chinese signs are in digits."""
-    signs = {sign: fold(sign)[:1] or sign for sign in set(text)}
+    signs = {sign: _DIGITS.get(sign) or fold(sign)[:1] or sign for sign in set(text)}
     flat = "".join(map(signs.__getitem__, text))
     digits = str.maketrans(_HAN_DIGITS, "00123456789")
     return re.sub(f"[{_HAN_DIGITS}]{{2,}}", lambda run: run[0].translate(digits), flat)
@@ -96,12 +108,33 @@ NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES)
 _EMPTY = frozenset(map(stem, NO_MEANING))
 
 
+#: Languages whose sign before the decimals is a comma.
+_COMMA = frozenset(("de", "fr", "es", "it", "pt", "nl", "ru"))
+#: A decade and a century.
+_DECADE = re.compile(r"(?<=0)s\b|er[ -]jahr|-luvu|年代")
+_CENTURY = re.compile(
+    r"(?:st|nd|rd|th|[.º]|e|er|eme)?[ -]?(?:century|jahrhundert|siecle|secolo|seculo|eeuw|век|世纪|世紀)"
+)
+#: A time of day without a colon: 8.30, 0820.
+_CLOCK = re.compile(r"(\d?\d(?=\.)|[01]\d|2[0-4])\.?([0-5]\d)")
+_ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
+#: What may stand between numbers that share a unit; a word behind a number; the end of a cell; what is hyphenated.
+_SHARING, _WORD = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}"), re.compile(r" ([^\W\d_]{4,})")
+_CELL, _HYPHEN = re.compile(r" ?\|"), re.compile("-[a-z]")
+#: The number of an item of a list.
+_LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] ")
+#: What something is reckoned by: 6.50 euros an hour.
+_RATE = re.compile(r"(?:\b(?:per|pro|je|par|por) (?:l['’])?|/ ?|[每毎]|(?=[시초분]속))([^\W\d_]+)")
+
+
 class Fact(Struct, frozen=True):
     """One fact at `text[start:end]` of its text. `value` is that of a number in the base of `unit`.
 
     `factor` is that of its unit, `scale` that of a word such as million behind it; `grain` is the weight of its last
     digit in that base, `step` that of its last one but noughts; `spelled` tells that it is written in words; `side` is
-    what the words before it say: `near`, more than it (`over`), less (`under`), `least` or `most`.
+    what the words before it say: `near`, more than it (`over`), less (`under`), `least` or `most`; `counts` tells
+    that a number without a unit has another word behind it, `alone` that it ends its cell of a table. `readings` are
+    other ways to understand it.
     """
 
     kind: FactKind
@@ -116,6 +149,9 @@ class Fact(Struct, frozen=True):
     step: float = 0.0
     spelled: bool = False
     side: str = ""
+    counts: bool = False
+    alone: bool = False
+    readings: tuple["Fact", ...] = ()
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -131,9 +167,11 @@ def languages_of(text: str) -> frozenset[str]:
     for name, first, last, times in _SCRIPTS:
         if sum(count for sign, count in signs.items() if first <= sign <= last) * times > signs.total():
             return frozenset((name,))
+    if sum("\u0400" <= sign <= "\u04ff" for sign in signs.elements()) * 3 > signs.total():
+        return frozenset() if any("\u0452" <= sign <= "\u04ff" for sign in signs) else frozenset(("ru",))
     words = [fold(word) for word in re.findall(r"[^\W\d_]+", sample)]
     counts = {name: sum(map(known.__contains__, words)) for name, known in SMALL_WORDS.items()}
-    most = max(1, len(words) // 12, *counts.values())
+    most = max(1, len(words) // 7, *counts.values())
     return frozenset(name for name, count in counts.items() if count == most)
 
 
@@ -155,7 +193,7 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     for match in () if text.isascii() else re.finditer(_HAN_NAME, text):
         place = match.lastindex or 0
         yield Fact("name", match[place], match.start(place), match.end(place))
-    before, least = ".", 2 if languages == {"de"} else 1
+    before, least = ".", 2 if "de" in languages else 1
     for capital, tokens in groupby(_TOKEN.finditer(text), key=lambda token: _is_capital(token[0])):
         run = list(tokens)
         within = run[before in '.!?:|•-*("“„«' :]
@@ -166,7 +204,8 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
 
 
 def _is_capital(word: str) -> bool:
-    return word[0].isupper() and fold(word) not in NO_MEANING and fold(word) not in WEEKDAYS
+    known = fold(word) in NO_MEANING or fold(word) in WEEKDAYS or _ROMAN.fullmatch(word) is not None
+    return word[0].isupper() and not known
 
 
 def figures(text: str) -> list[Fact]:
@@ -176,19 +215,47 @@ def figures(text: str) -> list[Fact]:
         if not found or fact.start >= found[-1].end:
             found.append(fact)
     for at in range(len(found) - 2, -1, -1):
-        found[at] = _shared_unit(found[at], found[at + 1], flat[found[at].end : found[at + 1].start].strip())
+        one, other, between = found[at], found[at + 1], flat[found[at].end : found[at + 1].start].strip(" ,.")
+        found[at] = _shared_unit(one, other, between)
     return found
 
 
+def spans(facts: list[Fact]) -> Iterator[Fact]:
+    """What hours, minutes and seconds that stand together say, and how long years from one to another are; no text."""
+    for at, first in enumerate(facts):
+        whole = first
+        for other in facts[at + 1 : at + 3]:
+            near = other.start - whole.end < 12
+            if near and whole.unit == other.unit == "time" and whole.factor > other.factor:
+                whole = replace(
+                    other, text="", start=first.start, value=whole.value + other.value, side=first.side, readings=()
+                )
+                yield whole
+            elif near and _is_year(whole) and 0 < other.value - whole.value < 200:
+                yield Fact("number", "", first.start, other.end, other.value - whole.value, grain=1.0, step=1.0)
+
+
+def _is_year(fact: Fact) -> bool:
+    return 1_000 < fact.value < 2_100 and not fact.unit
+
+
+def _times_as_large(fact: Fact, size: float) -> Fact:
+    return replace(fact, value=size * fact.value, grain=size * fact.grain, step=size * fact.step)
+
+
+def _or(fact: Fact, other: Fact) -> Fact:
+    """A number that may also be understood as another one."""
+    return replace(fact, readings=(*fact.readings, replace(other, readings=())))
+
+
 def _shared_unit(one: Fact, other: Fact, between: str) -> Fact:
-    """A number with the unit of the next one where both share it, as in `4 to 5 hours`, or its scale."""
-    if not (between.strip(".") in _BETWEEN and one.unit in ("", other.unit)):
+    """A number that may share the unit or the scale of the next one, as in `4 to 5 hours` and `511 to 538 million`."""
+    if (one.unit and other.unit) or not _SHARING.fullmatch(between):
         return one
-    size = 1.0 if one.unit else other.factor
-    if one.scale == 1 and one.value < 1_000 and between not in ("and", "und", "et", "y", "e", "и"):
-        size *= other.scale  # from 511 to 538 million
-    grain, step = one.grain * size, one.step * size
-    return replace(one, unit=other.unit, value=one.value * size, grain=grain, step=step, factor=other.factor)
+    both = one if one.unit else _times_as_large(replace(one, unit=other.unit, factor=other.factor), other.factor)
+    first = _or(replace(both, readings=one.readings), one) if between in _BETWEEN else _or(one, both)
+    scaled = one.scale == 1 < other.scale and one.value < 1_000
+    return _or(first, _times_as_large(both, other.scale)) if scaled else first
 
 
 def _dates(text: str, flat: str) -> Iterator[Fact]:
@@ -200,33 +267,51 @@ def _dates(text: str, flat: str) -> Iterator[Fact]:
             day, month = month, day
         start, end = match.span()
         for value in (day, part.get("y", 0)):
+            if not day and not part.get("y") and 0 < month <= 12 and start == match.start():
+                yield Fact("number", "", start, end, 0.0, f"month {month}")
+                break
             if value and 0 < month <= 12:
                 yield Fact("number", text[slice(*match.span())], start, end, value, f"month {month}")
                 start = end
+
+
+def rates(text: str) -> Iterator[Fact]:
+    """The times by which something is reckoned: `per hour`, 毎分."""
+    for match in _RATE.finditer(_flat(text)):
+        words = (match[1], *(match[1][:size] for size in (2, 1) if match[1][0] >= _UNSPACED))
+        unit, factor = next((UNITS[word] for word in words if word in UNITS), ("", 0.0))
+        if unit == "time":
+            yield Fact("number", text[slice(*match.span())], *match.span(), factor, "rate")
 
 
 def _times(text: str, flat: str) -> Iterator[Fact]:
     for match in _TIME.finditer(flat):
         hour, minute, half = int(match["hour"]), int(match["minute"] or 0), match["half"]
         if hour <= 24 and minute <= 59 and (half or match["minute"]):
-            hours = (hour % 12 + 12 * (half == "p") if half else hour) + minute / 60
-            yield Fact("number", text[slice(*match.span())], *match.span(), 3600 * hours, "time", 3600.0)
+            seconds = (
+                3600 * (hour % 12 + 12 * (half == "p") if half else hour) + 60 * minute + int(match["second"] or 0)
+            )
+            yield Fact("number", text[slice(*match.span())], *match.span(), seconds, "time", 3600.0)
 
 
 def _numbers(text: str, flat: str) -> Iterator[Fact]:
-    foreign = SMALL_WORDS["en"] if "en" in languages_of(text) else ()
+    languages = languages_of(text)
+    foreign, decimals = SMALL_WORDS["en"] if "en" in languages else (), "," if languages & _COMMA else "."
     for match in _FIGURE.finditer(flat):
+        if match["digits"] and _LISTED.search(flat[max(0, match.start() - 3) : match.end() + 2]):
+            continue
         if (said := match[0]) in WEEKDAYS:
             yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[said], "weekday")
         elif (said in SMALL or match["digits"]) and said not in foreign:
-            yield from _number(text, flat, match)
+            yield from _number(text, flat, match, decimals)
 
 
-def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
+def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterator[Fact]:
     """The number that begins at a match, with what is added to it, its scale and its unit."""
     start, spelled = match.start(), not match["digits"]
-    value, grain, step = (SMALL[match[0]], 1.0, 1.0) if spelled else _digits(match[0])
     scale, end = _scaled(text, flat, match.end())
+    decimal = scale >= 1e6 and (decimals in match[0])
+    value, grain, step = (SMALL[match[0]], 1.0, 1.0) if spelled else _digits(match[0], decimal=decimal)
     most = scale if scale > 1 else 10 if spelled and value % 10 == 0 else 1
     while more := _ADDED.match(flat, end):
         added = float(more[1]) if more[1].isdecimal() else SMALL.get(more[1], 0.0)
@@ -237,6 +322,8 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
         value, scale, end = value * scale + size * added, whole, last
         most = max(size, whole, 10 if most == 100 and added % 10 == 0 and not more[1].isdecimal() else 1)
     unit, factor, last = _behind(UNITS, _UNIT_STARTS, _UNIT_SIGNS, flat, end)
+    if _DECADE.match(flat, end):
+        unit, factor, last = "", 1.0, end  # no seconds
     shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
     if month and month[1] in MONTHS and not 31 < value < 1_000:
         shown, (unit, factor), last = start - len(month[0]), MONTHS[month[1]], end
@@ -246,11 +333,35 @@ def _number(text: str, flat: str, match: re.Match[str]) -> Iterator[Fact]:
     if spelled and not unit and scale * value < 1:
         unit, value = "percent", 100 * value  # half of them
     if spelled and not unit and end - start == 1 and flat[start] >= _UNSPACED:
-        return  # a sign of a word or a name
-    side, size = _side(flat[max(0, start - 30) : start]), scale * factor
+        text, shown, last = "", start, start  # it may be a sign of a word or a name
+    side, size = _side(re.split(r"\d", flat[max(0, start - 30) : start])[-1]), scale * factor
+    glued = flat[start - 1 : start].isalpha() or flat[end : end + 1].isalpha()
+    if spelled and not unit and value >= 20 and _HYPHEN.match(flat, end):
+        return  # twenty-seventh
     late = 43_200 if (side, unit) == ("late", "time") else 0
     value, grain, step = size * value + late, size * grain, size * step
-    yield Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
+    # 4D, Q3 and 3rd may be in words.
+    spelled = spelled or (glued and not unit and value < 13)
+    fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
+    yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0])
+
+
+def _bare(fact: Fact, text: str, flat: str, digits: str) -> Fact:
+    """A number in digits that has no unit, with what else it may be: a decade, a century, a time of day."""
+    decade, century = _DECADE.match(flat, fact.end), _CENTURY.match(flat, fact.end)
+    if decade and _is_year(fact) and fact.value % 10 == 0:
+        step = 10.0 if fact.value % 100 else 100.0
+        return replace(fact, text=text[fact.start : decade.end()], end=decade.end(), side="over", step=step)
+    if century and fact.value < 22:
+        fact = replace(fact, text=text[fact.start : century.end()], end=century.end())
+        return _or(fact, replace(fact, value=100 * fact.value - 100, side="over", step=100.0))
+    clock, hour = _CLOCK.fullmatch(digits), fact.value if fact.value in range(1, 13) else 0
+    hours = [int(clock[1]) + int(clock[2]) / 60] if clock else [hour, hour + 12] if hour else []
+    for value in hours:
+        fact = _or(fact, replace(fact, value=3600 * value, unit="time", factor=3600.0, grain=60.0, step=60.0))
+    word = _WORD.match(flat, fact.end)
+    counts = word is not None and word[1] not in NO_MEANING and bool(languages_of(text))
+    return replace(fact, counts=counts, alone=_CELL.match(flat, fact.end) is not None)
 
 
 def _scaled(text: str, flat: str, end: int, most: float = math.inf) -> tuple[float, int]:
@@ -284,10 +395,10 @@ def _side(before: str) -> str:
     return next((HEDGES[said] for said in (*phrases, signs[-2:], signs[-1:]) if said in HEDGES), "")
 
 
-def _digits(text: str) -> tuple[float, float, float]:
+def _digits(text: str, *, decimal: bool = False) -> tuple[float, float, float]:
     """The value of a number in digits, the weight of its last digit, and that of its last one but noughts."""
     digits = re.sub(r"\D", "", text)
-    if text.isdecimal() or re.match(_GROUPED, text):
+    if text.isdecimal() or (not decimal and re.match(_GROUPED, text)):
         return float(digits), 1.0, 10.0 ** (len(digits) - len(digits.rstrip("0") or "0"))
     weight = 0.1 ** len(re.split(r"\D", text)[-1])
     return float(digits) * weight, weight, weight
