@@ -55,6 +55,8 @@ _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
 _MOST_LINKS = 200
+_GUTTERS = frozenset(("td", "div", "pre"))
+_BEGUN = frozenset(("q", "rt", "sup", "sub"))
 _CELLS = frozenset(("td", "th"))
 _NOTES = frozenset("*†‡§")
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
@@ -129,8 +131,8 @@ class _Frame:
     """An element that is being walked, and what holds for everything inside it."""
 
     __slots__ = (
-        "block", "children", "counted", "element", "end", "href", "items", "last", "level", "part", "quotes", "styles",
-        "tag",
+        "block", "children", "counted", "element", "end", "href", "items", "kind", "last", "level", "part", "quotes",
+        "styles", "tag",
     )  # fmt: skip
 
     def __init__(self, element: HtmlElement, tag: str, part: Part, above: "_Frame | None") -> None:
@@ -144,7 +146,7 @@ class _Frame:
         self.items: tuple[Item, ...] = above.items if above else ()
         self.counted = 0
         self.last: Item | None = None
-        self.end = ""
+        self.end = self.kind = ""
 
 
 class Walk:
@@ -190,9 +192,10 @@ class Walk:
         elif tag in {"ul", "ol"}:
             if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
                 frame.items = (*frame.items, above.last)
+            frame.kind = _kind(attributes) if attributes and tag == "ol" else ""
             if _NUMBER.fullmatch(attributes.get("start", "")):
-                frame.counted = int(attributes["start"]) - 1
-            elif "reversed" in attributes:
+                frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
+            elif frame.kind == "reversed":
                 frame.counted = len(element.findall("li")) + 1
         if tag in STYLES:
             frame.styles = _CODE if STYLES[tag] == "code" or "code" in frame.styles else frame.styles | {STYLES[tag]}
@@ -215,7 +218,7 @@ class Walk:
         attributes = dict(element.items())
         if opens := next((attributes[name] for name in _OPENS if name in attributes), ""):
             self.opened.update(opens.replace("#", " ").split())
-        if tag in _PICTURES or _is_labelled(tag, attributes, element, above):
+        if tag in _PICTURES or (attributes and tag in _LABELLED and _is_labelled(tag, attributes, element, above)):
             self._image(element, tag, attributes, above.href)
             return False
         if tag == "input" and attributes.get("type") == "checkbox" and above.items:
@@ -230,11 +233,13 @@ class Walk:
             return False
         if tag in {"pre", "hr", "table", "textarea"} and self._atomic(element, tag, attributes, above):
             return False
-        if (tag == "a" and _is_permalink(element, attributes, above)) or _numbers_lines(element, tag, attributes):
+        if tag == "a" and _is_permalink(element, attributes, above):
+            return False
+        if tag in _GUTTERS and "class" in attributes and _numbers_lines(element, attributes["class"]):
             return False
         frame = self._frame(element, tag, attributes, above)
         self._stack.append(frame)
-        if begin := self._begin(element, tag, frame):
+        if tag in _BEGUN and (begin := self._begin(element, tag, frame)):
             self._spans.append(begin)
         self._text(element.text, frame)
         return True
@@ -287,11 +292,10 @@ class Walk:
         if tag == "q":
             frame.end = '"'
             return Span('"', frame.styles, frame.href)
-        if tag == "rt" and element.getparent().find("rp") is None:
-            frame.end = ")"
-            return Span("(")
-        if tag not in {"sup", "sub"}:
-            return None
+        if tag == "rt":
+            around = element.getparent()
+            frame.end = ")" if around is None or around.find("rp") is None else ""
+            return Span("(") if frame.end else None
         inside = "".join(element.itertext()).strip()
         if frame.href or element.find(".//a") is not None:
             if tag == "sup" and (inside.isdigit() or inside in _NOTES):
@@ -343,14 +347,18 @@ def _mark(attributes: dict[str, str], above: _Frame | None) -> str:
     """The mark of a list item: a dash, or its number counted from the list's own start."""
     if above is None or above.tag != "ol":
         return "- "
-    own, around = attributes.get("value", ""), above.element
-    step = -1 if around.get("reversed") is not None else 1
-    above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + step
-    style = _NUMERALS.search(f"{around.get('class')} {around.get('style')}")
-    kind = around.get("type") or (style[2][0].replace("l", "a").replace("r", "i") if style else "1")
-    number = _numeral(above.counted, kind.lower())
-    upper = kind.isupper() or (style and style[1] == "upper")
-    return f"- {number.upper() if upper else number}. " if number else f"{above.counted}. "
+    own = attributes.get("value", "")
+    above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + (-1 if above.kind == "reversed" else 1)
+    number = _numeral(above.counted, above.kind.lower())
+    return f"- {number.upper() if above.kind.isupper() else number}. " if number else f"{above.counted}. "
+
+
+def _kind(attributes: dict[str, str]) -> str:
+    """How a list counts: `a`, `A`, `i`, `I`, `reversed`, or empty for figures that rise."""
+    style = _NUMERALS.search(f"{attributes.get('class')} {attributes.get('style')}")
+    kind = style[2][0].replace("l", "a").replace("r", "i") if style else ""
+    named = kind.upper() if style and style[1] == "upper" else kind
+    return "reversed" if "reversed" in attributes else attributes.get("type") or named
 
 
 def _numeral(number: int, kind: str) -> str:
@@ -381,14 +389,11 @@ def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _
 def _is_labelled(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
     """Whether an element without words is known by its label alone, as stars and ticks are."""
     label = attributes.get("aria-label") or (attributes.get("title") if tag == "i" else "")
-    return bool(label) and tag in _LABELLED and not above.href and not element.text_content().strip()
+    return bool(label) and not above.href and not element.text_content().strip()
 
 
-def _numbers_lines(element: HtmlElement, tag: str, attributes: dict[str, str]) -> bool:
-    named = attributes.get("class")
-    if not named or tag not in {"td", "div", "pre"} or not _GUTTER.search(named):
-        return False
-    return "".join(element.text_content().split()).isdigit()
+def _numbers_lines(element: HtmlElement, named: str) -> bool:
+    return bool(_GUTTER.search(named)) and "".join(element.text_content().split()).isdigit()
 
 
 def _is_permalink(element: HtmlElement, attributes: dict[str, str], above: _Frame) -> bool:

@@ -76,7 +76,7 @@ def _end_head(root: HtmlElement) -> None:
 
 def _take_roles(root: HtmlElement) -> None:
     """Name elements without a meaning of their own by their roles: headings and tables that are made of divisions."""
-    for element in root.iterfind(".//*[@role]"):
+    for element in root.xpath("//*[@role]"):
         role = (element.get("role") or "").strip().lower()
         level = element.get("aria-level") or "2"
         named = f"h{min(level, '6')}" if role == "heading" and level in "123456789" else _ROLES.get(role)
@@ -86,7 +86,7 @@ def _take_roles(root: HtmlElement) -> None:
 
 def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
     """Put the pages that stand in attributes of frames in their places, or links where a page is all frames."""
-    for frame in list(root.iterfind(".//iframe[@srcdoc]")):
+    for frame in [one for one in root.iter("iframe") if "srcdoc" in one.keys()]:  # noqa: SIM118
         with suppress(etree.LxmlError, ValueError):
             inner = lxml.html.document_fromstring(frame.get("srcdoc", "").encode(), parser, ensure_head_body=True)
             frame.tag = "div"

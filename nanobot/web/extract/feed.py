@@ -48,10 +48,14 @@ def _feed(root: etree._Element, url: str) -> Extracted:
 def _entry(entry: etree._Element, url: str) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    link = next(iter(_links(entry, url)), "")
-    summary = _summary(next(filter(None, (_child(entry, name) for name in _SUMMARIES)), ""), link or url)
+    if "html" in next((node.get("type", "") for node in entry if _name(node) == "title"), ""):
+        title = squeeze(strip_tags(title))
+    link = next(_links(entry, url), "")
+    files = " ".join(f"[file]({file})" for file in _links(entry, url, ("enclosure",)))
+    told = (_child(around, name) for around in (entry, *entry.iterfind("{*}group")) for name in _SUMMARIES)
+    summary = _summary(next(filter(None, told), ""), link or url)
     head = f"- [{title}]({link})" if link else f"- {title}"
-    return "\n  ".join([head + (f" ({date})" if date else ""), *([summary] if summary else [])])
+    return "\n  ".join(filter(None, (head + (f" ({date})" if date else ""), summary, files)))
 
 
 def _summary(html: str, base: str) -> str:
@@ -68,12 +72,20 @@ def _summary(html: str, base: str) -> str:
     return squeeze(render_markdown(blocks, Options(base)))[:SUMMARY_CHARS]
 
 
-def _links(entry: etree._Element, url: str) -> Iterator[str]:
+def _links(entry: etree._Element, url: str, kinds: tuple[str, ...] = ("alternate", "guid")) -> Iterator[str]:
+    """Where an entry leads, or its files; an id counts as a link where it says that it is one."""
+    found: dict[str, str] = {}
     for node in entry:
-        if _name(node) == "link" and node.get("rel", "alternate") == "alternate":
-            link = node.get("href") or (node.text or "").strip()
-            if link:
-                yield _absolute(node, link, url)
+        name = _name(node)
+        link = node.get("href") or node.get("url") or (node.text or "").strip()
+        kind = node.get("rel", "alternate") if name == "link" else name
+        if (
+            kind in kinds
+            and link
+            and (name != "guid" or (link.startswith("http") and node.get("isPermaLink") != "false"))
+        ):
+            found.setdefault(kind, _absolute(node, link, url))
+    return (found[kind] for kind in kinds if kind in found)
 
 
 def _absolute(node: etree._Element, link: str, url: str) -> str:
@@ -89,7 +101,11 @@ def _absolute(node: etree._Element, link: str, url: str) -> str:
 
 def _child(node: etree._Element, name: str) -> str:
     found = next((child for child in node if _name(child) == name), None)
-    return "" if found is None else squeeze("".join(str(part) for part in found.itertext()))
+    if found is None:
+        return ""
+    if found.get("type") == "xhtml":
+        return etree.tostring(found, encoding="unicode", method="html", with_tail=False)
+    return squeeze("".join(str(part) for part in found.itertext()))
 
 
 def _name(node: etree._Element) -> str:

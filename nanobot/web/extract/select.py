@@ -242,7 +242,8 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
         return scope
     nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
     told = any(test(scope) for test in (_is_article, _is_article_body))
-    voted = None if told or nested > _MOST_WORDS else _vote(page)
+    alone = max(map(_weight, page.blocks)) >= DESCENT * total  # one table, say: nothing to choose from
+    voted = None if told or alone or nested > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
             voted = voted.above

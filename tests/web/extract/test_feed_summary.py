@@ -33,3 +33,18 @@ def test_odd_summaries_are_bounded() -> None:
         "<script>never closed",
     ):
         assert len(read(html)) < 1_000
+
+
+def test_an_entry_keeps_its_files_its_permanent_link_and_text_in_markup_of_its_own() -> None:
+    rss = (
+        "<rss xmlns:m='http://search.yahoo.com/mrss/'><channel><item><title>Film</title><guid>https://ex.org/1</guid>"
+        "<enclosure url='/f.mp4'/><m:group><m:description>Of the tide.</m:description></m:group></item>"
+        "<item><guid isPermaLink='false'>https://ex.org/no</guid><title>Two</title></item></channel></rss>"
+    )
+    atom = (
+        "<feed><entry><title type='html'>A &lt;b&gt;bold&lt;/b&gt; plan</title><link rel='enclosure' href='/p.pdf'/>"
+        "<content type='xhtml'><div><p>One.</p><p>See <a href='/m'>the map</a>.</p></div></content></entry></feed>"
+    )
+    film, plan = (extract_xml(source.encode(), source, "https://ex.org/feed").text for source in (rss, atom))
+    assert film == "- [Film](https://ex.org/1)\n  Of the tide.\n  [file](https://ex.org/f.mp4)\n- Two"
+    assert plan == "- A bold plan\n  One. See [the map](https://ex.org/m).\n  [file](https://ex.org/p.pdf)"
