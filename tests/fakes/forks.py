@@ -36,7 +36,10 @@ from pathlib import Path
 
 import nanobot
 from nanobot.agent.receipts import unbacked
+from nanobot.agent.tools.base import Tool, schema_of
 from nanobot.cli.main import main as run_nanobot
+from nanobot.cli.options import build_parser
+from nanobot.providers.vendors import family_of
 from nanobot.utils.connections import certificates
 from tests.conftest import WARNINGS
 from tests.fakes.crash.points import Plan, arm
@@ -198,7 +201,15 @@ def _serve(way: socket.socket) -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     certificates()
-    unbacked("I have done it.", ())  # compiles its patterns
+    # What nearly every start makes for itself: patterns, schemas of tools, and modules that are imported when used.
+    unbacked("I have done it.", ())
+    family_of("")
+    build_parser()
+    for tool in Tool.__subclasses__():
+        if "Arguments" in vars(tool):
+            schema_of(tool.Arguments)
+    importlib.import_module("anyio._backends._asyncio")
+    importlib.import_module("encodings.idna")
     gc.collect()
     gc.freeze()
     children: dict[int, int] = {}

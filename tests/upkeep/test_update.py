@@ -53,6 +53,7 @@ class Installation:
         # What nanobot needs comes from the environment of the tests: no package index is asked.
         found = {**self.home.env, "PYTHONPATH": str(self.place / "needed"), "PYTHONWARNINGS": "default"}
         found |= {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
+        found["PIP_NO_COMPILE"] = "0"  # what is imported is compiled then, and most of a version never is
         return found | {"GIT_CONFIG_GLOBAL": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
     def make(self) -> None:
