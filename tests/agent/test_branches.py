@@ -113,8 +113,8 @@ async def test_U65_what_a_guest_has_asked_is_asked_again_with_the_rights_of_a_gu
 async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_what_it_cost() -> None:
     page = FakeTool("web_search", lambda _: ToolResult("It is 12 km.", untrusted=True))
     write = FakeTool("write_file", access="changes")
-    steps = ("Noted.", Call("web_search", {"query": "far"}), Call("write_file", {"query": "x"}), "12 km.", "Ida.")
-    provider = model(*steps)
+    others = (Call("write_file", {"query": "x"}), Call("gone", {}))
+    provider = model("Noted.", Call("web_search", {"query": "far"}), others, "12 km.", "Ida.")
     async with agent(provider, page, write) as box:
         await box.ask("My boat is called Ida.")
         before, spent = said(await box.history()), await box.store.spent()
@@ -127,7 +127,7 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
     assert "keeps neither" in aside.notes[0]
     assert not write.calls, "it cannot write, though the model knows the name"
     results = [one for one in provider.requests[3].messages if isinstance(one, ToolMessage)]
-    assert [one.error for one in results] == ["", "denied"]
+    assert [one.error for one in results] == ["", "denied", "denied"]
     assert "beside the conversation" in results[1].text
     assert "beside the conversation" in told[1]
     assert [tool.name for tool in provider.requests[1].tools] == ["web_search"]

@@ -203,14 +203,14 @@ async def test_what_runs_and_waits_of_a_person_ends_when_their_rights_are_taken_
         assert "and I?" in all_of(box.provider.requests[1])
 
 
-@pytest.mark.parametrize(("who", "ran"), [("guest", "denied"), ("owner", "ran")])
-async def test_in_a_group_the_words_of_strangers_count_as_content_from_outside(who: Role, ran: str) -> None:
+@pytest.mark.parametrize(("who", "ran"), [("guest", ["denied"] * 3), ("owner", ["ran", "ran", "repeated"])])
+async def test_in_a_group_the_words_of_strangers_count_as_content_from_outside(who: Role, ran: list[str]) -> None:
     """An address that the model makes up in the owner's turn after them is asked for, and here nobody can be."""
-    provider = ScriptedProvider(["hello", Call("web_fetch", {"url": "https://made.example/?d=1"}), "done"])
+    provider = ScriptedProvider(["hello", *[Call("web_fetch", {"url": "https://made.example/?d=1"})] * 3, "done"])
     async with agent(provider, Reaching("web_fetch")) as box:
         await ask(box, "I like cats.", who)
         await ask(box, "how do I start?", "owner")
-        assert outcomes(box) == [ran]
+        assert outcomes(box) == ran
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "group"])

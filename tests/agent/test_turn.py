@@ -13,7 +13,9 @@ from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import (
     Address,
     ContextCompacted,
+    InboundMessage,
     Notice,
+    Sender,
     StepStarted,
     ToolFinished,
     ToolProgress,
@@ -38,7 +40,7 @@ from nanobot.providers.scripted import Call, End, Fail, Pause, Retry, Say, Scrip
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import unwrap
 from nanobot.utils.runtime import MAX_REPEAT_EXTERNAL_LOOKUPS
-from tests.agent.harness import FakeTool, QueryArgs, agent
+from tests.agent.harness import HERE, FakeTool, QueryArgs, agent
 from tests.agent.legal import assert_legal
 from tests.agent.tools.files import files_in
 from tests.fakes.patience import growing
@@ -241,22 +243,24 @@ async def test_N14_untrusted_results_are_wrapped_and_a_fake_end_mark_stays_insid
     assert event.result.text == evil
 
 
-async def test_a_result_that_is_too_long_is_cut_with_a_note() -> None:
-    rooms: list[int | None] = []
+async def test_a_result_that_is_too_long_is_cut_with_a_note_and_its_tool_knows_whom_it_works_for() -> None:
+    told: list[object] = []
 
     class Long(FakeTool):
         async def run(self, args: QueryArgs, context: ToolContext) -> ToolResult:
-            rooms.append(context.result_chars)
+            told.extend((context.result_chars, context.session, context.scheduled, context.granted))
             return ToolResult("x" * 5_000_000)
 
     tool = Long()
     provider = ScriptedProvider([Call("web_search", {"query": "x"}), "done"])
+    asks = InboundMessage(HERE, Sender("2", role="user", granted=("exec",)), "go", cause="schedule", direct=True)
     async with agent(provider, tool, limits=TurnLimits(max_tool_result_chars=1_000)) as box:
-        await box.ask("go")
+        await box.loop.process(asks)
+        session = (await box.store.current(HERE.key)).id
     (sent,) = results_of(provider)
     assert sent.text.startswith("x" * 1_000 + "\n\n[Cut: the first 1000 of 5000000 characters")
     assert len(sent.text) < 1_200
-    assert rooms == [1_000], "a tool may cut better"
+    assert told == [1_000, session, True, {"exec"}], "a tool may cut better"
 
 
 @pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}"])
@@ -289,13 +293,13 @@ async def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
 async def test_calls_with_the_same_id_get_an_answer_each() -> None:
     provider = ScriptedProvider(
         [
-            (Call("web_search", {"query": "a"}, id="x"), Call("web_search", {"query": "b"}, id="x")),
+            (Call("web_search", {"query": "a"}, id="x"), Call("web_search", {}, id="x")),
             "done",
         ]
     )
-    async with agent(provider, FakeTool()) as box:
+    async with agent(provider, FakeTool(answer=lambda args: ToolResult(args.query))) as box:
         await box.ask("go")
-    assert [item.text for item in results_of(provider)] == ["found a", "found b"]
+    assert [item.text for item in results_of(provider)] == ["a", "(no output)"]
     assert_legal(provider.requests[1].messages)
 
 
