@@ -292,9 +292,17 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
         ),
         (
             "It runs on up to 16 threads [5].",
-            "It runs on up to 8 threads. Pages have 16 KiB.",
+            "It runs on up to 8 threads. Pages: 16 KiB.",
             "16: not on [5], which has 8",
         ),
+        ("Er zijn 97 beoordelingen, gemiddeld 4,4 [5].", "★ 4,4/5 (97 reviews)", ""),
+        ("Medical devices brought in 33.8 billion yen [5].", "| 売上高(億円) |\n| 医療機器 | 338 |", ""),
+        (
+            "EBIT grew by more than a fifth, from 31.2 to 37.9 [5].",
+            "EBIT stieg von 31,2 auf 37,9, die Marge auf 7,9 %.",
+            "",
+        ),
+        ("She travelled in 1923–24 [5].", "From 1923 to 1924 she travelled, with 47 boxes.", ""),
         (
             "Das Parken kostet 6,50 € pro Stunde [5].",
             "Das Parken kostet 6,50 € pro Tag.",

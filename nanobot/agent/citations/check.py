@@ -45,7 +45,7 @@ _ALIKE, _ALIKE_UNREAD = 0.5, 0.3
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
 _TELLING = 40
 #: A number below this and without a unit counts only where the claim's words stand.
-_SMALL = 100
+_SMALL = 32
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
 #: From more facts than these nothing is reckoned: some two of them would always do.
@@ -56,8 +56,9 @@ _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
 _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
-#: Dimensions that a number with another word behind it cannot have.
+#: What a number with a known word behind it cannot be, and with any word; the words of other units may be unknown.
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
+_MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub".split())
 
 
 class Claim(Struct, frozen=True):
@@ -125,11 +126,11 @@ class CitedPage:
         foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
         if fact.kind != "number":
             return not (self.foreign(fact.text) if fact.kind == "quotation" else foreign)
-        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
-            return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
+        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
+            return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
         if self.languages:
             return True
         spelled = fact.spelled or fact.unit in ("", "time")
@@ -155,10 +156,12 @@ class CitedPage:
         digits = re.sub(r"\D", "", fact.text)
         if not fact.unit and len(digits) > 4 and digits in self.joined:
             return True
-        anywhere = anywhere or bool(fact.unit) or fact.value >= _SMALL
+        anywhere = anywhere or bool(fact.unit) or fact.value >= _SMALL or fact.value % 1 > 0
+        counted = fact.counts in self.vocabulary
         return any(
             (same(fact, other) or (not self.languages and _same_digits(fact, other)))
             and (anywhere or not other.text or wanted & self._near(place))
+            and not (counted and other.unit in _MEASURED)
             for other, place in self.figures
         )
 
@@ -274,15 +277,14 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.unit and other.unit:
         degrees = _DEGREES.get((fact.unit, other.unit))
         return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
-    if (fact.counts and other.unit in _MEASURED) or other.counts:
+    if other.counts and fact.unit in _MONEY:
         return False  # 312,500 inhabitants are no euros
     if fact.unit.startswith("month"):
         return other.alone and fact.value <= 31 and fact.value == other.value
     # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
-    count, told = fact.factor * other.value, other.value > _TELLING or other.value % 1
-    if told and fact.scale > 1 == other.scale and math.isclose(fact.value, fact.scale * count):
+    if fact.scale > 1 == other.scale and (other.value > _TELLING or other.value % 1) and _same_digits(fact, other):
         return True  # a table's head says what its figures count
-    return _rounds(fact, count / other.factor)
+    return _rounds(fact, fact.factor * other.value / other.factor)
 
 
 def _rounds(fact: Fact, value: float) -> bool:
@@ -303,9 +305,12 @@ def _same_digits(fact: Fact, other: Fact) -> bool:
 
 
 def _tells(fact: Fact) -> bool:
-    """False for a number that may stand on any page."""
-    small = not fact.unit and (fact.spelled or fact.value <= _TELLING)
-    return fact.kind != "number" or not (small or fact.unit in ("weekday", "rate"))
+    """False for a number or an abbreviation that may stand on any page."""
+    if fact.kind != "number":
+        return not fact.text.isupper()
+    round_time = fact.unit == "time" and fact.value % fact.factor == 0
+    small = (round_time or not fact.unit) and (fact.spelled or fact.value <= _TELLING * fact.factor)
+    return not small and fact.unit not in ("weekday", "rate")
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:

@@ -132,8 +132,8 @@ class Fact(Struct, frozen=True):
 
     `factor` is that of its unit, `scale` that of a word such as million behind it; `grain` is the weight of its last
     digit in that base, `step` that of its last one but noughts; `spelled` tells that it is written in words; `side` is
-    what the words before it say: `near`, more than it (`over`), less (`under`), `least` or `most`; `counts` tells
-    that a number without a unit has another word behind it, `alone` that it ends its cell of a table. `readings` are
+    what the words before it say: `near`, more than it (`over`), less (`under`), `least` or `most`; `counts` is
+    another word behind a number without a unit, `alone` tells that it ends its cell of a table. `readings` are
     other ways to understand it.
     """
 
@@ -149,7 +149,7 @@ class Fact(Struct, frozen=True):
     step: float = 0.0
     spelled: bool = False
     side: str = ""
-    counts: bool = False
+    counts: str = ""
     alone: bool = False
     readings: tuple["Fact", ...] = ()
 
@@ -216,6 +216,8 @@ def figures(text: str) -> list[Fact]:
             found.append(fact)
     for at in range(len(found) - 2, -1, -1):
         one, other, between = found[at], found[at + 1], flat[found[at].end : found[at + 1].start].strip(" ,.")
+        if between in ("–", "-", "/") and _is_year(one) and one.value % 100 < other.value < 100 and not other.unit:
+            found[at + 1] = _or(other, replace(other, value=one.value // 100 * 100 + other.value))  # 1923–24
         found[at] = _shared_unit(one, other, between)
     return found
 
@@ -360,7 +362,7 @@ def _bare(fact: Fact, text: str, flat: str, digits: str) -> Fact:
     for value in hours:
         fact = _or(fact, replace(fact, value=3600 * value, unit="time", factor=3600.0, grain=60.0, step=60.0))
     word = _WORD.match(flat, fact.end)
-    counts = word is not None and word[1] not in NO_MEANING and bool(languages_of(text))
+    counts = word[1] if word and word[1] not in NO_MEANING and languages_of(text) else ""
     return replace(fact, counts=counts, alone=_CELL.match(flat, fact.end) is not None)
 
 
