@@ -197,6 +197,19 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
             assert at.seen == [f"bot: {REPEAT}The answer.", "bot: Something new."]
 
 
+async def test_what_is_said_in_other_chats_is_no_try_of_a_message_that_waits() -> None:
+    async with stage(PLAIN) as at:
+        at.server.user("Bob", 8)
+        at.server.fail("sendMessage", drop_before(), drop_before())
+        await (await at.begin()).finish(DONE)
+        await at.quiet(4)
+        for number in range(7):
+            at.clock.ahead -= timedelta(milliseconds=1)  # as two clocks differ that are read one after the other
+            await at.outbox.say(Address(CHANNEL, "8"), f"word {number}", f"line-{number}")
+            await at.quiet(0.1)
+        assert [row.attempts for row in await at.ledger.pending(CHANNEL)][:1] == [2]
+
+
 async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_most_after_a_start() -> None:
     async with stage(PLAIN, step=60) as at:
         at.server.user("Bob", 8)

@@ -146,6 +146,7 @@ class TelegramOutbox:
         told, self._told = self._told, set()
         if known is not None and back < _PUT_BACK and not (told and self._repeats):
             return
+        back = back if back >= _PUT_BACK else 0.0  # two clocks are never read at once
         rows = await until_stored(lambda: self._ledger.pending(self.sending.channel))
         pauses = self._repeats
         self._repeats = {
