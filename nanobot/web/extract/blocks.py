@@ -22,7 +22,7 @@ from nanobot.web.extract.dom import (
 )
 
 Kind = Literal["text", "heading", "code", "table", "rule"]
-Style = Literal["bold", "italic", "code", "strike", "formula"]
+Style = Literal["bold", "italic", "code", "strike", "formula", "embedded"]
 
 STYLES: dict[str, Style] = {
     **dict.fromkeys(("strong", "b"), "bold"),
@@ -32,6 +32,7 @@ STYLES: dict[str, Style] = {
 }
 PLAIN: frozenset[Style] = frozenset()
 _CODE: frozenset[Style] = frozenset(("code",))
+_EMBEDDED: frozenset[Style] = frozenset(("embedded",))
 _FORMULA: frozenset[Style] = frozenset(("formula",))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _PERMALINK = re.compile(r"headerlink|heading-?anchor|anchor-?link|permalink|hash-link|header-anchor", re.IGNORECASE)
@@ -51,6 +52,7 @@ _LABEL = 8  # words; a caption with no more is a label, which the text around it
 _SOURCES = tuple("data-src data-original data-lazy-src data-lazy src data-srcset data-lazy-srcset srcset".split())
 #: What a page shows without words of its own; that of which one knows by its label alone, and by no more characters.
 _PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".split())
+_FILMS = frozenset("iframe video audio amp-video amp-iframe".split())
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
@@ -266,14 +268,14 @@ class Walk:
         near = [attributes, *(dict(one.items()) for one in element.iterancestors("source"))]
         if tag == "svg":
             label = self._drawing(element, label)
-        elif tag in {"video", "audio", "iframe"}:
+        elif tag in _FILMS:
             near += [dict(one.items()) for one in element.iterchildren("source")]
             label = label or tag
         sources = (told.get(name, "").strip() for told in near for name in _SOURCES)
         source = next((one.split()[0] for one in sources if one and not one.startswith(("data:", "about:", "{"))), "")
         label = " ".join(label.split())[:_LONGEST_LABEL]
         if source or (label and label != tag and not href):
-            self._spans.append(Span(label, PLAIN, href, source or "#"))
+            self._spans.append(Span(label, _EMBEDDED if tag in _FILMS else PLAIN, href, source or "#"))
 
     def _drawing(self, element: HtmlElement, label: str) -> str:
         """The words in a drawing, and its label; that of an icon counts in a cell alone."""

@@ -144,7 +144,7 @@ def _styled(span: Span, options: Options) -> str:
     if span.image:
         if not span.text:
             return ""
-        if not options.images:
+        if not options.images and not (options.links and "embedded" in span.styles):
             return span.text if span.href else f"[image: {_bracket_safe(span.text)}]"
         return f"![{_bracket_safe(span.text)}]({_address(span.image, options) if span.image != '#' else ''})"
     core = span.text.strip()

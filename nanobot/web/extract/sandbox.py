@@ -16,6 +16,7 @@ import resource
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import BuiltinImporter, FrozenImporter
 from typing import BinaryIO
 
 import msgspec
@@ -60,6 +61,7 @@ def lock_up(*needs: str) -> None:
         load_codecs()
         for codec in _OF_FILES.split():
             codecs.lookup(codec)
+    sys.meta_path[:] = (BuiltinImporter, FrozenImporter)  # what is not loaded by now does not exist: codecs, above all
     for limit, most in (("AS", MEMORY_BYTES), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (most, most))
 

@@ -242,7 +242,7 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
         return scope
     nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
     told = any(test(scope) for test in (_is_article, _is_article_body))
-    alone = max(map(_weight, page.blocks)) >= DESCENT * total  # one table, say: nothing to choose from
+    alone = any(block.kind == "table" and _weight(block) >= DESCENT * total for block in page.blocks)
     voted = None if told or alone or nested > _MOST_WORDS else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
@@ -371,9 +371,14 @@ def _without_links(page: _Page, scope: Part, blocks: list[Block], posts: set[Par
             beside = part.tag in _LISTS and part.above in begun
             apart[part] = part.first >= end and sum(map(_is_link, own)) > 0.5 * len(own) and not beside
     sections = {part for part in set(page.inside(scope)) & begun if part.last <= end}
+    following: list[Block | None] = [None]  # the next block with words or a link, pictures aside
+    for block in reversed(blocks[1:]):
+        said = block.tokens or any(span.href for span in block.spans)
+        following.append(block if said else following[-1])
+    following.reverse()
     return [
         block
-        for before, block, after in zip([None, *blocks], blocks, [*blocks[1:], None], strict=False)
+        for before, block, after in zip([None, *blocks], blocks, following, strict=False)
         if not _is_link(block)
         or block.part in posts
         or (block.quotes and _is_text(before) and before.quotes)

@@ -149,6 +149,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         article("".join(f"<h2><a href='/f{n}'>{n}. The film of the tide</a></h2>{P}" for n in range(5))),
         ("[0. The film of the tide](https://ex.org/f0)", "[4. The film of the tide](https://ex.org/f4)"),
     ),
+    "headings that are links, above films": (
+        article("".join(f"<h2><a href='/f{n}'>{n}. The film of the tide</a></h2><p><iframe src='https://v.example/{n}'></iframe></p>{P}" for n in range(5))),
+        ("[0. The film of the tide](https://ex.org/f0)", "![iframe](https://v.example/4)"),
+    ),
     "links between paragraphs": (
         article("<p><a href='/plan.pdf'>The plan of the gates</a></p><ul><li><a href='/1961'>The flood of 1961</a></li></ul>"),
         ("[The plan of the gates](https://ex.org/plan.pdf)", "[The flood of 1961](https://ex.org/1961)"),

@@ -82,7 +82,7 @@ async def test_a_cancelled_page_takes_its_process_with_it() -> None:
 
 
 _TRIES = """
-import os, socket, subprocess
+import encodings.idna, os, socket, subprocess  # idna, so that a connection is tried and not its name
 from nanobot.web.extract.sandbox import lock_up
 lock_up("pdf", "mail")
 def tries(what):
@@ -167,6 +167,23 @@ async def test_mail_is_read_in_the_encoding_that_it_names(charset: str, words: s
     async with aclosing(Extractor(size=1)) as extractor:
         page = await extractor.extract(Job(body, "https://ex.org/a.eml", "mail"))
     assert (page.text.split("\n")[-1], page.notes) == (words, ())
+
+
+async def test_mail_in_an_encoding_that_is_not_read_gives_its_other_words_and_the_next_one_is_read() -> None:
+    head = b"Subject: =?mac-greek?Q?Tide?=\nFrom: =?cp1026?B?VGlkZQ==?= <a@ex.org>\nContent-Type: text/plain; charset="
+    async with aclosing(Extractor(size=1)) as extractor:
+        for charset in (
+            b"x-nobody",
+            b"mac-greek",
+            b"cp1026",
+            b"rot13",
+            b"zlib",
+            b"idna",
+            b"unicode_escape",
+            b"us-ascii",
+        ):
+            job = Job(head + charset + b"\n\nHigh water", "https://ex.org/a.eml", "mail")
+            assert "High water" in (await extractor.extract(job)).text, charset
 
 
 async def test_a_text_file_in_an_encoding_that_nobody_knows_is_read() -> None:
