@@ -295,6 +295,16 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "It runs on up to 8 threads. Pages: 16 KiB.",
             "16: not on [5], which has 8",
         ),
+        ("Each of the 25 cars costs €8.8 million (220 million in all) [5].", "25 cars for 220 million euros.", ""),
+        (
+            "Each of the 25 cars costs €9.9 million [5].",
+            "25 cars for 220 million euros.",
+            "9.9 million: not on [5], which has 220 million euros",
+        ),
+        ("The state pays 40 % of €68.5m, about €27.4 million [5].", "Von 68,5 Millionen Euro zahlt der Bund 40 %.", ""),
+        ("Trains reach 350 km/h [5].", "列车最高时速350公里。", ""),
+        ("Jedes Jahr kommen 35.000 Touristen [5].", "Ежегодно его посещают 35 тысяч туристов.", ""),
+        ("Tours last 1½ hours [5].", "The tours last 90 minutes.", ""),
         ("Er zijn 97 beoordelingen, gemiddeld 4,4 [5].", "★ 4,4/5 (97 reviews)", ""),
         ("Medical devices brought in 33.8 billion yen [5].", "| 売上高(億円) |\n| 医療機器 | 338 |", ""),
         (

@@ -114,7 +114,7 @@ class CitedPage:
         words, languages = [fold(word) for word in _LETTERS.findall(text) if word.islower()], languages_of(text)
         alike = sum(map(self.vocabulary.__contains__, words)) / max(3, len(words))
         least = _ALIKE if self.languages else _ALIKE_UNREAD
-        return bool(languages) and not languages & self.languages and alike < least
+        return not languages & self.languages and (alike < least if languages else alike == 0 < len(words))
 
     def found(self, claim: Claim, facts: Iterable[Fact]) -> list[Fact]:
         """The facts of a claim that stand here."""
@@ -274,7 +274,7 @@ def _equal(fact: Fact, other: Fact) -> bool:
         return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit:
         return _rounds(fact, other.value)
-    if fact.unit and other.unit:
+    if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
         return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
     if other.counts and fact.unit in _MONEY:
@@ -332,6 +332,10 @@ def _derived(fact: Fact, known: list[Fact]) -> bool:
         size = fact.factor if bare else 1.0
         exact = (low + high, high - low, low * high) if bare else (low + high, high - low)
         if len(units | {unit} - {""}) <= 1 and any(math.isclose(fact.value, size * value) for value in exact):
+            return True
+        if bare and units <= {unit} and _rounds(fact, size * high / low):
+            return True  # so much for each
+        if "percent" in units and units - {"percent"} <= {unit} and _rounds(fact, one[0] * two[0] / 100):
             return True
         if one[1] == two[1] and unit in ("", "percent"):
             shares = (low / high, high / low - 1, 1 - low / high) if unit else (high / low,)

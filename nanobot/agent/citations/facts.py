@@ -33,7 +33,7 @@ _FIGURE = re.compile(
     rf"|周[一二三四五六日]|星期.|.曜日|[{_HAN_DIGITS}十两]|{_LETTERS}+"
 )
 #: What is added to a number, as in `forty-five`, `4万6千` and `two and a half`.
-_ADDED = re.compile(rf"(?:-| and an? |个)?(\d+|[{_HAN_DIGITS}十半]|[^\W\d_]+)")
+_ADDED = re.compile(rf"(?:-| and an? |个)?(\d+|[{_HAN_DIGITS}十半½¼¾]|[^\W\d_]+)")
 _TOKEN = re.compile(rf"[A-Z][a-z]?\.(?=\s?[A-ZÀ-Ý])|{_LETTERS}+(?:['’/-]{_LETTERS}+)*|\S")
 _SAID = re.compile(rf"{_LETTERS}+|[~≈]")
 #: What may stand between a number, what multiplies it, and its unit.
