@@ -298,13 +298,17 @@ class Postgres:
             return made
 
     async def committed(self, transaction: str) -> bool:
-        """Whether a commit that got no answer took place: the server knows."""
-        async with await self.connect() as db:
-            while True:
-                ((status,),) = await db.fetch(tuple[str | None], "SELECT pg_xact_status(:id::xid8)", id=transaction)
+        """Whether a commit that got no answer took place: the server knows, as soon as it answers."""
+        while True:
+            try:
+                async with await self.connect() as db:
+                    query = "SELECT pg_xact_status(:id::xid8)"
+                    ((status,),) = await db.fetch(tuple[str | None], query, id=transaction)
                 if status != "in progress":
                     return status == "committed"
-                await asyncio.sleep(PAUSE)
+            except psycopg.OperationalError as error:
+                logger.warning("whether a change was kept is asked again: {}", error)
+            await asyncio.sleep(PAUSE)
 
 
 #: The connection of the transaction that this task is in.

@@ -18,7 +18,7 @@ from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
-from tests.fakes.postgres import TestServer
+from tests.fakes.postgres import Door, TestServer
 
 HOME = "telegram:1"
 Join = Callable[..., Awaitable[PostgresLedger]]
@@ -417,6 +417,18 @@ async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(jo
     assert lost is not None
     assert await ledger.database.committed(kept[0])
     assert not await ledger.database.committed(lost[0])
+
+
+async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_server_is_away_then(address: str) -> None:
+    async with Door(address) as door:
+        ledger = PostgresLedger(door.address, HOME)
+        session = await ledger.sessions.start("telegram:7")
+        door.unanswered, door.refused = b"COMMIT", 3
+        said = AssistantMessage((Text("so"),))
+        await ledger.sessions.append(session.id, (said,))
+        assert await ledger.sessions.history(session.id) == (said,)
+        assert (door.unanswered, door.refused) == (b"", 0)
+        await ledger.aclose()
 
 
 async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:

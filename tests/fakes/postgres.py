@@ -6,7 +6,6 @@ skip.
 """
 
 import asyncio
-import contextlib
 import itertools
 import os
 import shutil
@@ -69,10 +68,15 @@ class TestServer:
 
 
 class Door(Listening):
-    """A way to a server that can be shut: then it is away for all that go this way, and for nobody else."""
+    """A way to a server that can be shut: then it is away for all that go this way, and for nobody else.
+
+    The next answer to a message with `unanswered` in it is lost with its connection; those that are made then are
+    closed, `refused` of them.
+    """
 
     def __init__(self, address: str) -> None:
         super().__init__()
+        self.unanswered, self.refused = b"", 0
         self._there = conninfo_to_dict(address)
 
     @property
@@ -80,18 +84,35 @@ class Door(Listening):
         return f"postgresql://{self._there['user']}@{self.host}:{self.port}/{self._there['dbname']}"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.unanswered and self.refused:
+            self.refused -= 1
+            return
         host, port = str(self._there["host"]), int(self._there.get("port") or 5432)
         socket = f"{host}/.s.PGSQL.{port}"
         opened = asyncio.open_unix_connection(socket) if host[0] == "/" else asyncio.open_connection(host, port)
         there_reader, there_writer = await opened
+        answered = asyncio.create_task(pump(there_reader, writer))
         try:
-            with contextlib.suppress(ConnectionError):
-                await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
+            while data := await reader.read(65_536):
+                lost = bool(self.unanswered) and self.unanswered in data
+                if lost:
+                    await _over(answered)
+                there_writer.write(data)
+                if lost:
+                    await there_reader.read(1)
+                    self.unanswered = b""
+                    return
         finally:
+            await _over(answered)
             there_writer.close()
 
     async def shut(self) -> None:
         await self.__aexit__(None, None, None)
+
+
+async def _over(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @contextmanager
