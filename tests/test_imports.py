@@ -105,4 +105,4 @@ main()
     )
     modules = set(next(line for line in ran.stderr.splitlines() if line.startswith("MODULES ")).split())
     assert "readability" in modules
-    assert not modules & {"inspect", "typing_extensions", "difflib", "tempfile", "asyncio", "socket"}
+    assert not modules & {"inspect", "typing_extensions", "difflib", "platform", "tempfile", "asyncio", "socket"}

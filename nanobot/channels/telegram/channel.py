@@ -41,7 +41,7 @@ from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
-from nanobot.utils.connections import certificates, no_cookies
+from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.translation import _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 
@@ -113,9 +113,8 @@ class TelegramChannel:
     def _made_intake(self) -> TelegramIntake:
         """Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
         setup, telegram = self._setup, self._setup.config.channels.telegram
-        proxy = self._settings.proxy
         files = httpx.AsyncClient(
-            proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False, verify=certificates()
+            transport=Connections(certificates, proxy=self._settings.proxy), cookies=no_cookies(), trust_env=False
         )
         keys = {name: one.api_key for name, one in setup.config.providers.items()}
 

@@ -2,7 +2,7 @@
 
 readability imports libraries for downloads and one for bytes whose charset nobody knows; it gets text, so it asks for
 neither. lxml and msgspec import what looks at functions and describes types, msgspec other formats than JSON, and our
-functions on text a library that compares texts. All are left out: a seventh of what such a process costs to start.
+functions on text a library that compares texts. All are left out: a sixth of what such a process costs to start.
 """
 
 import gc
@@ -13,18 +13,18 @@ from types import ModuleType
 
 _PROGRAM = "nanobot.web.extract.sandbox:main"
 _UNUSED = (
-    "chardet urllib.request urllib.error difflib inspect msgspec.inspect msgspec.msgpack msgspec.toml msgspec.yaml "
-    "msgspec._json_schema"
+    "chardet urllib.request urllib.error difflib inspect platform msgspec.inspect msgspec.msgpack msgspec.toml "
+    "msgspec.yaml msgspec._json_schema"
 ).split()
-#: What of these is imported by name, and what a library does without where it is missing.
-_NAMES, _MISSING = ("schema", "schema_components", "getfullargspec"), "typing_extensions"
+#: What of these is asked for by name, and what a library does without where it is missing.
+_NAMES, _MISSING = ("schema", "schema_components", "getfullargspec", "system"), "typing_extensions"
 
 
 def main() -> None:
     gc.disable()  # a tenth of the time of a page goes into looking for cycles; the process lives for 60 pages
     for unused in _UNUSED:
         sys.modules[unused] = empty = ModuleType(unused)
-        empty.__dict__.update(dict.fromkeys(_NAMES))
+        empty.__dict__.update(dict.fromkeys(_NAMES, str))
     sys.modules[_MISSING] = None  # type: ignore[assignment]  # None is how Python marks "not to be had"
     module, _, name = _PROGRAM.partition(":")
     work: Callable[[], None] = getattr(import_module(module), name)

@@ -6,17 +6,13 @@ import re
 from nanobot.utils.text import squeeze
 
 MAX_ATTRIBUTES = 2_000
-_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<[!?][^<>]*>")
+_TAG = r"</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<[!?][^<>]*>"
 #: Comments and elements that are never shown, each to the end where nothing ends it.
-_HIDDEN = re.compile(
-    r"<!--.*?(?:-->|(?P<open>\Z))"
-    r"|<(?P<name>script|style|(?:svg|template)(?![^<>]*/>))\b.*?(?:</(?P=name)[^>]*(?:>|\Z)|(?P<unended>\Z))",
-    re.IGNORECASE | re.DOTALL,
+_HIDDEN = (
+    r"(?is)<!--.*?(?:-->|(?P<open>\Z))"
+    r"|<(?P<name>script|style|(?:svg|template)(?![^<>]*/>))\b.*?(?:</(?P=name)[^>]*(?:>|\Z)|(?P<unended>\Z))"
 )
-_INLINE = re.compile(
-    r"(?:a|abbr|b|bdi|bdo|cite|code|em|font|i|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|tt|u|var|wbr)\Z",
-    re.IGNORECASE,
-)
+_INLINE = r"(?i:a|abbr|b|bdi|bdo|cite|code|em|font|i|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|tt|u|var|wbr)\Z"
 
 
 def strip_tags(source: str, *, page: bool = True) -> str:
@@ -29,7 +25,7 @@ def strip_tags(source: str, *, page: bool = True) -> str:
         ended = found["open"] is None and found["unended"] is None
         return " " if page or ended else found[0]
 
-    text = _TAG.sub(lambda tag: "" if _INLINE.match(tag[1] or "") else "\n", _HIDDEN.sub(shown, source))
+    text = re.sub(_TAG, lambda tag: "" if re.match(_INLINE, tag[1] or "") else "\n", re.sub(_HIDDEN, shown, source))
     lines = (squeeze(line) for line in html.unescape(text).split("\n"))
     return "\n".join(line for line in lines if line)
 

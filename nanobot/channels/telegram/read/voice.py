@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.settings import is_local, proxy_from
 from nanobot.config.schema import TranscriptionConfig
-from nanobot.utils.connections import certificates, no_cookies
+from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, sendable, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _
@@ -207,10 +207,8 @@ def transcriber_of(
     endpoint = _endpoint(wanted, keys, env or {})
     if endpoint is None:
         return None
-    proxy = proxy_from(env or {}, endpoint.base)
-    client = httpx.AsyncClient(
-        proxy=proxy, cookies=no_cookies(), trust_env=False, follow_redirects=False, verify=certificates()
-    )
+    way = Connections(certificates, proxy=proxy_from(env or {}, endpoint.base))
+    client = httpx.AsyncClient(transport=way, cookies=no_cookies(), trust_env=False)
     return EndpointTranscriber(endpoint, client, language=wanted.language)
 
 
