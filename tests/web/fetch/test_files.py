@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from nanobot.agent.tools.web.fetch import WebFetchTool
@@ -271,15 +272,15 @@ async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchToo
 
 @table(
     "body says",
-    (archive({"word/document.xml": b"<w>" + b" " * 40_000_000 + b"</w>"}), "larger than 24 MB"),
-    (archive({"word/document.xml": "<!DOCTYPE w [<!ENTITY a 'aaaa'>]><w>&a;</w>"}), "without text"),
-    (archive({"xl/workbook.xml": "no xml"}), "damaged"),
-    (DOCX[:-40], "damaged"),
-    (b"PK\x03\x04 word/document.xml " + b"x" * 500, "damaged"),
+    (lambda: archive({"word/document.xml": b"<w>" + b" " * 40_000_000 + b"</w>"}), "larger than 24 MB"),
+    (lambda: archive({"word/document.xml": "<!DOCTYPE w [<!ENTITY a 'aaaa'>]><w>&a;</w>"}), "without text"),
+    (lambda: archive({"xl/workbook.xml": "no xml"}), "damaged"),
+    (lambda: DOCX[:-40], "damaged"),
+    (lambda: b"PK\x03\x04 word/document.xml " + b"x" * 500, "damaged"),
     ids=["bomb", "entity", "no xml", "cut", "no zip"],
 )
-async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: bytes, says: str) -> None:
-    async with Website({"/f": Answer(body, "application/zip")}) as site:
+async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: Callable[[], bytes], says: str) -> None:
+    async with Website({"/f": Answer(body(), "application/zip")}) as site:
         result = await tool.call({"url": f"{site.url}/f"})
     assert result.error == "no_content"
     assert says in result.text
