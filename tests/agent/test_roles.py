@@ -159,8 +159,11 @@ async def test_a_user_has_what_the_owner_granted_and_in_a_group_nobody_has_files
     assert ([spec.name for spec in box.provider.requests[0].tools] == ["read_file"]) is ran
 
 
-async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -> None:
-    """The owner takes a grant back while the person goes on to write."""
+@pytest.mark.parametrize(("role", "granted"), [("user", ()), ("guest", ("files",))])
+async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages(
+    role: Role, granted: tuple[str, ...]
+) -> None:
+    """The owner takes a grant or the role back while the person goes on to write."""
     gate = asyncio.Event()
     search, tool = FakeTool(gate=gate), Granted("read_file", access="reads")
     provider = ScriptedProvider([Call("web_search", {"query": "cats"}), Call("read_file", {"query": "notes"}), "done"])
@@ -168,7 +171,8 @@ async def test_a_turn_may_do_the_least_of_what_was_granted_with_its_messages() -
         first = Sender("2", role="user", granted=("files",))
         running = asyncio.create_task(box.loop.process(InboundMessage(HERE, first, "look", direct=True)))
         await search.started.wait()
-        await box.bus.publish_inbound(InboundMessage(HERE, Sender("2", role="user"), "and read it", direct=True))
+        now = Sender("2", role=role, granted=granted)
+        await box.bus.publish_inbound(InboundMessage(HERE, now, "and read it", direct=True))
         await box.until(lambda: any("next step" in one.text for one in box.of(Notice)))
         gate.set()
         await asyncio.wait_for(running, 120)

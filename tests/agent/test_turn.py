@@ -263,25 +263,19 @@ async def test_a_result_that_is_too_long_is_cut_with_a_note_and_its_tool_knows_w
     assert told == [1_000, session, True, {"exec"}], "a tool may cut better"
 
 
-@pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}"])
-async def test_U54_a_call_with_broken_arguments_is_answered_with_the_reason_and_never_run(arguments: str) -> None:
-    tool = FakeTool()
-    async with agent([Call("web_search", arguments), "sorry"], tool) as box:
+@pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}", {"query": "x"}])
+async def test_U54_a_call_with_broken_arguments_or_of_an_answer_that_was_cut_is_answered_with_the_reason_and_never_run(
+    arguments: str | dict[str, object],
+) -> None:
+    tool, why = FakeTool(), "" if isinstance(arguments, str) else "it broke off"
+    async with agent([Call("web_search", arguments, error=why), "sorry"], tool) as box:
         assert (await box.ask("go")).outcome == "completed"
     (sent,) = results_of(box.provider)
     assert tool.calls == []
     assert sent.error == "invalid_input"
-    why = "valid JSON (" if arguments.startswith("{") else "JSON object"
-    assert f"The call was not run: its arguments are no {why}" in sent.text
+    no = "valid JSON (" if str(arguments).startswith("{") else "JSON object"
+    assert f"The call was not run: {f'{why}. Send it again' if why else f'its arguments are no {no}'}" in sent.text
     assert_legal(box.provider.requests[1].messages)
-
-
-async def test_U54_a_call_of_an_answer_that_was_cut_is_never_run() -> None:
-    tool = FakeTool()
-    async with agent([Call("web_search", {"query": "x"}, error="it broke off"), "sorry"], tool) as box:
-        await box.ask("go")
-    assert tool.calls == []
-    assert "not run: it broke off. Send it again" in results_of(box.provider)[0].text
 
 
 async def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
