@@ -147,13 +147,11 @@ class SqliteDatabase:
         return holder
 
     async def drop(self, session_id: str) -> None:
-        lock = self._held.pop(session_id, None)
+        if lock := self._held.pop(session_id, None):
 
-        async def release(_db: Transaction) -> None:
-            if lock is not None:
+            async def release(_db: Transaction) -> None:
                 lock.release()
 
-        if lock is not None:
             await self.perform(release, writes=False)
 
     async def aclose(self) -> None:

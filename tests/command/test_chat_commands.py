@@ -89,7 +89,7 @@ async def test_a_setting_is_read_once_but_where_other_processes_may_change_it(wo
             return await super().read(work, **how)
 
     database = Counted()
-    database.worker = worker
+    database.worker = worker or database.worker
     one, other = ChatSettings(Ledger(database)), ChatSettings(Ledger(database))
     assert [await one.get("here", "hints") for _ in range(3)] == ["live"] * 3
     assert database.reads == (3 if worker else 1)

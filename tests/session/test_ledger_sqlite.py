@@ -191,7 +191,9 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
                 group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
         later = group.create_task(states(ledger, "inbox", "telegram:1"))
         await asyncio.sleep(0)
-        assert await database.read(_level, long=True), "what reads for long waits for none of them"
+        for _ in range(9):
+            assert await database.read(_level, long=True), "what reads for long waits for none of them"
+        assert not later.done(), "but what is before it in the one thread is waited for"
         busy.set()
     assert said.count("COMMIT") == 1, said
     assert "ROLLBACK" not in said
@@ -215,6 +217,10 @@ async def test_who_writes_has_the_file_alone_from_before_it_reads_and_who_reads_
     assert [await database.read(meanwhile) for _ in range(3)] == ["1", "2", "3"]
     assert await database.read(meanwhile, long=True) == "4"
     assert await asyncio.gather(*(database.read(meanwhile, long=True) for _ in range(2))) == ["5", "6"]
+    with closing(sqlite3.connect(database.path)) as other, other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await database.hold("a") == "", "nor is a session something that is written"
+        await database.drop("a")
     await database.aclose()
 
 

@@ -103,10 +103,12 @@ async def test_a_file_that_goes_away_under_a_running_program_is_noticed_and_noth
     path.rename(aside)
     if how == "replaced":
         path.write_bytes(aside.read_bytes())
-    for work in (store.append(session.id, (UserMessage((Text("hi"),)),)), store.start("a"), store.list()):
+    hold = store.database.hold
+    for work in (store.append(session.id, (UserMessage((Text("hi"),)),)), store.start("a"), store.list(), hold("a")):
         with pytest.raises(StoreError, match=f"{path} was {how}.* while nanobot was running"):
             await work
     aside.rename(path)
+    assert await hold("a") == "", "what was refused holds nothing"
     await store.append(session.id, (UserMessage((Text("hi again"),)),))
     assert [one.text for one in await store.history(session.id)][-1] == "hi again"
     await store.aclose()
@@ -120,6 +122,8 @@ async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_
     assert path.stat().st_size == 0
     with pytest.raises(StoreError, match="cannot be used"):
         await SessionStore(SqliteDatabase(path / "s.db")).list()
+    with pytest.raises(StoreError, match="The disk is full: free some room"):
+        await SessionStore(SqliteDatabase(Path("/proc/s.db"))).list()
     path.unlink()
     log.write_bytes(b"changes")
     with pytest.raises(StoreError, match=r"is missing, but s\.db-wal is there"):

@@ -44,7 +44,6 @@ from nanobot.utils.translation import N_, Later, _, day_of, speak, told
 #: A message is given up after this time, and so many tries of it.
 LONGEST = timedelta(hours=24)
 MOST_TRIES = 10
-_KIND = "telegram"
 _ADVICE = N_("The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached.")
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
 #: out.
@@ -246,7 +245,7 @@ class TelegramOutbox:
             case int():
                 await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
-                    self.alarms.well(_KIND)
+                    self.alarms.well(CHANNEL)
                 if outgoing.last:
                     await self._tidy(row)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
@@ -273,7 +272,7 @@ class TelegramOutbox:
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
         if aloud:
             what = Later(N_("Delivering a message on Telegram"))
-            self.alarms.failed(Failure(_KIND, what, why, Later(_ADVICE)))
+            self.alarms.failed(Failure(CHANNEL, what, why, Later(_ADVICE)))
             await until_stored(lambda: self._say_lost(row, why))
         await until_stored(lambda: self._ledger.fail(row.seq, reason))
 
