@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.utils.connections import Connections, _first, certificates, dial
+from nanobot.utils.connections import Connections, _first, certificates, dial, through_proxy
 from tests.fakes.http_server import HttpServer, Listening, Request, Responder
 from tests.fakes.proxies import TunnelProxy, WebProxy
 from tests.fakes.waiting import until
@@ -173,6 +173,19 @@ async def test_a_proxy_that_leads_nowhere_says_why(scheme: str, pieces: list[byt
         await proxy.all_closed()
 
 
+async def test_what_a_host_says_just_behind_the_answer_of_its_proxy_is_read() -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n220 mail")
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        stream = await through_proxy(proxy, "mail.test", 25, certificates, 60)
+        assert await stream.read(60) == b"220 mail"
+        await stream.close()
+
+
 async def test_a_proxy_of_socks_is_told_the_login_and_the_name_or_the_address_of_the_host() -> None:
     begins = (b"\x05\x02", b"\x01\x00")
     for host, named, bound in (
@@ -233,7 +246,8 @@ async def test_beside_an_address_that_is_silent_the_next_one_is_tried_and_behind
     with silent() as (address, port):
         async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port) as server:
             for first in ("127.0.0.3", address):
-                stream = await _first((first, "127.0.0.1", address), port)
+                async with asyncio.timeout(100):  # the system gives a silent one up after 127 seconds
+                    stream = await _first((first, "127.0.0.1", address), port)
                 await stream.close()
             assert server.is_serving()
         with pytest.raises(httpx.ConnectError, match="Connection refused"):
