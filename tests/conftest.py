@@ -121,7 +121,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.collect()
-        gc.freeze()
         gc.enable()
 
 
