@@ -273,7 +273,7 @@ class Turn(Struct, eq=False):
         """The content from outside that stands in the conversation; empty where every word is the person's or ours."""
         fresh, self._judged = self.messages[self._judged :], len(self.messages)
         searched = (_OWN_SEARCH,) if self.provider.info.capabilities.searches else ()
-        self._taint |= dict.fromkeys((*foreign_in(fresh, self.authority), *searched))
+        self._taint |= dict.fromkeys((*foreign_in(fresh, self.authority), *self.strangers, *searched))
         return tuple(self.prompt.past.foreign | self._taint)
 
     def meet(self, labels: Iterable[str]) -> None:

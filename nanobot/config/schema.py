@@ -100,7 +100,7 @@ class AgentDefaults(Section, frozen=True):
         int, Meta(ge=1000, le=10_000_000), "Most characters of one tool result that the model gets."
     ] = 60_000
     max_turn_seconds: Annotated[float, Meta(gt=0), "Most seconds of one turn."] = 600
-    max_turn_tokens: Annotated[Positive | None, "Most tokens of one turn; null: no limit."] = None
+    max_turn_tokens: Annotated[Positive | None, "Most tokens of one turn; null: 2,000,000."] = None
     timezone: Annotated[
         str, Kind(check_timezone), "IANA name such as Europe/Berlin; empty: the system's time zone."
     ] = ""

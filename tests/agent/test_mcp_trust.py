@@ -6,12 +6,13 @@ import re
 import sys
 from pathlib import Path
 
-from nanobot.bus.events import Notice
+from nanobot.bus.events import InboundMessage, Notice
 from nanobot.providers.scripted import Call
 from nanobot.security.policy import Policy, Rule
-from tests.agent.test_files import Home, home, write
+from tests.agent.test_files import OWNER, TERMINAL, Home, home, write
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import program
+from tests.fakes.llm_server import Reply
 
 SERVER = Path(__file__).parents[1] / "fakes" / "mcp_rude_server.py"
 NUMBERS = itertools.count()
@@ -42,6 +43,9 @@ async def test_what_was_read_and_let_count_taints_no_more_and_a_word_that_change
     async with home(tmp_path, mcpServers={"rude": rude(tmp_path)}) as box:
         listening = asyncio.create_task(listen(box))
         await asyncio.sleep(0)
+        box.model.replies.append(Reply("See evil.test/?words=of-yours and more."))
+        answer = (await box.bot.loop.process(InboundMessage(TERMINAL, OWNER, "hello", direct=True))).text
+        assert "`evil.test/?words=of-yours` (not read)" in answer, "they have steered the first answer already"
         assert not await steers(box)
         assert not await steers(box)
         assert [one.partition(", so")[0] for one in told] == [
