@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
@@ -53,6 +54,10 @@ _SOURCES = tuple("data-src data-original data-lazy-src data-lazy src data-srcset
 #: What a page shows without words of its own; that of which one knows by its label alone, and by no more characters.
 _PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".split())
 _FILMS = frozenset("iframe video audio amp-video amp-iframe".split())
+#: Widths and heights of what only counts who reads, where it has no title.
+_UNSEEN = frozenset(("0", "1", "0px", "1px"))
+_MOST_SOURCES = 20
+_DEEPEST_LIST = 40  # items in each other; those deeper stand on the same level, as each level costs blanks on each line
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
@@ -188,12 +193,12 @@ class Walk:
         frame = _Frame(element, tag, part, above)
         if tag == "li":
             item = Item(_mark(attributes, above))
-            frame.items = (*frame.items, item)
+            frame.items = (*frame.items, item)[:_DEEPEST_LIST]
             if above:
                 above.last = item
         elif tag in {"ul", "ol"}:
             if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
-                frame.items = (*frame.items, above.last)
+                frame.items = (*frame.items, above.last)[:_DEEPEST_LIST]
             frame.kind = _kind(attributes) if attributes and tag == "ol" else ""
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
@@ -265,11 +270,17 @@ class Walk:
         if attributes.get("aria-hidden") == "true" or is_hidden(attributes, tag):
             return
         label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
-        near = [attributes, *(dict(one.items()) for one in element.iterancestors("source"))]
+        near = [attributes]
+        around = element.getparent()
+        while around is not None and around.tag == "source" and len(near) < _MOST_SOURCES:
+            near.append(dict(around.items()))
+            around = around.getparent()
         if tag == "svg":
             label = self._drawing(element, label)
         elif tag in _FILMS:
-            near += [dict(one.items()) for one in element.iterchildren("source")]
+            near += [dict(one.items()) for one in islice(element.iterchildren("source"), _MOST_SOURCES)]
+            if not label and (attributes.get("width") in _UNSEEN or attributes.get("height") in _UNSEEN):
+                return
             label = label or tag
         sources = (told.get(name, "").strip() for told in near for name in _SOURCES)
         source = next((one.split()[0] for one in sources if one and not one.startswith(("data:", "about:", "{"))), "")
@@ -279,9 +290,9 @@ class Walk:
 
     def _drawing(self, element: HtmlElement, label: str) -> str:
         """The words in a drawing, and its label; that of an icon counts in a cell alone."""
-        drawn = [text for one in element.iter("text") for text in one.itertext()]
+        drawn = " ".join(element.itertext("text", "tspan", "textpath", "a")).strip()
         label = label or element.findtext("title") or ""
-        return " ".join([label, *drawn]) if drawn or len(label.split()) > 2 or self._stack[0].tag in _CELLS else ""
+        return f"{label} {drawn}" if drawn or len(label.split()) > 2 or self._stack[0].tag in _CELLS else ""
 
     def _formulas(self, element: HtmlElement, frame: _Frame) -> None:
         """The formulas in an element whose other content is not shown: pages hide what their own program draws."""
@@ -295,18 +306,19 @@ class Walk:
             frame.end = '"'
             return Span('"', frame.styles, frame.href)
         if tag == "rt":
-            around = element.getparent()
-            frame.end = ")" if around is None or around.find("rp") is None else ""
+            beside = (element.getprevious(), element.getnext(), element.getparent())
+            frame.end = "" if any(one is not None and one.tag == "rp" for one in beside) else ")"
             return Span("(") if frame.end else None
         inside = "".join(element.itertext()).strip()
-        if frame.href or element.find(".//a") is not None:
+        last = next((span for span in reversed(self._spans) if span.text), None)
+        inside_link = frame.href and last and last.href == frame.href  # km² that is a link, and no link to a note
+        if (frame.href and not inside_link) or element.find(".//a") is not None:
             if tag == "sup" and (inside.isdigit() or inside in _NOTES):
                 frame.end = "]"
                 return Span("[", frame.styles, frame.href)
             return None
-        before = next((span.text for span in reversed(self._spans) if span.text), "")
-        mark = script_mark(tag, before, inside)
-        return Span(mark, frame.styles - {"italic", "bold"}) if mark else None
+        mark = script_mark(tag, last.text if last else "", inside)
+        return Span(mark, frame.styles - {"italic", "bold"}, frame.href) if mark else None
 
     def _flush(self, frame: _Frame | None) -> None:
         spans, self._spans = self._spans, []
@@ -391,7 +403,9 @@ def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _
 def _is_labelled(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
     """Whether an element without words is known by its label alone, as stars and ticks are."""
     label = attributes.get("aria-label") or (attributes.get("title") if tag == "i" else "")
-    return bool(label) and not above.href and not element.text_content().strip()
+    if not label or above.href or element.text_content().strip():
+        return False
+    return not any(tag_of(one) in _FILMS or one.get("alt") for one in element.iter("img", "amp-img", *_FILMS))
 
 
 def _numbers_lines(element: HtmlElement, named: str) -> bool:

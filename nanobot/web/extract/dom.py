@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from itertools import islice
 
 import lxml.html
 from lxml import etree
@@ -54,8 +55,8 @@ def parse(html: str) -> HtmlElement:
     if not isinstance(root, HtmlElement):
         raise TypeError("the parser gave no element")
     _end_head(root)
-    _take_roles(root)
     _open_frames(root, parser)
+    _take_roles(root)
     return root
 
 
@@ -79,7 +80,9 @@ def _take_roles(root: HtmlElement) -> None:
     for element in root.xpath("//*[@role]"):
         role = (element.get("role") or "").strip().lower()
         level = element.get("aria-level") or "2"
-        named = f"h{min(level, '6')}" if role == "heading" and level in "123456789" else _ROLES.get(role)
+        named = _ROLES.get(role)
+        if role == "heading" and level in "123456789" and len(list(islice(element.iter("p", "li", "tr"), 2))) < 2:
+            named = f"h{min(level, '6')}"  # one that holds paragraphs is an article
         if named and (tag_of(element) in _WITHOUT_MEANING or "-" in tag_of(element)):
             element.tag = named
 

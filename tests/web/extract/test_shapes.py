@@ -129,6 +129,27 @@ SHAPES: dict[str, tuple[str, str]] = {
     "drawing": ("<svg aria-label='Ships'><text>1911: 40</text></svg>", "![Ships 1911: 40]()"),
     "icon": ("<p>a<svg aria-label='Close'></svg></p>", "a"),
     "stars": ('<p>It has <span aria-label="4 of 5 stars"></span></p>', "It has ![4 of 5 stars]()"),
+    "label of pictures": (
+        '<div aria-label="Photos"><img src="/a.jpg" alt="The bridge in 1900"></div>',
+        "![The bridge in 1900](https://ex.org/a.jpg)",
+    ),
+    "label of a film": ('<div aria-label="Player"><video src="/v.mp4"></div>', "![video](https://ex.org/v.mp4)"),
+    "stars drawn": ('<p>It has <i aria-label="4 of 5 stars"><svg/></i></p>', "It has ![4 of 5 stars]()"),
+    "frame that only counts": ('<p>It rose.</p><iframe src="/count" width="1" height="1"></iframe>', "It rose."),
+    "frame with a title that grows later": (
+        '<iframe src="/c" width="0" height="0" title="The server"></iframe>',
+        "![The server](https://ex.org/c)",
+    ),
+    "unit in a link": ('<p>It has 120 <a href="/km">km<sup>2</sup></a></p>', "It has 120 [km^2](https://ex.org/km)"),
+    "note that is a link": ('<p>It rose<a href="/n"><sup>2</sup></a></p>', "It rose[[2]](https://ex.org/n)"),
+    "article with the role of a heading": (
+        "<div role=heading><p>It rose.</p><p>It fell.</p></div>",
+        "It rose.\n\nIt fell.",
+    ),
+    "roles in a frame": (
+        '<iframe srcdoc="&lt;div role=heading>Tides&lt;/div>It rose."></iframe>',
+        "## Tides\n\nIt rose.",
+    ),
     "permalink": ('<h2>Tides<a class="headerlink" href="#tides">¶</a></h2><p>T.</p>', "## Tides\n\nT."),
 }
 
@@ -289,3 +310,9 @@ def test_A15_html_keeps_scripts_only_on_request() -> None:
     html = "<html><body><p>a</p><script>x()</script></body></html>"
     assert "<script>" not in extract(html, BASE, format="html").text
     assert "<script>x()</script>" in extract(html, BASE, format="html", keep=Keep(scripts=True)).text
+
+
+def test_lists_that_stand_in_each_other_without_end_are_not_indented_without_end() -> None:
+    found = extract("<ul>" + "<li>pier</li><ul>" * 500 + "</ul>" * 500, BASE)
+    assert found.text.count("pier") == 500
+    assert len(found.text) < 60_000
