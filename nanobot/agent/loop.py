@@ -311,13 +311,17 @@ class AgentLoop(ChatControl):
         """Serve a message; whoever waits for its end hears of it also where nanobot itself breaks."""
         chat.taken = [entry]
         speak(entry.message.sender.language, entry.message.address.key)
-        await entry.begun()
-        with logger.contextualize(turn=entry.message.id or "-"):
-            problem = await safely(self._serve(chat, entry))
-        if problem:
-            read = tuple(one.message.id for one in chat.taken)
-            for one in chat.taken:
-                one.finish(TurnFinished("failed", "", error=problem, answered=read))
+        try:
+            await entry.begun()
+            with logger.contextualize(turn=entry.message.id or "-"):
+                problem = await safely(self._serve(chat, entry))
+            if problem:
+                read = tuple(one.message.id for one in chat.taken)
+                for one in chat.taken:
+                    one.finish(TurnFinished("failed", "", error=problem, answered=read))
+        finally:
+            chat.taken = []
+            chat.stop.clear()
 
     async def _serve(self, chat: Chat, entry: Entry) -> None:
         """One turn from its first event to its last. Cancellation for /stop is swallowed here and nowhere else.
@@ -357,7 +361,6 @@ class AgentLoop(ChatControl):
             if turn.held:
                 await safely(self.store.database.drop(turn.session))
             chat.turn = None
-            chat.stop.clear()
             chat.idle.set()
 
     def _new_turn(self, chat: Chat, entry: Entry) -> Turn:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import Address, InboundMessage, Notice, TurnFinished
+from nanobot.bus.events import Address, InboundMessage, Notice, Sender, TurnFinished
 from nanobot.command.settings import ChatSettings
-from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
+from nanobot.errors import ProviderError, ProviderErrorKind, StoreError, UsageError
 from nanobot.messages import AssistantMessage, Message, Source, StepRetried, Text, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Fail, Say, ScriptedProvider, Step, Wait
@@ -225,6 +225,27 @@ async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
         assert await box.loop.cancel(HERE.key) == "Nothing is running."
         never.set()
         box.provider.add("the next one is answered")
+        assert (await serve(kept, box, arrived("go on", 4))).outcome == "completed"
+
+
+async def test_a_message_is_stopped_also_while_it_is_taken_for_its_turn_and_the_next_one_is_answered() -> None:
+    kept, taken, going = Kept(SessionStore(MemoryDatabase())), asyncio.Event(), asyncio.Event()
+
+    async def begin(_message: InboundMessage) -> None:
+        taken.set()
+        await going.wait()
+
+    async with agent(["the next one is answered"], store=kept.store) as box:
+        one = arrived()
+        served = asyncio.create_task(box.loop.process(one, kept, begin))
+        await taken.wait()
+        guest = Sender("9", role="guest")
+        with pytest.raises(UsageError, match="Only the owner"):
+            await box.loop.cancel(HERE.key, by=guest)
+        assert await box.loop.cancel(HERE.key, by=one.sender) == "Stopped before it began."
+        going.set()
+        assert (await served).outcome == "cancelled"
+        assert await box.loop.cancel(HERE.key) == "Nothing is running."
         assert (await serve(kept, box, arrived("go on", 4))).outcome == "completed"
 
 

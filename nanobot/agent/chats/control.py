@@ -256,10 +256,11 @@ class ChatControl:
 
     async def cancel(self, session_key: str, turn_id: str = "", *, by: Sender | None = None) -> str:
         chat = self._chat(session_key)
-        if by is not None and by.role == "owner" and not (turn_id or chat.turn or chat.inbox):
+        if by is not None and by.role == "owner" and not (turn_id or chat.taken or chat.inbox):
             chat = await self._answering(chat)
         turn = chat.turn
-        first = next((one for one in chat.inbox if by is not None or not one.behind), None)
+        # What was taken and has no turn yet is about to get one.
+        first = next((one for one in (*chat.taken, *chat.inbox) if by is not None or not one.behind), None)
         waiting = first if turn is None and not turn_id else None
         if waiting is None and (turn is None or turn_id not in ("", turn.id)):
             left = turn is None and self.questions.leave(session_key)
