@@ -319,6 +319,40 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "pro Stunde: not on [5], which has pro Tag",
         ),
         ("Mme Marchandeau runs the house [5].", "The house is run by Hélène Marchandeau.", ""),
+        # The same number written, counted or reckoned in another way.
+        (
+            "Sales fell by 17.9 million euros, from 114.2 to 96.3 million [5].",
+            "| in million euros | 2024 | 2023 |\n| Sales | 96.3 | 114.2 |",
+            "",
+        ),
+        ("It is 54 km (34 miles) from the city [5].", "Η απόσταση από τα Ιωάννινα είναι 54 χιλιόμετρα.", ""),
+        (
+            "It is 54 km (44 miles) from the city [5].",
+            "It is 54 km from the city.",
+            "44 miles: not on [5], which has 54 km",
+        ),
+        ("Phone: 04-662-0381 [5].", "Their phone: 04-6620381.", ""),
+        ("Apply until 15.06. at noon [5].", "Bewerbung bis 15. Juni 2025.", ""),
+        ("Goal 4:51 into the third half [5].", "He scored 4 minutes and 51 seconds into the third half.", ""),
+        (
+            "Thursday will be hot [5].",
+            "| Mer. 13 | Jeu. 14 |\n| 37 | 39 |\nDes orages remontent d'Espagne vendredi.",
+            "",
+        ),
+        ("She presented it for 32 years [5].", "Lo presentó durante treinta y dos años, desde su casa.", ""),
+        ("Born in 1894, he died on 27 January 1971 at 76 [5].", "Er lebte vom 8. Juni 1894 bis 27. Januar 1971.", ""),
+        ("In the years 2025-2027, three years, they invest [5].", "Il gruppo investirà nel triennio 2025-2027.", ""),
+        ("가격은 38만 9천 원입니다 [5].", "가격 389,000원", ""),
+        ("A majority needs 23 seats [5].", "Turnout was up from 2019. 23 seats are needed.", ""),
+        ("He died on 6 November 1953 [5].", "Kompozytor, zm. 6 listopada 1953 w Łodzi, uczył organistów.", ""),
+        # What has the same digits is not the same.
+        ("Delivery costs 8,000 won [5].", "배송비 5,000원이 있습니다. 8시간 꺼짐 예약", "8,000: not on [5]"),
+        ("Il faut 50 ml de lait [5].", "Il faut 50 cl de lait.", "50 ml: not on [5], which has 50 cl"),
+        (
+            "Images above 4 MB are split [5].",
+            "Images above 4 GB are split. It is quick. Any make is good. Racks hold 4 disks.",
+            "4 MB: not on [5], which has 4 GB",
+        ),
     ],
 )
 def test_G14_only_what_contradicts_the_page_with_certainty_is_questioned(
@@ -326,6 +360,14 @@ def test_G14_only_what_contradicts_the_page_with_certainty_is_questioned(
 ) -> None:
     book.add("https://forms.test/", "Forms", read=True, text=page)
     assert marked(text, book)[1][0].missing == missing
+
+
+def test_a_page_that_only_might_say_it_loses_to_another_page_of_the_turn_that_does(book: SourceBook) -> None:
+    book.add("https://moon.test/", "فوهة", read=True, text="أُطلق اسمه على فوهة قمرية عام ١٩٧٦ قطرها ٣١ كيلومتراً.")
+    text = "Man darf sechs Bücher für 21 Tage ausleihen [5]."
+    assert marked(text, book)[1][0].missing == ""
+    book.add("https://library.test/", "ספרייה", read=True, text="אפשר לשאול עד 6 ספרים ל-21 יום, עם הארכה אחת.")
+    assert marked(text, book)[1][0].missing == "this is not on [5]; [6] has it"
 
 
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:

@@ -13,8 +13,10 @@ from functools import cached_property
 from itertools import combinations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.agent.citations.facts import (
+    WEEKDAYS,
     Fact,
     figures,
     fold,
@@ -126,6 +128,9 @@ class CitedPage:
         foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
         if fact.kind != "number":
             return not (self.foreign(fact.text) if fact.kind == "quotation" else foreign)
+        weekdays = [word for word, value in WEEKDAYS.items() if (value, "weekday") == (fact.value, fact.unit)]
+        if any(word[:3] in self.vocabulary for word in weekdays):
+            return False  # "Thu"
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
@@ -156,11 +161,12 @@ class CitedPage:
         digits = re.sub(r"\D", "", fact.text)
         if not fact.unit and len(digits) > 4 and digits in self.joined:
             return True
-        anywhere = anywhere or bool(fact.unit) or fact.value >= _SMALL or fact.value % 1 > 0
+        count, dated = fact.value / fact.factor, fact.unit.startswith("month")
+        anywhere = anywhere or dated or count >= _SMALL or count % 1 > 0
         counted = fact.counts in self.vocabulary
         return any(
             (same(fact, other) or (not self.languages and _same_digits(fact, other)))
-            and (anywhere or not other.text or wanted & self._near(place))
+            and (anywhere or (fact.unit and other.unit) or not other.text or wanted & self._near(place))
             and not (counted and other.unit in _MEASURED)
             for other, place in self.figures
         )
@@ -234,7 +240,7 @@ class CitationJudge:
         whole = [one for one in known if not one.text]
         for fact in facts:
             within = any(one.start <= fact.start and fact.end <= one.end for one in whole)
-            if fact in known or within or not fact.text or _derived(fact, known):
+            if fact in known or within or not fact.text or _converted(fact, known) or _derived(fact, known):
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
@@ -250,9 +256,16 @@ class CitationJudge:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted, told = self._page(number), words_of(claim.text), [fact for fact in facts if _tells(fact)]
         own, foreign, here = page.share(wanted), page.foreign(claim.sentence), page.found(claim, told)
-        if own >= _OTHER_SHARE or (foreign and here):
+        if own >= _OTHER_SHARE:
             return []
+        known = len(page.found(claim, facts))
         for other in self._texts.keys() - set(claim.numbers):
+            if known < (more := len(self._page(other).found(claim, facts))) and more >= (
+                2 if not known else len(facts)
+            ):
+                return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
+            if foreign and here:
+                continue
             there = self._page(other).share(wanted) if len(wanted) > (3 if foreign else 1) else 0.0
             if there >= max(_OTHER_SHARE, own * _CLEARLY) or (not here and self._page(other).found(claim, told)):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
@@ -272,7 +285,7 @@ def same(fact: Fact, other: Fact) -> bool:
 def _equal(fact: Fact, other: Fact) -> bool:
     if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
-    if fact.unit == other.unit:
+    if fact.unit == other.unit and (fact.unit or fact.scale == 1):
         return _rounds(fact, other.value)
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
@@ -300,8 +313,10 @@ def _rounds(fact: Fact, value: float) -> bool:
 def _same_digits(fact: Fact, other: Fact) -> bool:
     """True where two figures have the same digits, whatever counts them: thousands, millions, a month."""
     one, two = fact.value / fact.factor, other.value / other.factor
-    scales = fact.scale == 1 or other.scale == 1
-    return one > 0 < two and scales and math.isclose(one, two * 10.0 ** round(math.log10(one / two)))
+    alike = fact.unit == other.unit or not (fact.unit and other.unit)
+    scales = alike and (fact.scale == 1 or other.scale == 1)
+    told = one == two or fact.value >= 10 * fact.step  # a single digit may stand for anything
+    return one > 0 < two and told and scales and math.isclose(one, two * 10.0 ** round(math.log10(one / two)))
 
 
 def _tells(fact: Fact) -> bool:
@@ -311,6 +326,13 @@ def _tells(fact: Fact) -> bool:
     round_time = fact.unit == "time" and fact.value % fact.factor == 0
     small = (round_time or not fact.unit) and (fact.spelled or fact.value <= _TELLING * fact.factor)
     return not small and fact.unit not in ("weekday", "rate")
+
+
+def _converted(fact: Fact, known: list[Fact]) -> bool:
+    """True for what stands beside the same in another measure: `54 km (34 miles)`."""
+    about = replace(fact, side="near")
+    beside = [one for one in known if one.unit == fact.unit and 0 < max(fact.start - one.end, one.start - fact.end) < 4]
+    return any(one.factor != fact.factor and _rounds(about, one.value) for one in beside)
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
@@ -330,7 +352,9 @@ def _derived(fact: Fact, known: list[Fact]) -> bool:
         units, bare = {one[1], two[1]} - {""}, "" in (one[1], two[1])
         low, high = sorted(value / factor if bare else value for value, _, factor in (one, two))
         size = fact.factor if bare else 1.0
-        exact = (low + high, high - low, low * high) if bare else (low + high, high - low)
+        exact = [low + high, high - low] + [low * high] * bare
+        if not units and 1_000 < low <= high < 2_100:
+            exact += [high - low - 1, high - low + 1]  # an age before its birthday, and years with the first and last
         if len(units | {unit} - {""}) <= 1 and any(math.isclose(fact.value, size * value) for value in exact):
             return True
         if bare and units <= {unit} and _rounds(fact, size * high / low):

@@ -28,12 +28,14 @@ _HAN_DIGITS = "〇零一二三四五六七八九"
 _LETTERS = r"[A-Za-zÀ-\u052f]"
 _FIGURE = re.compile(
     r"(?<!\d)(?<!\d/)(?!(?<=\+)\d{1,3} \d)"
-    r"(?P<digits>\d{1,4}(?: \d\d){3,6}(?!\d)|\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)"
+    r"(?P<digits>\d{1,4}(?: \d\d){3,6}(?!\d)"
+    r"|0(?=(?:\d[-/ ]?){8})\d{1,4}(?:[-/ ]\d{2,8}){1,5}(?!\d)"
+    r"|\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)"
     r"|\d{1,24}(?:[.,'’]\d{1,24}){0,8})"
     rf"|周[一二三四五六日]|星期.|.曜日|[{_HAN_DIGITS}十两]|{_LETTERS}+"
 )
 #: What is added to a number, as in `forty-five`, `4万6千` and `two and a half`.
-_ADDED = re.compile(rf"(?:-| and an? |个)?(\d+|[{_HAN_DIGITS}十半½¼¾]|[^\W\d_]+)")
+_ADDED = re.compile(rf"(?:-| and an? | [yei] |个| (?=\d[천백千]))?(\d+|[{_HAN_DIGITS}十半½¼¾]|[^\W\d_]+)")
 _TOKEN = re.compile(rf"[A-Z][a-z]?\.(?=\s?[A-ZÀ-Ý])|{_LETTERS}+(?:['’/-]{_LETTERS}+)*|\S")
 _SAID = re.compile(rf"{_LETTERS}+|[~≈]")
 #: What may stand between a number, what multiplies it, and its unit.
@@ -42,6 +44,7 @@ _DATE = re.compile(
     r"(?=\d)(?<![\d.])(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})"
     r"|(?:(?P<y2>\d{4})[年년] ?)?(?P<m2>\d{1,2})[月월] ?(?P<d2>\d{1,2})[日号일]"
     r"|(?P<d3>\d{1,2})(?P<by>[./])\s?(?P<m3>\d{1,2})(?P=by)\s?(?P<y3>\d{4})"
+    r"|(?P<d5>[0-3]?\d)\.(?P<m5>0[1-9]|1[0-2])\.(?!\d)"
     r"|(?:(?P<y4>\d{4})[年년] ?)?(?P<m4>\d{1,2})[月월])(?![\d%]|:\d)"
 )
 #: A month before a day or a year.
@@ -122,7 +125,7 @@ _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
 _SHARING, _WORD = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}"), re.compile(r" ([^\W\d_]{4,})")
 _CELL, _HYPHEN = re.compile(r" ?\|"), re.compile("-[a-z]")
 #: The number of an item of a list.
-_LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] ")
+_LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
 #: What something is reckoned by: 6.50 euros an hour.
 _RATE = re.compile(r"(?:\b(?:per|pro|je|par|por) (?:l['’])?|/ ?|[每毎]|(?=[시초분]속))([^\W\d_]+)")
 
@@ -273,7 +276,8 @@ def _dates(text: str, flat: str) -> Iterator[Fact]:
                 yield Fact("number", "", start, end, 0.0, f"month {month}")
                 break
             if value and 0 < month <= 12:
-                yield Fact("number", text[slice(*match.span())], start, end, value, f"month {month}")
+                fact = Fact("number", text[slice(*match.span())], start, end, value, f"month {month}")
+                yield _or(fact, replace(fact, value=day + month / 100, unit="")) if match["d5"] else fact  # 3.10.
                 start = end
 
 
@@ -293,7 +297,8 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
             seconds = (
                 3600 * (hour % 12 + 12 * (half == "p") if half else hour) + 60 * minute + int(match["second"] or 0)
             )
-            yield Fact("number", text[slice(*match.span())], *match.span(), seconds, "time", 3600.0)
+            fact = Fact("number", text[slice(*match.span())], *match.span(), seconds, "time", 3600.0)
+            yield _or(fact, replace(fact, value=seconds / 60)) if ":" in match[0] else fact  # 4:51 of a game
 
 
 def _numbers(text: str, flat: str) -> Iterator[Fact]:
@@ -324,8 +329,8 @@ def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterat
         value, scale, end = value * scale + size * added, whole, last
         most = max(size, whole, 10 if most == 100 and added % 10 == 0 and not more[1].isdecimal() else 1)
     unit, factor, last = _behind(UNITS, _UNIT_STARTS, _UNIT_SIGNS, flat, end)
-    if _DECADE.match(flat, end):
-        unit, factor, last = "", 1.0, end  # no seconds
+    if _DECADE.match(flat, end) or text[end:last] == " w":
+        unit, factor, last = "", 1.0, end  # no seconds, and no watts
     shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
     if month and month[1] in MONTHS and not 31 < value < 1_000:
         shown, (unit, factor), last = start - len(month[0]), MONTHS[month[1]], end
@@ -394,7 +399,8 @@ def _side(before: str) -> str:
     words, signs = _SAID.findall(before)[-4:], before.rstrip()
     ends = [skip for skip in (0, 1) if skip < len(words) and words[-1 - skip] in _HEDGE_ENDS]
     phrases = ["_".join(words[-size - skip : len(words) - skip]) for skip in ends for size in (3, 2, 1)]
-    return next((HEDGES[said] for said in (*phrases, signs[-2:], signs[-1:]) if said in HEDGES), "")
+    joined = [signs[-size:] for size in (2, 1) if not signs[-size:].isascii()]
+    return next((HEDGES[said] for said in (*phrases, *joined) if said in HEDGES), "")
 
 
 def _digits(text: str, *, decimal: bool = False) -> tuple[float, float, float]:
