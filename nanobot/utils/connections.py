@@ -284,7 +284,9 @@ async def _ask_http(stream: Stream, proxy: SplitResult, host: str, port: int) ->
     head = b""
     while (end := _HEAD_END.search(head)) is None:
         data = await stream.read(None)
-        if not data or len(head) > HEADER_BYTES:
+        if not data:
+            raise httpx.ProxyError(_("it ended the connection"))
+        if len(head) > HEADER_BYTES:
             raise httpx.ProxyError(_("it does not speak HTTP"))
         head += data
     status = _STATUS.match(head)

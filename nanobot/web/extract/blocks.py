@@ -225,8 +225,7 @@ class Walk:
         attributes = dict(element.items())
         if opens := next((attributes[name] for name in _OPENS if name in attributes), ""):
             self.opened.update(opens.replace("#", " ").split())
-        if tag in _PICTURES or (attributes and tag in _LABELLED and _is_labelled(tag, attributes, element, above)):
-            self._image(element, tag, attributes, above.href)
+        if (tag in _PICTURES or (attributes and tag in _LABELLED)) and self._shown(element, tag, attributes, above):
             return False
         if tag == "input" and attributes.get("type") == "checkbox" and above.items:
             self._spans.append(Span("[x] " if "checked" in attributes else "[ ] "))
@@ -264,6 +263,14 @@ class Walk:
             if span.text.strip():
                 break
         self._spans.append(Span("\n", frame.styles - _CODE, frame.href))
+
+    def _shown(self, element: HtmlElement, tag: str, attributes: dict[str, str], above: _Frame) -> bool:
+        """Whether an element is a picture, a film or a label, and shown with that."""
+        if tag in _LABELLED and not _is_labelled(tag, attributes, element, above):
+            return False
+        self._image(element, tag, attributes, above.href)
+        # to the parser, one of AMP that is not closed has the rest of the page in it
+        return not (tag.startswith("amp-") and element.text_content().strip())
 
     def _image(self, element: HtmlElement, tag: str, attributes: dict[str, str], href: str) -> None:
         """A picture, or what is shown like one, with its words and its address, where that is known."""

@@ -102,7 +102,8 @@ def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
     for frame in root.iter("frame"):
         source = frame.get("src", "")
         frame.set("href", source)
-        frame.tag, frame.text, frame.tail = "a", frame.get("title") or frame.get("name") or source, " "
+        frame.tag, frame.text = "a", frame.get("title") or frame.get("name") or source
+        frame.tail = f" {frame.tail or ''}"
 
 
 def body_of(root: HtmlElement) -> HtmlElement:

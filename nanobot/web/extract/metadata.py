@@ -119,7 +119,7 @@ def page_data(root: HtmlElement) -> str:
         if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
             found.extend(_prose(parse(script.text or ""), facts=kind == "application/ld+json"))
     for element in root.iter("noscript"):
-        text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode")))
+        text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode", with_tail=False)))
         if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):
             found.append(text)
     found.extend(

@@ -140,6 +140,14 @@ SHAPES: dict[str, tuple[str, str]] = {
         '<iframe src="/c" width="0" height="0" title="The server"></iframe>',
         "![The server](https://ex.org/c)",
     ),
+    "frame outside of a set": (
+        "<p>It rose.</p><frame src=/f name=sea>It fell.",
+        "It rose.\n\n[sea](https://ex.org/f) It fell.",
+    ),
+    "picture of AMP that is not closed": (
+        '<p>It rose.</p><amp-img src="/a.jpg" alt="The pier"><p>It fell.</p></div>',
+        "It rose.\n\n![The pier](https://ex.org/a.jpg)\n\nIt fell.",
+    ),
     "unit in a link": ('<p>It has 120 <a href="/km">km<sup>2</sup></a></p>', "It has 120 [km^2](https://ex.org/km)"),
     "note that is a link": ('<p>It rose<a href="/n"><sup>2</sup></a></p>', "It rose[[2]](https://ex.org/n)"),
     "article with the role of a heading": (

@@ -292,3 +292,12 @@ def test_a_page_of_which_little_was_kept_says_so() -> None:
 def test_a_page_whose_text_is_hidden_says_so() -> None:
     found = extract(f"<html><body><p>Loading…</p><div hidden>{STORY}</div></body></html>", URL)
     assert any("hidden in the page" in note for note in found.notes)
+
+
+def test_what_stands_behind_the_words_for_readers_without_scripts_is_told_once() -> None:
+    found = extract(
+        f"<html><body><noscript><p>{TEXT}</p></noscript>The east gate is shut.<p>So is the west gate.</p></body></html>",
+        URL,
+    )
+    assert TEXT[:40] in found.text
+    assert found.text.count("The east gate is shut.") == 1
