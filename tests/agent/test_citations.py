@@ -290,6 +290,15 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "Die Stadt hat 312.500 Einwohner. Sie zahlt 18 Millionen Euro für das Land.",
             "312.500 Euro: not on [5], which has 18 Millionen Euro",
         ),
+        ("The ticket went up to €58 a month [5].", "Das Ticket kostet 58 statt 49 Euro pro Monat.", ""),
+        ("Seats cost €58 [5].", "The price rose to 58 instead of 49 euros.", ""),
+        (
+            "At most 2400 mg may be taken [5].",
+            "Ibuprofen 400 mg tablets: no more than 3 tablets (1200 mg) in 24 hours. Store below 25 °C.",
+            "2400 mg: not on [5]",
+        ),
+        ("Second class costs ¥553 [5].", "二等座票价553元起。", ""),
+        ("The toll is ¥4,000 [5].", "通行料は2000円、1日4000人まで。", "4,000: not on [5]"),
         (
             "It runs on up to 16 threads [5].",
             "It runs on up to 8 threads. Pages: 16 KiB.",

@@ -121,8 +121,10 @@ _CENTURY = re.compile(
 #: A time of day without a colon: 8.30, 0820.
 _CLOCK = re.compile(r"(\d?\d(?=\.)|[01]\d|2[0-4])\.?([0-5]\d)")
 _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
-#: What may stand between numbers that share a unit; a word behind a number; the end of a cell; what is hyphenated.
-_SHARING, _WORD = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}"), re.compile(r" ([^\W\d_]{4,})")
+#: What may stand between numbers that share a unit; what a number counts by the word behind it, which in "58 instead of
+#: 49 euros" it does not; the end of a cell; what is hyphenated.
+_SHARING = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}")
+_WORD = re.compile(r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])")
 _CELL, _HYPHEN = re.compile(r" ?\|"), re.compile("-[a-z]")
 #: The number of an item of a list.
 _LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
@@ -350,6 +352,8 @@ def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterat
     # 4D, Q3 and 3rd may be in words.
     spelled = spelled or (glued and not unit and value < 13)
     fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
+    if sign == "¥":  # yuan have the sign of yen
+        fact = _or(fact, replace(fact, unit="cny"))
     yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0])
 
 
@@ -367,7 +371,9 @@ def _bare(fact: Fact, text: str, flat: str, digits: str) -> Fact:
     for value in hours:
         fact = _or(fact, replace(fact, value=3600 * value, unit="time", factor=3600.0, grain=60.0, step=60.0))
     word = _WORD.match(flat, fact.end)
-    counts = word[1] if word and word[1] not in NO_MEANING and languages_of(text) else ""
+    counts = word[1] or word[2] if word else ""
+    if word and word[1] and (counts in NO_MEANING or not languages_of(text)):
+        counts = ""
     return replace(fact, counts=counts, alone=_CELL.match(flat, fact.end) is not None)
 
 
