@@ -93,6 +93,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def filled(text: str) -> str:
+    """A value that is not empty, as one is of a variable of the shell that is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(_("it is empty"))
+    return text
+
+
 _MODEL = _option("--model", "NAME", N_("use this model instead of the configured one"))
 _PRINT = (
     _flag("--plain", N_("plain lines: no colour, no live area, for screen readers")),
@@ -102,7 +109,7 @@ _JSON = _flag("--json", N_("print one JSON object"))
 _YES = _flag("--yes", N_("do not ask"))
 _KEY = _word("key", N_("the key, such as agents.defaults.model"), metavar="KEY")
 _SERVER = _word("name", N_("the server"), metavar="NAME")
-_FOLDER = _word("folder", N_("the folder, such as ~/Documents"), metavar="FOLDER")
+_FOLDER = _word("folder", N_("the folder, such as ~/Documents"), metavar="FOLDER", type=filled)
 _SESSION = _word("id", N_("the session; the start of its id, or its name, is enough"), metavar="ID")
 _SAID = _words(N_("what was said, or the name to give"), nargs="+")
 _SKILL = _word("name", N_("the skill"), metavar="NAME")
@@ -114,7 +121,7 @@ _AGENT = (
     (
         Argument(
             ("-r", "--session"),
-            {"metavar": "ID", "help": N_("go on with this session; the start of its id is enough")},
+            {"metavar": "ID", "help": N_("go on with this session; the start of its id is enough"), "type": filled},
         ),
         Argument(
             ("-c", "--continue"),
@@ -125,7 +132,9 @@ _AGENT = (
     _flag("--alone", N_("answer from this process, also where a gateway runs")),
     (_JSON, _flag("--stream-json", N_("print one JSON object per event and line"))),
     _option("--timeout", "SECONDS", N_("give up after this time with exit code 124"), type=seconds),
-    _option("--record", "FILE", N_("write the turn into this new file, for `nanobot replay`; needs a message")),
+    _option(
+        "--record", "FILE", N_("write the turn into this new file, for `nanobot replay`; needs a message"), type=filled
+    ),
     *_PRINT,
 )
 _ONBOARD = (

@@ -118,7 +118,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
         return _silence()
     if debug:
         sys.stderr.write(printable("".join(traceback.format_exception(error))))
-    if isinstance(error, OSError) and not _writable(sys.stdout):
+    if isinstance(error, OSError) and (not _writable(sys.stdout) or _in_printing(error)):
         _silence()
         sys.stderr.write(
             _("nanobot: the output could not be written: {why}. Free some room or print elsewhere.", why=error.strerror)
@@ -158,6 +158,12 @@ def _of_a_place(error: BaseException) -> str:
         except FileNotFoundError:
             return _("the folder that you are in was deleted. Go to another one, such as with `cd`, and start again.")
     return ""
+
+
+def _in_printing(error: OSError) -> bool:
+    """True where what is printed could not be: of more than a buffer holds, a stream keeps nothing to try again."""
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    return error.filename is None and os.path.dirname(last) == os.path.dirname(__file__)  # noqa: PTH120
 
 
 def _writable(stream: TextIO) -> bool:

@@ -191,8 +191,9 @@ def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, ver
     shape = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level} {name}:{line} [{extra[turn]}] {message}"
     # diagnose would print the values of local variables into a traceback.
     if log_file is not None:
-        log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log_file.touch(mode=0o600)
+        with contextlib.suppress(OSError):  # where none can be written, as on a disk to read alone, its lines are lost
+            log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log_file.touch(mode=0o600)
         level = "DEBUG" if verbose else "INFO"
         logger.add(_ScrubbedStream(log_file), level=level, format=shape, diagnose=False, backtrace=False)
     if verbose or log_file is None:

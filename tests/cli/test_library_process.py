@@ -53,6 +53,8 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
     assert "~/Documents: 3 documents, 1 with a problem; from outside\n" in (await nanobot.run("library")).out
     missing = await nanobot.run("library", "add", str(tmp_path / "nowhere"))
     assert (missing.code, "There is no folder" in missing.err) == (2, True)
+    unset = await nanobot.run("library", "add", "")
+    assert (unset.code, "it is empty" in unset.err) == (2, True), unset.err
     assert (await nanobot.run("library", "remove", "~/Documents")).code == 0
     with closing(LibraryIndex(nanobot.home / "index.db")) as index:
         assert index.documents("document") == ()

@@ -216,11 +216,13 @@ async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [["-m", "hi"], ["--help"]])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(["-m", "hi"], 1), (["-m", "hi"], 9_000), (["-m", "hi", "--json"], 9_000), (["--help"], 1)]
+)
 async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
-    tmp_path: Path, arguments: list[str], unbuffered: str
+    tmp_path: Path, arguments: list[str], words: int, unbuffered: str
 ) -> None:
-    async with modelled(tmp_path, "words") as (nanobot, _):
+    async with modelled(tmp_path, "words " * words) as (nanobot, _):
         with Path("/dev/full").open("wb") as full:
             process = await asyncio.create_subprocess_exec(
                 *nanobot.command(*arguments),

@@ -203,7 +203,15 @@ async def test_a_turn_that_failed_fails_again_in_the_same_words(tmp_path: Path) 
     assert "no such key" in ran.err
 
 
-@pytest.mark.parametrize(("arguments", "words"), [([], "needs a message"), (["-m", "/help"], "a command is none")])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "needs a message"),
+        (["-m", "/help"], "a command is none"),
+        (["--record", "", "-m", "hi"], "--record: it is empty"),
+        (["--session", "", "-m", "hi"], "--session: it is empty"),
+    ],
+)
 async def test_only_a_question_can_be_recorded(tmp_path: Path, arguments: list[str], words: str) -> None:
     async with world(tmp_path) as here:
         ran = await here.nanobot.run("agent", "--record", str(here.tape), *arguments)

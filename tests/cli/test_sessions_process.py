@@ -56,7 +56,8 @@ async def test_U67_a_session_is_found_by_its_words_named_and_gone_on_with_by_its
     assert "is called “animals of the garden” now" in named.out
     assert "# animals of the garden" in shown.out
     assert "> what do hedgehogs eat?" in shown.out
-    assert (missing.code, "There is no session 'nothing' here." in missing.err) == (2, True)
+    absent = "There is no session 'nothing' here. `nanobot sessions` lists those that there are."
+    assert (missing.code, absent in missing.err) == (2, True), missing.err
     assert double.code == 2
 
 

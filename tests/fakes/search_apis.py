@@ -333,6 +333,7 @@ class FakeDdgs:
             "rate_limited": ("RatelimitException", "too many requests"),
             "blocked": ("DDGSException", "ProtocolError: 202 anomaly"),
             "network": ("DDGSException", "ConnectError: dns error"),
+            "wrapped": ("DDGSException", "DDGSException(\"ConnectError('send > client > no connections available')\")"),
         }
         if step in failures:
             return dict(zip(("error", "message"), failures[step], strict=True))

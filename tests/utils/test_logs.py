@@ -124,3 +124,10 @@ def test_a_log_on_a_full_disk_loses_its_lines_and_shows_no_traceback(
     log.symlink_to("/dev/full")
     logger.info("a line")
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_where_no_log_can_be_written_all_else_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "logs").write_text("no folder", encoding="utf-8")
+    configure_logging(tmp_path / "logs" / "nanobot.log")
+    logger.info("a line")
+    assert capsys.readouterr().err == ""

@@ -22,7 +22,7 @@ from nanobot.session.permissions import Permissions
 from nanobot.utils.translation import _
 
 #: Commands of a chat that a shell has too.
-_SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions|help)\b")
+_SLASH = re.compile(r"`/(schedule|watch|usage|people|invite|permissions|sessions|help)\b")
 
 
 def run_people(args: argparse.Namespace) -> int:
@@ -87,9 +87,10 @@ def write(setup: Setup, said: Callable[[], Coroutine[None, None, str]]) -> None:
     try:
         text = asyncio.run(said())
     except UsageError as error:
-        raise UsageError(_in_shell(str(error))) from None
-    show(_in_shell(text), setup)
+        raise UsageError(in_shell(str(error))) from None
+    show(in_shell(text), setup)
 
 
-def _in_shell(text: str) -> str:
+def in_shell(text: str) -> str:
+    """What is said in a chat, with its commands as they are typed in a shell."""
     return _SLASH.sub(lambda found: f"`nanobot {'people ' * (found[1] == 'invite')}{found[1]}", text)

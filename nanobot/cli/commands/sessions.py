@@ -14,6 +14,7 @@ from pathlib import Path
 from nanobot.archive.kept import KeptSessions, form_of, write_private
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.commands.home import judge_alone, own_ledger, show
+from nanobot.cli.commands.people import in_shell
 from nanobot.cli.options import FAILED
 from nanobot.cli.terminal import agreed, say
 from nanobot.command.sessions import listing, search_text
@@ -52,7 +53,10 @@ class _Home:
 
     async def entry(self, wanted: str) -> SessionEntry:
         """The session that is named. Raises `UsageError`."""
-        return await entry_of(self.store, _OWNER, wanted)
+        try:
+            return await entry_of(self.store, _OWNER, wanted)
+        except UsageError as error:
+            raise UsageError(in_shell(str(error))) from None
 
     def close(self) -> None:
         if self._index is not None:

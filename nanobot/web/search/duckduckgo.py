@@ -134,8 +134,9 @@ class DuckDuckGoBackend(SearchBackend):
 
 
 def _judged(failure: str, words: str) -> SearchError:
-    # The library chains its causes with " > "; the last one is the reason.
+    # The library chains its causes with " > ", one in the quotes of the other; the last one is the reason.
     words = squeeze(words).rpartition(" > ")[2][:120] or failure
+    words = words if "(" in words else words.rstrip("'\")")
     lowered = words.lower()
     if failure in ("TimeoutException", "TimeoutError") or "timed out" in lowered or "timeout" in lowered:
         return SearchError("timeout", _("DuckDuckGo did not answer in time: {words}", words=words))
