@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from loguru import logger
@@ -78,7 +79,8 @@ class SharedSlots:
                 logger.warning("which helpers run elsewhere is not known: {}", error)
                 return False
             except asyncio.CancelledError:
-                if not await taking:
-                    await self._database.drop(name)
+                with suppress(StoreError):  # nothing was taken, or nothing can be given back
+                    if not await taking:
+                        await self._database.drop(name)
                 raise
         return False

@@ -75,6 +75,12 @@ async def test_of_what_was_given_up_while_it_was_asked_for_the_place_is_free(pos
         asking.cancel()
         await asyncio.wait({asking})
         assert await there.hold("helper 0") == ""
+        here.worker = "of nobody"  # who was taken for dead meanwhile is refused, and is given up all the same
+        asking = asyncio.create_task(working(slots, asyncio.Event(), asyncio.Event()))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait({asking})
+        assert asking.cancelled()
 
 
 async def test_a_gateway_that_died_loses_its_places_and_gets_none_any_more(postgres: TestServer) -> None:
