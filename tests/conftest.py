@@ -115,7 +115,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for rubbish once among the modules and the 7,000 tests, which all stay: it was a third of finding them."""
+    """Look for rubbish once among the modules and the tests, which all stay."""
     gc.disable()
     try:
         return (yield)

@@ -159,6 +159,7 @@ class SqliteDatabase:
             return
         self._closed = True
         reader = self._reading.submit(self._close_reader)
+        self._reading.shutdown(wait=False)  # who would read behind it is refused, and opens nothing again
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._close, reader))
 
     def _drain(self) -> None:
@@ -241,8 +242,7 @@ class SqliteDatabase:
         reader.result()
         if self._connection is not None:
             self._connection.close()
-        for thread in (self._reading, self._thread):
-            thread.shutdown(wait=False)
+        self._thread.shutdown(wait=False)
 
 
 class MemoryDatabase:

@@ -267,6 +267,20 @@ async def test_what_stands_beside_the_file_is_emptied_by_tidying_and_gone_once_i
             await ledger.note("a")
 
 
+async def test_who_reads_while_the_file_is_being_closed_is_refused_and_opens_nothing_again(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "n.db")
+    await Ledger(database).set_notes({"a": "1"})
+    busy = threading.Event()
+    database._thread.submit(busy.wait)
+    closed = asyncio.create_task(database.aclose())
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError):
+        await database.read(_level, long=True)
+    busy.set()
+    await closed
+    assert [file.name for file in tmp_path.iterdir()] == ["n.db"]
+
+
 async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_beside_it(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "new" / "n.db")
     await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))

@@ -214,6 +214,7 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
     assert await store.database.hold("a") == ""
     await store.database.drop("a")
     await store.database.drop("b")
+    await store.aclose()
     assert list(tmp_path.rglob("s.db-turns/*")) == [], "nothing is left of it"
 
 
