@@ -192,6 +192,7 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
             await at.outbox.put(tuple(OutboxItem(f"watch-{chat}", 0, CHANNEL, chat, new) for chat in ("7", "8")))
             await at.until("Something new.")
             assert at.clock.now() - begun < 5
+            await at.quiet(1)  # until its answer is written down
             tries = [row.attempts for row in await at.ledger.pending(CHANNEL)]
             assert tries == [1, 0], "what was not sent keeps its time"
             assert at.seen == [f"bot: {REPEAT}The answer.", "bot: Something new."]
