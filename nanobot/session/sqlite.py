@@ -152,7 +152,10 @@ class SqliteDatabase:
             async def release(_db: Transaction) -> None:
                 lock.release()
 
-            await self.perform(release, writes=False)
+            try:
+                await self.perform(release, writes=False)
+            except (StoreError, RuntimeError):  # the file is gone, or closed already: the session is free all the same
+                lock.release()
 
     async def aclose(self) -> None:
         if self._closed:

@@ -198,6 +198,19 @@ async def test_a_session_is_taken_once_beside_a_work_that_fails_and_not_at_all_w
     await there.aclose()
 
 
+async def test_a_session_is_given_back_also_where_its_file_is_gone_or_closed(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    here, there = SqliteDatabase(path), SqliteDatabase(path)
+    assert [await here.hold(one) for one in ("a", "b")] == ["", ""]
+    path.rename(aside := tmp_path / "aside.db")
+    await here.drop("a")
+    aside.rename(path)
+    await here.aclose()
+    await here.drop("b")
+    assert [await there.hold(one) for one in ("a", "b")] == ["", ""]
+    await there.aclose()
+
+
 async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     code = "import sys, pathlib, nanobot.session.lock as l; x = l.session_lock(pathlib.Path(sys.argv[1]), 'a'); "
