@@ -68,8 +68,9 @@ class SharedSlots:
         await until_stored(lambda: self._database.drop(name))
 
     async def _took(self) -> bool:
-        """Whether a place was free. What is asked for is waited for, also by who is cancelled, and given back then."""
-        for name in self._names:
+        """Whether a place was free. What is asked for is waited for, also by who is cancelled, and given back then, and
+        where nobody knows whether it was had."""
+        for name in (one for one in self._names if one not in self._held.values()):
             taking = asyncio.ensure_future(self._database.hold(name))
             try:
                 if not await asyncio.shield(taking):
@@ -77,10 +78,11 @@ class SharedSlots:
                     return True
             except StoreError as error:
                 logger.warning("which helpers run elsewhere is not known: {}", error)
+                await until_stored(lambda: self._database.drop(name))  # noqa: B023 - done before the next one
                 return False
             except asyncio.CancelledError:
-                with suppress(StoreError):  # nothing was taken, or nothing can be given back
-                    if not await taking:
-                        await self._database.drop(name)
+                await asyncio.gather(taking, return_exceptions=True)
+                with suppress(StoreError):
+                    await self._database.drop(name)
                 raise
         return False

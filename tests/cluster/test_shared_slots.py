@@ -83,6 +83,37 @@ async def test_of_what_was_given_up_while_it_was_asked_for_the_place_is_free(pos
         assert asking.cancelled()
 
 
+class Silent(Postgres):
+    """A worker's database of which the first answer is lost, when the place is had already."""
+
+    def __init__(self, ledger: PostgresLedger, address: str) -> None:
+        super().__init__(address, ledger.channel, ledger._prepare)
+        self.worker, self.lost_answers = ledger.database.worker, 1
+
+    async def hold(self, session_id: str) -> str:
+        holder = await super().hold(session_id)
+        self.lost_answers -= 1
+        if self.lost_answers >= 0:
+            raise StoreError("the database does not answer")
+        return holder
+
+
+async def test_a_place_that_was_had_without_an_answer_is_free_again(postgres: TestServer) -> None:
+    async with workers(postgres) as (ledger, here, _):
+        silent = Silent(ledger, here._address)
+        begun, ends = asyncio.Event(), asyncio.Event()
+        ends.set()
+        await asyncio.wait_for(working(SharedSlots(silent, "helper", 1), begun, ends), 30)
+        silent.lost_answers = 1
+        asking = asyncio.create_task(working(SharedSlots(silent, "helper", 1), asyncio.Event(), asyncio.Event()))
+        await asyncio.sleep(0)  # it has begun to ask
+        asking.cancel()
+        await asyncio.wait({asking})
+        assert asking.cancelled()
+        assert await here.hold("helper 0") == ""
+        await silent.aclose()
+
+
 async def test_a_gateway_that_died_loses_its_places_and_gets_none_any_more(postgres: TestServer) -> None:
     async with workers(postgres) as (ledger, dead, other):
         assert await dead.hold("helper 0") == ""
