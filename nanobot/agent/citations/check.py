@@ -128,8 +128,8 @@ class CitedPage:
         foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
         if fact.kind != "number":
             return not (self.foreign(fact.text) if fact.kind == "quotation" else foreign)
-        weekdays = [word for word, value in WEEKDAYS.items() if (value, "weekday") == (fact.value, fact.unit)]
-        if any(word[:3] in self.vocabulary for word in weekdays):
+        days = (word for word, value in WEEKDAYS.items() if value == fact.value)
+        if fact.unit == "weekday" and any(day[:3] in self.vocabulary for day in days):
             return False  # "Thu"
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
@@ -259,10 +259,11 @@ class CitationJudge:
         if own >= _OTHER_SHARE:
             return []
         known = len(page.found(claim, facts))
+        if foreign and here and known == len(facts):
+            return []
         for other in self._texts.keys() - set(claim.numbers):
-            if known < (more := len(self._page(other).found(claim, facts))) and more >= (
-                2 if not known else len(facts)
-            ):
+            more = len(self._page(other).found(claim, facts)) if known < len(facts) else 0
+            if more > known and more >= (2 if not known else len(facts)):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
             if foreign and here:
                 continue
