@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from nanobot.agent.chats.chat import Begin, Chat, Entry, Settle
 from nanobot.agent.chats.control import CANCEL_SECONDS, COMMAND_LIMIT, ChatControl
 from nanobot.agent.chats.services import AgentServices
-from nanobot.agent.chats.sessions import lends, own_session, steers
+from nanobot.agent.chats.sessions import lends, own_session, session_now, steers
 from nanobot.agent.ends import safely
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
@@ -177,7 +177,10 @@ class AgentLoop(ChatControl):
                     await self._queue(chat.inbox.popleft())
                     continue
                 session = own_session(self._services, chat, self._chats.values(), first.message, self._lend)
+                crowded = self._slots.locked()
                 async with session, self._room(first):
+                    if crowded and chat.session:  # what was found before the wait may be deleted by now
+                        chat.session = await session_now(self.store, chat)
                     if chat.inbox:
                         await self._recall(chat.inbox[0])
                     # What was first may have been taken back meanwhile.

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import Call, Pause, Say, ScriptedProvider, Wait
+from nanobot.session.removal import remove_session
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, FakeTool, agent, message
@@ -438,6 +440,20 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert len(provider.requests) == 2
         tool.open()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
+
+
+async def test_a_message_that_waits_for_a_place_while_its_conversation_is_deleted_is_answered_in_a_new_one() -> None:
+    tool, there = FakeTool(held=True), Address("chat", "1")
+    async with agent([SEARCH, "one", "two"], tool, concurrency=1) as box:
+        old = await box.store.current(there.key)
+        first = asyncio.create_task(box.ask("go"))
+        await tool.started.wait()
+        second = asyncio.create_task(box.ask("hello?", there))
+        await until(lambda: box.loop._chat(there.key).session == old.id)
+        await remove_session(box.store, old.id, datetime.now(UTC))
+        tool.open()
+        assert [(await one).text for one in (first, second)] == ["one", "two"]
+        assert [message.text for message in await box.history(there)] == ["hello?", "two"]
 
 
 async def test_what_another_person_says_in_the_session_that_is_answered_waits_its_turn_in_order() -> None:
