@@ -35,6 +35,13 @@ _JOINT = re.compile(r"[\s:：,，\-–—.。]*(?:(?:to|that|an|daran,?|dass|zu|
 #: Most words that tell a time, so that a long line of them is not read over and over.
 _MOST_WORDS = 40
 _NOT_TEXT = frozenset(("filler", "and", "to"))
+_OF_A_DAY = frozenset(("second", "minute", "hour"))
+#: Words that tell when on a day it is, so that a time at the end of the line belongs to what is to be done.
+_CLOCKED = frozenset(("time", "number", "amount", "part", "day part", "weekday part", "in", "later"))
+_AT = re.compile("at |by |around |um |gegen |ab |à |a las? |@")
+#: A number that goes on behind a word that tells a time, such as 5 in 9:5.
+_GLUED = re.compile(r"\d([:.])\d")
+_NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
 class _Facts(Struct):
@@ -78,7 +85,7 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
 def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
     """The time that a line begins or ends with, and the rest of it. Raises `UsageError`."""
     lead = _LEAD.match(line)
-    rest = line[lead.end() :] if lead else line.strip()
+    rest = _day_and_time(line[lead.end() :] if lead else line.strip())
     text = _plain(rest)
     if found := _CRON.match(text):
         return cron(found[1].upper()), _rest(rest[found.end() :])
@@ -88,6 +95,10 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
     for run in (*_beginnings(words), *_ends(words)):
         if all(word.kind in ("number", *_NOT_TEXT) for word in run):
             continue  # "buy 2" tells no time
+        glued = _GLUED.match(text, run[-1].end - 1)
+        if glued and glued[1] == ".":
+            continue  # "3.5 km"
+        _judge_existing(run, glued=glued is not None)
         try:
             when = _meaning(run, local, zone)
         except UsageError as error:
@@ -99,17 +110,59 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
     raise UsageError(problem) if problem else _unclear(_("I found no time in that."))
 
 
+def _day_and_time(line: str) -> str:
+    """The line with a time that it ends with beside the day that it begins with: "tomorrow call mum at 9"."""
+    words = tokens(_plain(line))
+    day = next(iter(_beginnings(words)), ())
+    tail = words[-2:] if words and words[-1].kind == "part" else words[-1:]
+    if not day or tail[0].kind != "time" or not _AT.match(tail[0].text) or tail[0] in day:
+        return line
+    if any(word.kind in _CLOCKED for word in day) or sum(word.kind == "time" for word in words) > 1:
+        return line
+    place = tail[0].begin
+    return " ".join((line[: day[-1].end], line[place:], line[day[-1].end : place].rstrip(" ,")))
+
+
 def _beginnings(words: Sequence[Token]) -> list[Sequence[Token]]:
     """The runs of known words from the first one on, the longest first."""
     end = next((place for place, word in enumerate(words) if word.kind == "other"), len(words))
-    return [words[:last] for last in range(min(end, _MOST_WORDS), 0, -1) if words[last - 1].kind not in _NOT_TEXT]
+    lasts = range(min(end, _MOST_WORDS), 0, -1)
+    return [words[:last] for last in lasts if words[last - 1].kind not in _NOT_TEXT and not _parts(words, last)]
+
+
+def _parts(words: Sequence[Token], place: int) -> bool:
+    """Whether a number stands before the place, and its unit behind."""
+    return words[place - 1].kind == "number" and place < len(words) and words[place].kind == "unit"
 
 
 def _ends(words: Sequence[Token]) -> list[Sequence[Token]]:
     """The runs of known words up to the last one, the longest first."""
     begin = max((place + 1 for place, word in enumerate(words) if word.kind == "other"), default=0)
     begin = max(begin, len(words) - _MOST_WORDS)
-    return [words[first:] for first in range(begin, len(words)) if first and words[first].kind != "and"]
+    firsts = range(max(begin, 1), len(words))
+    return [words[first:] for first in firsts if words[first].kind != "and" and not _parts(words, first)]
+
+
+def _judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: kinds of words
+    """Raises `UsageError` where words name a time or a day that does not exist: fewer of them are not meant then."""
+    if glued:
+        raise _unclear(_(_NO_HOUR))
+    told = False
+    for place, word in enumerate(words):
+        before = [known.kind for known in words[max(0, place - 2) : place]]
+        match word.kind:
+            case "time" if (int(word.value[0]) > 23 or int(word.value[1]) > 59) and not (
+                told and re.fullmatch(r"\D+\d+", word.text)  # "at 9 at 221 Baker Street"
+            ):
+                raise _unclear(_(_NO_HOUR))
+            case "day of month" if not 1 <= word.number <= 31:
+                raise _unclear(_("No month has a day {number}.", number=word.number))
+            case "date" if int(word.value[1]) >= 0:
+                year, month, day = map(int, word.value)
+                _real(year or 2028, month, day)
+            case "unit" if word.text == "h" and before[:1] == ["day"] and words[place - 1].number > 23:
+                raise _unclear(_(_NO_HOUR))  # "demain 25h"
+        told = told or word.kind in ("time", "amount") or (word.kind == "unit" and word.name in _OF_A_DAY)
 
 
 def _rest(text: str) -> str:
@@ -138,9 +191,10 @@ def _unclear(problem: str) -> UsageError:
 
 def _meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
     """The rule that known words tell together; `now` is the time of the person. Raises `UsageError`."""
+    _judge_existing(words, glued=False)
     facts = _facts(words)
-    if any(hour > 23 or minute > 59 for hour, minute, _sure in facts.times):
-        raise _unclear(_("A day has the hours 0 to 23."))
+    if any(hour > 23 for hour, _minute, _sure in facts.times):
+        raise _unclear(_(_NO_HOUR))
     try:
         return _rule(facts, now, zone)
     except OverflowError:
@@ -211,6 +265,8 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
         facts.far = amount
     elif unit == "day" and (facts.day_of_month or facts.last_day):
         pass
+    elif text.endswith("h") and (facts.day is not None or facts.date or facts.weekdays or facts.every):
+        facts.times.append((number, 0, True))  # "tomorrow 14h"
     else:
         raise _unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=text))
     return length + later
@@ -337,7 +393,7 @@ def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     """Every so many of a unit."""
     if number < 1:
         raise _unclear(_('"{time}" is no interval.', time=facts.interval_text))
-    if unit in ("second", "minute", "hour"):
+    if unit in _OF_A_DAY:
         if facts.times or facts.part or facts.date or _on(facts):
             every = facts.interval_text
             raise _unclear(_('"{time}" has no time of day. For hours of a day, a cron expression says it.', time=every))
@@ -388,7 +444,7 @@ def _yearly(facts: _Facts) -> Cron:
 
 
 def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
-    if facts.offset and not (facts.times or facts.part):
+    if facts.far is not None and not (facts.times or facts.part):
         return Once(now.astimezone(UTC) + timedelta(seconds=facts.offset))
     at = _one_clock(facts)
     day = _day(facts, now, at)
@@ -452,18 +508,17 @@ def _on_weekday(facts: _Facts, now: datetime, at: time) -> date:
 def _in_month(facts: _Facts, now: datetime, at: time) -> date:
     """The next day of that number."""
     year, month = now.year, now.month
-    for _month in range(13):
+    while True:
         last = calendar.monthrange(year, month)[1]
         day = last if facts.last_day else facts.day_of_month
         if day <= last and (date(year, month, day), at) > (now.date(), now.time()):
             return date(year, month, day)
         year, month = (year + 1, 1) if month == 12 else (year, month + 1)
-    raise _unclear(_("No month has {number} days.", number=facts.day_of_month))
 
 
 def _dated(given: tuple[int, int, int], now: datetime, at: time) -> date:
     year, month, day = given
-    if not month:
+    if month < 0:
         raise UsageError(
             _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
         )

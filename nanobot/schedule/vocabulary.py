@@ -118,12 +118,15 @@ def _shifted(match: "re.Match[str]") -> tuple[Value, ...]:
     before, which, hour, half = match[1], match[2], match[3], match[4]
     minutes = 30 if before.startswith("half") else _QUARTERS[which or "past"]
     number, _, sure = _clock(hour, 0, half)
+    if int(number) > 24:
+        return (number, 0, True)
     whole = int(number) * 60 + minutes
     return (whole // 60 % 24, whole % 60, sure)
 
 
 def _halved(match: "re.Match[str]") -> tuple[Value, ...]:
-    return ((number_of(match[1]) - 1) % 24, 30, False)
+    hour = number_of(match[1])
+    return ((hour - 1) % 24 if hour <= 24 else hour, 30, False)
 
 
 def _signs_clock(match: "re.Match[str]") -> tuple[Value, ...]:
@@ -132,12 +135,12 @@ def _signs_clock(match: "re.Match[str]") -> tuple[Value, ...]:
 
 
 def _slashed(match: "re.Match[str]") -> tuple[Value, ...]:
-    """A date with slashes: day and month, or month and day, where only one of them can be meant."""
+    """A date with slashes: day and month, or month and day; month -1 where both can be meant."""
     first, second = int(match[1]), int(match[2])
     year = int(match[3] or 0)
     if first > 12 or first == second:
         return (year, second, first)
-    return (year, first, second) if second > 12 else (year, 0, 0)
+    return (year, first, second) if second > 12 else (year, -1, 0)
 
 
 def _date(year: int, month: int, day: int) -> Make:
@@ -154,15 +157,21 @@ def _date(year: int, month: int, day: int) -> Make:
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)"
 _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     (
+        "amount",
+        r"(?:(?<=in )|(?<=en )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(\d{2})(?!\d)",
+        lambda m: (int(m[1]) * 3_600 + int(m[2]) * 60,),
+    ),
+    (
         "time",
-        rf"{_AT}?(\d{{1,2}})(?::|(?<=\d)h)(\d{{2}})(?!\d){_PM}(?:\s*uhr)?",
+        rf"{_AT}?(\d{{1,2}})(?::|(?<=\d)h)(\d{{2}})(?::00)?(?!\d){_PM}(?:\s*uhr)?",
         lambda m: _clock(m[1], int(m[2]), m[3], sure=len(m[1]) == 2),
     ),
     ("time", rf"{_AT}?(\d{{1,2}})\s*(a\.?m\.?|p\.?m\.?)(?![{_LETTERS}])", lambda m: _clock(m[1], 0, m[2])),
     ("time", rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{1,2}})(?!\d))?", lambda m: _clock(m[1], int(m[2] or 0), None)),
     ("time", rf"{_AT}?(\d{{1,2}})\.(\d{{2}})\s*uhr", lambda m: _clock(m[1], int(m[2]), None)),
     ("time", rf"{_AT}?{_N}\s*o['’]?clock{_PM}", lambda m: _clock(m[1], 0, m[2])),
-    ("time", r"à\s*(\d{1,2})\s*h(?:eures?)?(?![a-z\d])", lambda m: _clock(m[1], 0, None)),
+    ("time", r"(?:at|um|@)\s*(\d{1,2})\.(\d{2})(?![\d.])", lambda m: _clock(m[1], int(m[2]), None)),
+    ("time", rf"{_AT}(\d{{1,2}})\s*h(?:(?:eu|o)r[ae]s?)?(?![a-z\d])", lambda m: _clock(m[1], 0, None, sure=True)),
     ("time", rf"{_AT}{_N}(?![\d:./]|h\d|{_ORDINAL}){_PM}", lambda m: _clock(m[1], 0, m[2])),
     ("time", rf"{_AT}?(?:a\s+)?(half)\s+(past)\s+{_N}{_PM}", _shifted),
     ("time", rf"{_AT}?(?:a\s+)?(quarter)\s+(past|after|to|before)\s+{_N}{_PM}", _shifted),
