@@ -18,6 +18,8 @@ _WITH_VALUE = frozenset(
 _ALONE = frozenset(("gateway", "status", "onboard", "doctor"))
 #: How the name of a model looks, as after `ollama run`: with a tag, or with a number in it.
 _MODEL = re.compile(r"(?i)[a-z][\w.-]*(:[\w.-]+|-?\d[\w.-]*)")
+#: Commands of other programs → the command here that is nearest.
+_NEAREST = {"list": "sessions", "ls": "sessions", "info": "status", "docs": "help", "man": "help", "ask": "agent"}
 #: Letters from which on a name is, with one letter more or less, no word that people begin a talk with.
 _LONG_NAME = 6
 #: Words after which `help` begins a sentence and names no topic.
@@ -56,7 +58,8 @@ def meant(argv: list[str]) -> list[str]:
         )
         raise UsageError(said)
     plain = len(argv) == 1 and word.isalpha() and word.islower()
-    if near := next((name for name in COMMAND_NAMES if plain and _is_slip(word, name)), ""):
+    slips = (name for name in COMMAND_NAMES if _is_slip(word, name))
+    if plain and (near := _NEAREST.get(word) or next(slips, "")):
         told = _(
             "There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}", word=word, near=near
         )

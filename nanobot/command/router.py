@@ -252,7 +252,7 @@ class CommandRouter:
     ) -> None:
         """Run a command, or say why not. Errors made on purpose become the reply."""
         offered = self.commands(message.sender.role, message.address.channel)
-        if match.command is None and match.name in WORDS:
+        if match.command is None and match.name in WORDS and WORDS[match.name].says:
             await reply(sentences(WORDS[match.name].told, _("(To ask about the word itself, put it into a sentence.)")))
         elif match.command is None:
             near = nearest(match.name, [command.name for command in offered])

@@ -329,6 +329,7 @@ async def test_help_tells_of_one_command_what_the_documentation_tells() -> None:
 
 async def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
     assert await said("/stauts") == ["There is no command /stauts. Did you mean /status? /help lists all commands."]
+    assert (await said("/tui"))[0].startswith("There is no command /tui.")
 
 
 async def test_a_guest_may_ask_for_help_and_who_they_are_stop_their_turn_and_nothing_else() -> None:
