@@ -291,7 +291,7 @@ def _split_authority(authority: str, default: int) -> tuple[str, int]:
     if parts is None:
         raise _invalid(_("The brackets of the URL's IPv6 address are wrong"))
     host, port = parts["host"], parts["port"]
-    if port is None:
+    if not port:  # RFC 3986, section 6.2.3: nothing behind the colon is the same as no colon
         return host, default
     if not _PORT.match(port) or not 0 < int(port) < 65_536:
         raise _invalid(_("The port {port!r} of the URL is not a number from 1 to 65535", port=port))

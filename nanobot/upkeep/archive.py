@@ -60,14 +60,17 @@ class Backup(Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
-def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool = False) -> Backup:
+def make_backup(
+    paths: Paths, target: Path, *, shared: bool = False, whole: bool = False, numbered: bool = False
+) -> Backup:
     """Write a backup to a file that is not there yet; it stands there when it is whole and on the disk.
 
-    Databases are copied as they are at one moment, also while they are in use. `whole`: one of ours that cannot be
-    copied is an error; all else that cannot be read is left out, and told. Raises `StoreError`.
+    `numbered`: where it is there, as of another backup of the same second, the name gets a number. Databases are copied
+    as they are at one moment, also while they are in use. `whole`: one of ours that cannot be copied is an error; all
+    else that cannot be read is left out, and told. Raises `StoreError`.
     """
-    if target.exists():
-        raise StoreError(_("{target} is there already. Name another file; a backup never replaces one.", target=target))
+    if target.exists() and not numbered:
+        raise _taken(target)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -79,7 +82,7 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool
                 file.flush()
                 os.fsync(file.fileno())
             size = made.stat().st_size
-            made.rename(target)
+            target = _placed(made, target, numbered=numbered)
         finally:
             made.unlink(missing_ok=True)
     except (OSError, sqlite3.Error) as error:
@@ -91,6 +94,27 @@ def make_backup(paths: Paths, target: Path, *, shared: bool = False, whole: bool
             )
         ) from error
     return Backup(target, writer.count, size, tuple(writer.unread))
+
+
+def _placed(made: Path, target: Path, *, numbered: bool) -> Path:
+    """Give a file its name, or the next one that is free; a file that has it by now keeps it. Raises `StoreError`."""
+    base = target.name.removesuffix(SUFFIX)
+    more = (target.with_name(f"{base}-{number}{SUFFIX}") for number in range(2, 100))
+    for name in (target, *more) if numbered else (target,):
+        try:
+            os.link(made, name)
+        except FileExistsError:
+            continue
+        except OSError:  # a disk without links
+            if name.exists():
+                continue
+            made.rename(name)
+        return name
+    raise _taken(target)
+
+
+def _taken(target: Path) -> StoreError:
+    return StoreError(_("{target} is there already. Name another file; a backup never replaces one.", target=target))
 
 
 class _Writer:

@@ -69,7 +69,7 @@ def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
                 folder=folder,
             )
         )
-    made = make_backup(paths, folder / name_now(nightly=True), shared=shared, whole=True)
+    made = make_backup(paths, folder / name_now(nightly=True), shared=shared, whole=True, numbered=True)
     for old in known[config.keep - 1 :]:
         with suppress(OSError):
             old.unlink()

@@ -255,9 +255,9 @@ def _is_address(host: str) -> bool:
 async def to_proxy(proxy: str, verify: Callable[[], ssl.SSLContext], seconds: float | None) -> Stream:
     """A connection to a proxy that the operator or the environment names. Raises as `connect` does."""
     parts = urlsplit(proxy)
-    host = parts.hostname or ""
+    host, trusted = parts.hostname or "", verify() if parts.scheme == "https" else None
     stream = await connect(host, parts.port or _PORTS.get(parts.scheme, _SOCKS_PORT), seconds)
-    return await stream.start_tls(verify(), host, seconds) if parts.scheme == "https" else stream
+    return await stream.start_tls(trusted, host, seconds) if trusted is not None else stream
 
 
 async def through_proxy(
@@ -277,24 +277,26 @@ async def through_proxy(
 
 
 async def _ask_http(stream: Stream, proxy: SplitResult, host: str, port: int) -> None:
-    """Ask for a tunnel (RFC 9110, section 9.3.6)."""
+    """Ask for a tunnel (RFC 9110, sections 9.3.6 and 15.2): interim answers may come first."""
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     lines = [f"CONNECT {at} HTTP/1.1", f"Host: {at}", *(f"{name}: {value}" for name, value in login(proxy)), "", ""]
     await stream.write("\r\n".join(lines).encode("latin-1"), None)
-    head = b""
-    while (end := _HEAD_END.search(head)) is None:
-        data = await stream.read(None)
-        if not data:
-            raise httpx.ProxyError(_("it ended the connection"))
-        if len(head) > HEADER_BYTES:
+    said, begin, status = b"", 0, b"1"
+    while status.startswith(b"1") and status != b"101":
+        while (end := _HEAD_END.search(said, begin)) is None:
+            data = await stream.read(None)
+            if not data:
+                raise httpx.ProxyError(_("it ended the connection"))
+            if len(said) > HEADER_BYTES:
+                raise httpx.ProxyError(_("it does not speak HTTP"))
+            said += data
+        head = _STATUS.match(said, begin)
+        if head is None:
             raise httpx.ProxyError(_("it does not speak HTTP"))
-        head += data
-    status = _STATUS.match(head)
-    if status is None:
-        raise httpx.ProxyError(_("it does not speak HTTP"))
-    if not status[1].startswith(b"2"):
-        raise httpx.ProxyError(_("it answered with status {status}", status=status[1].decode()))
-    stream.unread(head[end.end() :])
+        status, begin = head[1], end.end()
+    if not status.startswith(b"2"):
+        raise httpx.ProxyError(_("it answered with status {status}", status=status.decode()))
+    stream.unread(said[begin:])
 
 
 def login(proxy: SplitResult) -> list[tuple[str, str]]:

@@ -32,7 +32,6 @@ BAD_URLS = [
     "http://example.com:65536/",
     "http://example.com:-1/",
     "http://example.com:0x50/",
-    "http://example.com:/",
     "http://example.com:８０/",
     "http://exa mple.com/",
     " http://example.com/",
@@ -95,6 +94,8 @@ def test_local_names_are_refused_unless_the_operator_names_them(name: str) -> No
 @table(
     "url request_url host port",
     ("http://example.com", "http://example.com", "example.com", 80),
+    ("http://example.com:/", "http://example.com/", "example.com", 80),
+    ("https://[2001:4860:4860::8888]:", "https://[2001:4860:4860::8888]", "2001:4860:4860::8888", 443),
     ("HTTPS://EXAMPLE.com:443/A?b#c", "https://example.com/A?b#c", "example.com", 443),
     ("http://example.com:8080/x", "http://example.com:8080/x", "example.com", 8080),
     ("http://münchen.example/", "http://xn--mnchen-3ya.example/", "xn--mnchen-3ya.example", 80),

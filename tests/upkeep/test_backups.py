@@ -100,6 +100,20 @@ async def test_messages_that_were_on_their_way_are_not_sent_again_from_a_backup(
     ]
 
 
+async def test_no_backup_takes_the_place_of_another_one_that_got_its_name_meanwhile(tmp_path: Path) -> None:
+    paths, target = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")}), tmp_path / "night.tar.gz"
+    paths.home.mkdir()
+    jobs = [asyncio.to_thread(make_backup, paths, target, numbered=True) for _ in range(3)]
+    made = {one.file.name: one.file.read_bytes() for one in await asyncio.gather(*jobs)}
+    assert set(made) == {"night.tar.gz", "night-2.tar.gz", "night-3.tar.gz"}
+    with pytest.raises(StoreError, match=r"night\.tar\.gz is there already"):
+        make_backup(paths, target)
+    assert {name: (tmp_path / name).read_bytes() for name in made} == made
+    ran = await asyncio.gather(*(Program(paths.home).run("backup") for _ in range(2)))
+    files = {one.out.split()[0] for one in ran}
+    assert ([one.code for one in ran], len(files)) == ([0, 0], 2), ran
+
+
 async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
     async with aclosing(Ledger(SqliteDatabase(paths.database))) as ledger:

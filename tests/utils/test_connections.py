@@ -158,6 +158,9 @@ class Said(Listening):
     ("http", [b"HTTP/1.1 200 OK\r\n"], "it ended the connection"),
     ("http", [b""], "it ended the connection"),
     ("http", [b"HTTP/1.1 200 OK\r\nA: " + b"a" * 100_000], "it does not speak HTTP"),
+    ("http", [b"HTTP/1.1 100 Go on\r\n\r\n" * 4_000], "it does not speak HTTP"),
+    ("http", [b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 407 Login\r\n\r\n"], "it answered with status 407"),
+    ("http", [b"HTTP/1.1 101 Another\r\n\r\n"], "it answered with status 101"),
     ("socks5", [b"\x05\xff"], "it wants another login"),
     ("socks5", [b"HTTP/1.1 400 Bad\r\n\r\n"], "it does not speak SOCKS5"),
     ("socks5", [b"\x05"], "it does not speak SOCKS5"),
@@ -174,10 +177,22 @@ async def test_a_proxy_that_leads_nowhere_says_why(scheme: str, pieces: list[byt
         await proxy.all_closed()
 
 
-async def test_what_a_host_says_just_behind_the_answer_of_its_proxy_is_read() -> None:
+async def test_no_proxy_is_connected_to_where_certificates_cannot_be_loaded(tmp_path: Path) -> None:
+    async with Said(b"") as proxy:
+        transport = Connections(partial(certificates_in, tmp_path), proxy=f"https://127.0.0.1:{proxy.port}")
+        with pytest.raises(FileNotFoundError):
+            await transport.handle_async_request(httpx.Request("GET", "http://site.test/"))
+        assert proxy.connections == 0
+
+
+def certificates_in(folder: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=folder / "none.pem")
+
+
+async def test_what_a_host_says_just_behind_the_answers_of_its_proxy_is_read() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n220 mail")
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n220 mail")
         writer.close()
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:

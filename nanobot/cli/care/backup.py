@@ -40,7 +40,8 @@ def run_backup(args: argparse.Namespace) -> int:
         os.nice(_NICE)
         made = make_nightly(config, paths, shared=shared)
     else:
-        made = make_backup(paths, _target(args.target, folder), shared=shared)
+        target, named = _target(args.target, folder)
+        made = make_backup(paths, target, shared=shared, numbered=not named)
     if args.nightly:
         say(encode(made.unread).decode())  # for the gateway
     else:
@@ -92,11 +93,11 @@ def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
     return paths, loaded.config.backup, bool(loaded.config.gateway.ledger)
 
 
-def _target(text: str, folder: Path) -> Path:
-    if not text:
-        return folder / name_now()
-    place = typed_path(text)
-    return place / name_now() if place.is_dir() or text.endswith("/") else place
+def _target(text: str, folder: Path) -> tuple[Path, bool]:
+    """The file of a backup, and whether a person named it."""
+    place = typed_path(text) if text else folder
+    own = not text or place.is_dir() or text.endswith("/")
+    return (place / name_now(), False) if own else (place, True)
 
 
 def _found(text: str, folder: Path) -> Path:

@@ -53,7 +53,8 @@ async def _update(setup: Setup, release: Release, own: Environment, arguments: t
         say(line)
     target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
     shared = setup.loaded.path if setup.loaded.config.gateway.ledger else None
-    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=shared is not None, whole=True)
+    kept = shared is not None
+    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=kept, whole=True, numbered=True)
     say(_("Backup: {file}", file=made.file))
     fresh = beside(own)
     with making(fresh.folder):
@@ -79,7 +80,7 @@ def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) 
         with home_lock(setup.paths.home), terminal_jobs_lock(setup.paths.home):
             # What came in since the first backup is in this one; nothing comes in until the new version runs.
             place = setup.paths.home / "backups" / f"{BEFORE_UPDATE}{name_now()}"
-            last = make_backup(setup.paths, place, whole=True)
+            last = make_backup(setup.paths, place, whole=True, numbered=True)
             kept = switch(own, fresh)
     except (NanobotError, OSError):
         discard(fresh, own.place)
