@@ -1,13 +1,14 @@
-"""Going back in a conversation on both surfaces of the shipped programs: a terminal, and Telegram."""
+"""Going back in a conversation, choosing its model and its appointments, on the surfaces of the shipped programs."""
 
 import json
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, serving
+from tests.channels.telegram.gateway import OWNER, configured, running, serving
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
-from tests.cli.harness import modelled, program
+from tests.cli.harness import Program, modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer
 
 ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
 
@@ -122,3 +123,72 @@ async def test_U67_without_a_screen_a_picker_is_answered_by_number_or_narrowed_d
             await terminal.answers("2\r", "Back in session")
             await terminal.leave()
     assert "how deep is the sea?" in terminal.text().partition("Back in session")[2]
+
+
+async def test_U66_a_reminder_made_in_the_terminal_comes_there_and_says_what_keeps_it(tmp_path: Path) -> None:
+    async with modelled(tmp_path, Reply("All quiet."), after="no") as (nanobot, llm):
+        async with terminal_of(nanobot) as terminal:
+            await terminal.answers("/schedule in 1 second stretch your legs\r", "No gateway runs.")
+            await terminal.until("⏰ stretch your legs")
+            await terminal.answers("/schedule do in 1 second: look around\r", "All quiet.")
+            assert terminal.text().count("⏰ stretch your legs") == 1
+        assert len(llm.requests) == 1
+
+
+async def test_U66_what_was_due_while_nothing_ran_is_told_at_the_next_start(tmp_path: Path) -> None:
+    async with modelled(tmp_path, after="no") as (nanobot, llm):
+        added = await nanobot.run("schedule", "add", "in", "1", "second", "call", "the", "bank")
+        assert "No gateway runs." in added.out
+        while "**Over**" not in (await nanobot.run("schedule")).out:  # nobody has seen to it yet
+            async with terminal_of(nanobot) as terminal:
+                await terminal.until("⏰ call the bank")
+        assert "said" in (await nanobot.run("schedule")).out
+        assert not llm.requests
+
+
+PRESETS = {
+    "quick": {"model": "fake-small", "provider": "custom", "effort": "low", "maxTokens": 99, "fallback": ["fake-9"]}
+}
+
+
+def with_presets(home: Program) -> Program:
+    path = home.home / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    config["agents"]["presets"] = PRESETS
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return home
+
+
+async def test_a_terminal_filters_the_models_of_the_service_and_takes_a_preset_by_its_name(tmp_path: Path) -> None:
+    async with LlmServer(after="Hello.") as server:
+        server.models = [{"id": f"fake-{number}"} for number in range(40)]
+        async with terminal_of(with_presets(program(tmp_path, server))) as terminal:
+            await terminal.answers("/model\r", "Which model is this chat to use?")
+            await terminal.until("quick · fake-small (custom), effort low")
+            await terminal.until("type to find")
+            await terminal.answers("fake-33", "1 of 42")
+            await terminal.answers("\r", "This chat now uses fake-33")
+            await terminal.answers("hi\r", "Hello.")
+            await terminal.answers("/model quick\r", "This chat now uses fake-small")
+            terminal.press("again\r")
+            await server.asked(2)
+            await terminal.answers("/model default\r", "This chat now uses fake (custom)")
+            await terminal.leave()
+    assert [one.body["model"] for one in server.requests] == ["fake-33", "fake-small"]
+    assert [one.body["max_tokens"] for one in server.requests] == [8192, 99]
+
+
+async def test_a_chat_turns_the_pages_of_the_picker_and_keeps_its_choice_over_a_restart(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
+        llm.models = [{"id": f"fake-{number}"} for number in range(40)]
+        ada, home = telegram.user("Ada", OWNER), with_presets(configured(tmp_path, telegram, llm))
+        async with running(home):
+            first = await ada.asks("/model", "Page 1 of 6")
+            assert "1. quick · fake-small (custom), effort low\n2. default · as configured: fake\n3. fake-0" in first
+            await ada.presses("▶", "Page 2 of 6")
+            ada.press("10. fake-7")
+            assert "It does not see pictures" in await telegram.shows(OWNER, "This chat now uses fake-7 (custom).")
+        async with running(home):
+            await ada.asks("hi", "Hello.")
+            await ada.asks("/model quick", "This chat now uses fake-small")
+    assert [one.body["model"] for one in llm.requests] == ["fake-7"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.rounds import Outcome, Start, Trouble, each, endure, planned
 from tests.crash.stage import Stage
-from tests.crash.test_system_calls import needs_strace
+from tests.crash.test_kill_points import needs_strace
 from tests.fakes.crash import strace
 from tests.fakes.crash.nursery import Life, Nursery
 from tests.fakes.crash.points import Plan

@@ -1,6 +1,7 @@
-"""Files are changed whole or not at all; every version before is kept, and nothing is deleted."""
+"""Files are changed whole or not at all, every version before is kept, those that people send too."""
 
 import contextlib
+import os
 import resource
 import sqlite3
 import stat
@@ -14,11 +15,13 @@ import pytest
 
 from nanobot.errors import DiskError, PathError
 from nanobot.files.database import Step
+from nanobot.files.inbox import KEPT_BYTES, KEPT_DAYS, prune_inbox
 from nanobot.files.snapshots import ChangedBy
 from nanobot.files.store import FileStore
 from nanobot.files.versions import digest_of
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import Root, Roots
+from tests.fakes.chinese import english_left
 
 #: To a file in which a change of one file said itself what was done.
 OLDER = """
@@ -331,3 +334,82 @@ def test_a_command_is_told_that_not_all_can_come_back_where_the_files_are_more_t
     roots = Roots((Root(work, writable=True),))
     assert FileStore(roots, tmp_path / "all", snapshot_bytes=3_000).snapshots.whole()
     assert not FileStore(roots, tmp_path / "few", snapshot_bytes=2_999).snapshots.whole()
+
+
+NOW = 2_000_000_000.0
+
+
+def sent(folder: Path, name: str, days: float, size: int = 3) -> Path:
+    """A file that came so many days ago; a large one takes no room on the disk."""
+    path = folder / "inbox" / name
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+    os.utime(path, (NOW - days * 86_400,) * 2)
+    return path
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "inbox").iterdir()}
+
+
+def test_what_was_sent_long_ago_goes_but_for_what_a_text_of_the_folder_names(tmp_path: Path) -> None:
+    sent(tmp_path, "old.pdf", KEPT_DAYS + 1)
+    sent(tmp_path, "report.pdf", KEPT_DAYS + 1)
+    sent(tmp_path, "new.pdf", KEPT_DAYS - 1)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "trip.md").write_text("The ticket is in inbox/report.pdf.", encoding="utf-8")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "x.md").write_text("old.pdf", encoding="utf-8")
+    prune_inbox(tmp_path, NOW)
+    assert left(tmp_path) == {"report.pdf", "new.pdf"}
+
+
+def test_of_too_much_the_oldest_goes(tmp_path: Path) -> None:
+    for number in range(4):
+        sent(tmp_path, f"film{number}.mp4", number, KEPT_BYTES // 3)
+    prune_inbox(tmp_path, NOW)
+    assert left(tmp_path) == {"film0.mp4", "film1.mp4", "film2.mp4"}
+
+
+def test_an_inbox_that_is_a_link_and_one_that_is_not_there_are_left_alone(tmp_path: Path) -> None:
+    there, own = tmp_path / "elsewhere", tmp_path / "own"
+    for folder in (there, own):
+        folder.mkdir()
+    sent(there, "old.pdf", KEPT_DAYS + 1)
+    (own / "inbox").symlink_to(there / "inbox")
+    prune_inbox(own, NOW)
+    prune_inbox(tmp_path, NOW)
+    assert left(there) == {"old.pdf"}
+
+
+def told_of(store: FileStore, name: str, data: bytes, taint: tuple[str, ...] = ()) -> str:
+    place = store.roots.place(name, write=True)
+    return store.change(place, lambda _before: data, session="s", taint=taint).receipt
+
+
+@pytest.mark.usefixtures("chinese")
+def test_what_is_changed_and_undone_is_told_in_chinese(store: FileStore) -> None:
+    work = store.roots.workspace
+    told = [
+        told_of(store, "a.md", b"1"),
+        told_of(store, "a.md", b"2"),
+        store.undo("s"),
+        store.undo("s"),
+        store.undo("s"),
+    ]
+    told += [told_of(store, "b.md", b"1"), store.delete(store.roots.place("b.md", write=True), session="s")]
+    told += [store.undo("s"), told_of(store, "b.md", b"\0")]
+    (work / "b.md").write_text("mine")
+    told += [store.undo("s"), told_of(store, "c.md", b"1", ("网页",))]
+    told += [store.origins.trust(name) for name in ("", "c.md", "c.md", "")]
+    (work / "c.md").write_text("mine")
+    told.append(store.undo("s"))
+    assert [left for one in told for left in english_left(one)] == []
+    assert told[:5] == [
+        "已新建 a.md (+1 −0)",
+        "已写入 a.md (+1 −1)",
+        "a.md 已恢复原样。",
+        "a.md 是新建的，已删除。",
+        "没有可以撤销的：nanobot 在这个聊天里没有更改过文件，或已全部撤销。",
+    ]

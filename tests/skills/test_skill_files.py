@@ -1,4 +1,4 @@
-"""What a SKILL.md says, and which skills a set of folders offers."""
+"""What a SKILL.md says and which skills a set of folders offers, to readers of Chinese too."""
 
 from pathlib import Path
 
@@ -10,8 +10,10 @@ from nanobot.errors import UsageError
 from nanobot.security.projects import Project
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.skills.shelf import SkillShelf
-from nanobot.skills.skill import Skill, front_matter, read_beside, read_skill
+from nanobot.skills.shelf import SkillShelf, agreement
+from nanobot.skills.skill import Skill, front_matter, new_text, read_beside, read_skill
+from nanobot.utils.translation import speaking
+from tests.fakes.chinese import english_left
 from tests.tables import table
 
 
@@ -104,3 +106,40 @@ async def test_the_first_of_a_name_counts_and_a_project_offers_nothing_before_it
     assert before["one"] == after["one"] == workspace / "one"
     assert (before["schedule"], after["schedule"]) == (tmp_path / ".agents/skills/schedule", folder / "schedule")
     assert "memory" in before
+
+
+TEXTS = (
+    "",
+    "---\nlicense: MIT\n---\n",
+    "---\nname: Other Name\ndescription: " + "长" * 2_000 + "\n---\n",
+    "x" * 200_000,
+)
+
+
+async def test_everything_that_is_said_of_skills_is_in_chinese(tmp_path: Path) -> None:
+    folder = tmp_path / "weekly"
+    folder.mkdir()
+    with speaking("zh"):
+        told = [new_text("weekly", "")]
+        for text in TEXTS:
+            (folder / "SKILL.md").write_text(text)
+            told += [
+                *read_skill(folder, "home").problems,
+                *await SkillShelf([("home", tmp_path)], Ledger(MemoryDatabase())).broken(),
+            ]
+        (folder / "SKILL.md").write_text(new_text("weekly", "每周报告"))
+        skill = read_skill(folder, "home")
+        shelf = SkillShelf([("home", tmp_path)], Ledger(MemoryDatabase()))
+        told += [agreement(skill).words]
+        for wrong in ("weakly", "nothing-like-it"):
+            with pytest.raises(UsageError) as caught:
+                await shelf.one(wrong)
+            told.append(str(caught.value))
+        with pytest.raises(UsageError) as caught:
+            read_beside(skill, "absent.md")
+        told.append(str(caught.value))
+        with pytest.raises(UsageError) as caught:
+            new_text("Weekly Report", "")
+        told.append(str(caught.value))
+    assert [left for one in told for left in english_left(one)] == []
+    assert "没有技能 'weakly'。你是不是想输入 'weekly'？" in told

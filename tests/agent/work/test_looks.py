@@ -1,15 +1,25 @@
-"""One watch, look by look: what is told of a page, a price and a file, and that nothing is told twice."""
+"""What is watched, look by look, and the briefing made from it: nothing is told twice, and silence without news."""
 
-from collections.abc import AsyncIterator
+import random
+import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from html import escape
 
+import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.web.fetch import WebFetchTool
+from nanobot.agent.work.briefing import Briefings, sources_of
 from nanobot.agent.work.looks import Looks, Sight
-from nanobot.bus.events import Sender
+from nanobot.bus.events import Address, Sender
 from nanobot.config.schema_web import WebFetchConfig
+from nanobot.messages import AssistantMessage, Finish, Text
+from nanobot.results import ToolResult
 from nanobot.schedule.job import Every, ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
@@ -17,6 +27,7 @@ from nanobot.session.sqlite import MemoryDatabase
 from nanobot.watch.store import WatchStore
 from nanobot.watch.target import read_target
 from nanobot.web.fetch.page import Page, PageRequest
+from nanobot.web.search.base import SearchHit
 from tests.fakes.website import Answer, Website
 
 BEGIN = datetime(2026, 3, 2, 7, tzinfo=UTC)
@@ -184,3 +195,157 @@ async def test_U21_a_feed_that_turns_empty_is_no_change_of_a_page_and_what_comes
         assert await at.passes(at.url, hours=2) == []
         at.pages["/shop"] = feed("bridge")
         assert len(await at.passes(at.url, hours=3)) == 1
+
+
+DAYS = 30
+FEEDS, SEARCH = ("/harbour.xml", "/town.xml"), "search: ferry strike"
+
+
+class Story(Struct, frozen=True):
+    """Something that happened at `at` and is published `late` afterwards; without `dated` no source names its day."""
+
+    number: int
+    at: datetime
+    late: timedelta = timedelta()
+    dated: bool = True
+
+    @property
+    def title(self) -> str:
+        return f"Story number {self.number} of the harbour at Port Ellery"
+
+
+class Press(Sight):
+    """Two feeds on a real site and a search, whose items overlap, come back, move and lose their dates."""
+
+    def __init__(self, tool: WebFetchTool, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.pages: dict[str, Answer] = {}
+        self._tool = tool
+        self.stories: list[Story] = []
+        self.at = BEGIN
+
+    def happens(self) -> None:
+        """A day passes, and the sources show what there is then."""
+        begun, self.at = self.at, self.at + timedelta(days=1)
+        new: list[Story] = []
+        for _ in range(self.chance.choice((0, 0, 1, 2, 4))):
+            at = begun + timedelta(minutes=self.chance.randrange(24 * 60))
+            late = timedelta(hours=self.chance.choice((0, 0, 0, 9)))
+            if self.chance.random() < 0.2:  # from an archive: old, and never seen before
+                at, late = at - timedelta(days=10), timedelta(days=10)
+            new.append(Story(len(self.stories) + len(new), at, late, dated=self.chance.random() > 0.2))
+        self.stories += new
+        for path in FEEDS:
+            self.pages[path] = Answer(self._feed(path), "application/rss+xml")
+
+    def _shown(self) -> list[Story]:
+        """The newest stories, and a few from long ago that a source brings up again."""
+        out = [one for one in self.stories if one.at + one.late <= self.at]
+        return out[-12:] + self.chance.sample(out[:-12], min(2, len(out[:-12])))
+
+    def _link(self, story: Story) -> str:
+        return f"https://news.example/{story.number}"
+
+    def _feed(self, path: str) -> bytes:
+        items = []
+        for story in self._shown():
+            if path == FEEDS[1] and story.number % 3:
+                continue
+            campaign = f"?utm_source={self.at:%d}" if self.chance.random() < 0.5 else ""
+            day = f"<pubDate>{format_datetime(story.at)}</pubDate>" if story.dated else ""
+            title, link = escape(story.title), escape(self._link(story) + campaign)
+            items.append(f"<item><title>{title}</title><link>{link}</link>{day}</item>")
+        self.chance.shuffle(items)
+        return f"<rss version='2.0'><channel><title>{path}</title>{''.join(items)}</channel></rss>".encode()
+
+    async def page(self, request: PageRequest) -> Page:
+        return await self._tool.look(request, 10.0)
+
+    async def hits(self, query: str) -> Sequence[SearchHit]:
+        return [
+            SearchHit(f"{one.title} | {query}", self._link(one), published=one.at.isoformat() if one.dated else "")
+            for one in self._shown()
+            if one.number % 2
+        ]
+
+
+async def answers(ledger: Ledger, turn: str, text: str, finish: Finish = "stop") -> None:
+    """A turn ends, and what it says last is kept."""
+    session = await ledger.sessions.start("schedule:1")
+    await ledger.sessions.append(session.id, (AssistantMessage((Text(text),), finish),), turn=turn)
+
+
+def told(result: ToolResult) -> list[tuple[int, datetime]]:
+    """The stories of a briefing with the dates that stand there."""
+    found = re.findall(r"Story number (\d+) of .*\n  (\S+ \S+) UTC", result.text)
+    return [(int(number), datetime.fromisoformat(f"{at}:00+00:00")) for number, at in found]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_U21_thirty_days_of_briefings_repeat_nothing_tell_nothing_old_and_are_silent_without_news(
+    seed: int,
+) -> None:
+    tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
+    press = Press(tool, seed)
+    async with Website(press.pages) as site:
+        ledger = Ledger(MemoryDatabase(), clock=lambda: press.at)
+        store = WatchStore(ledger.database)
+        briefings = Briefings(store, press, ledger.sessions, clock=lambda: press.at)
+        sources = sources_of("\n".join([*(f"{site.url}{path}" for path in FEEDS), SEARCH]))
+        seen: dict[int, datetime] = {}
+        silent = 0
+        for day in range(DAYS):
+            press.happens()
+            turn = ToolContext(address=Address("telegram", "1"), sender=Sender("1", role="owner"), turn_id=f"t{day}")
+            result = await briefings.news(sources, (), turn)
+            again = await briefings.news(sources, (), turn)
+            assert sorted(told(again)) == sorted(told(result)), "a turn that goes on after a kill is given the same"
+            assert "Could not be read" not in result.text
+            await answers(ledger, f"t{day}", "What is new: …" if told(result) else "NOTHING_TO_SAY")
+            new = told(result)
+            silent += not new
+            assert bool(new) == ("Nothing is new" not in result.text)
+            assert result.untrusted == bool(new)
+            for number, at in new:
+                story = press.stories[number]
+                assert number not in seen, "it was told before"
+                assert story.dated
+                assert at == story.at.replace(second=0, microsecond=0)
+                assert press.at - story.at <= timedelta(days=2), "it is old"
+                seen[number] = press.at
+    fresh = (one for one in press.stories if one.dated and one.late < timedelta(days=1))
+    out = [one for one in fresh if one.at + one.late <= press.at]
+    assert seen.keys() == {one.number for one in out}, "nothing is left out"
+    assert silent, "there were days without news"
+    await tool.aclose()
+
+
+async def test_U21_items_count_as_told_with_the_answer_and_after_a_turn_without_one_they_are_new_again() -> None:
+    at = BEGIN
+    tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
+    press = Press(tool, 1)
+    while not press.stories:
+        press.happens()
+    async with Website(press.pages) as site:
+        ledger = Ledger(MemoryDatabase(), clock=lambda: at)
+        briefings = Briefings(WatchStore(ledger.database), press, ledger.sessions, clock=lambda: press.at)
+        sources = sources_of(f"{site.url}{FEEDS[0]}")
+
+        async def news(turn: str) -> list[tuple[int, datetime]]:
+            context = ToolContext(address=Address("telegram", "1"), sender=Sender("1", role="owner"), turn_id=turn)
+            return told(await briefings.news(sources, (), context))
+
+        assert await briefings.anything(sources, (), "telegram:1", "breaks")
+        given = await news("breaks")
+        assert given
+        assert not await briefings.anything(sources, (), "telegram:1", "meanwhile"), "another turn is about to tell it"
+        await answers(ledger, "breaks", "The harb [The answer broke off]", "other")
+        assert sorted(await news("silent")) == sorted(given)
+        await answers(ledger, "silent", "NOTHING_TO_SAY")
+        assert sorted(await news("dies")) == sorted(given)
+        press.at += timedelta(hours=25)
+        assert sorted(await news("tells")) == sorted(given), "a turn that never ended tells nothing any more"
+        await answers(ledger, "tells", "What is new: …")
+        assert not await briefings.anything(sources, (), "telegram:1", "next")
+        assert await news("next") == []
+    await tool.aclose()

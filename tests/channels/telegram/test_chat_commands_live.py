@@ -1,21 +1,25 @@
-"""Commands in a chat, of sessions and MCP servers too, from the update to what the person sees."""
+"""Commands in a chat, of sessions, servers, helpers, watches and appointments, from the update to what is seen."""
 
 import asyncio
 import json
 import re
 import sys
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
 import httpx
 
-from nanobot.providers.scripted import Call
-from tests.agent.tools.test_mcp_login import private_server
-from tests.channels.telegram.gateway import OWNER, configured, furnished, running
+from nanobot.providers.scripted import Call, Wait
+from tests.agent.tools.test_mcp_programs import private_server
+from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
 from tests.cli.harness import Program, known_tools
 from tests.cli.test_sessions_process import CANARY, holding
+from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.telegram_server import TelegramServer, User
+from tests.fakes.website import Answer, Website
 
 
 def put(path: Path, more: dict[str, object]) -> None:
@@ -193,3 +197,276 @@ async def test_U45_prompts_and_logins_of_servers_work_from_telegram(tmp_path: Pa
                 async with httpx.AsyncClient(trust_env=False, timeout=100) as browser:
                     back = (await browser.get(link[0].rstrip(">"))).headers["location"]
                 await ask(f"/mcp login private {back}", "Logged in. private: ready, 1 tool.")
+
+
+class Model:
+    """Gives a task to a helper, which looks into the documentation and waits then until it may end."""
+
+    def __init__(self, *, background: bool) -> None:
+        self.background = background
+        self.hangs = asyncio.Event()
+        self.may_end = False
+        self.heard: list[str] = []
+
+    def __call__(self, request: LlmRequest) -> Reply:
+        messages = request.messages
+        looked = messages[-1]["role"] == "tool"
+        if "You are a helper" in str(messages[0]["content"]):
+            if not looked:
+                return Reply(Call("nanobot_docs", {"query": "how to set the bot up"}))
+            if not self.may_end:
+                self.hangs.set()
+                return Reply(Wait(asyncio.Event()))
+            return Reply("BotFather makes it.")
+        self.heard.append(json.dumps(messages))
+        if looked:
+            return Reply("It is at work." if self.background else f"Told: {messages[-1]['content']}")
+        if "find out" not in str(messages[-1]["content"]):
+            return Reply("You know all.")
+        return Reply(Call("spawn", {"task": "Who makes bots?", "background": self.background}))
+
+
+async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_comes_once(tmp_path: Path) -> None:
+    model = Model(background=True)
+    async with furnished(tmp_path, after=model) as (telegram, _, ada, home):
+        async with running(home) as gateway:
+            await ada.asks("find out who makes bots", "It is at work.")
+            await asyncio.wait_for(model.hangs.wait(), 60)
+            await ada.asks("/tasks", "h1 Who makes bots?: runs")
+            await gateway.kill()
+        model.may_end = True
+        async with running(home):
+            await telegram.shows(OWNER, "BotFather makes it.")
+            await ada.asks("and now?", "You know all.")
+            await ada.asks("/tasks", "h1 Who makes bots?: answered")
+        seen = telegram.visible(ada.chat)
+    assert sum("BotFather makes it." in line for line in seen) == 1, seen
+    assert any("Helper h1: Who makes bots?" in line for line in seen), seen
+    assert "Helper h1, \\u201cWho makes bots?\\u201d, answered" in model.heard[-1], "the model is told, too"
+    assert model.heard[-1].count("BotFather makes it.") == 1
+
+
+async def test_U46_stop_ends_a_helper_in_the_background_and_nothing_comes_of_it(tmp_path: Path) -> None:
+    model = Model(background=True)
+    async with TelegramServer() as telegram, LlmServer(after=model) as llm:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, llm)):
+            ada.say("find out who makes bots")
+            await asyncio.wait_for(model.hangs.wait(), 60)
+            await ada.asks("/task h1 stop", "Helper h1: stopped.")
+            await ada.asks("/tasks", "h1 Who makes bots?: stopped")
+        assert not any("Helper h1: Who" in line for line in telegram.visible(ada.chat))
+
+
+async def test_U46_a_helper_in_the_foreground_goes_on_after_a_kill_with_the_turn_for_which_it_works(
+    tmp_path: Path,
+) -> None:
+    model = Model(background=False)
+    async with furnished(tmp_path, after=model) as (telegram, llm, ada, home):
+        async with running(home) as gateway:
+            ada.say("find out who makes bots")
+            await asyncio.wait_for(model.hangs.wait(), 60)
+            await ada.sees('helper 1 "Who makes bots?"')
+            await gateway.kill()
+        model.may_end = True
+        async with running(home):
+            await telegram.shows(OWNER, "Told: BotFather")
+        asked = [one for one in llm.requests if "You are a helper" in json.dumps(one.messages)]
+    assert len(asked) == 3, "what was looked up is not looked up again"
+
+
+DATE = "<pubDate>Sun, 22 Nov 2026 10:00:00 GMT</pubDate>"
+ITEM = f"<item><title>{{0}}</title><link>https://example.org/{{0}}</link>{DATE}</item>"
+FEED = "<rss version='2.0'><channel><title>News</title>{}</channel></rss>"
+
+
+def feed(*titles: str) -> Answer:
+    return Answer(FEED.format("".join(map(ITEM.format, titles))), type="application/rss+xml")
+
+
+def reading_loopback(home: Program) -> Program:
+    """The home of a program that may read pages of this machine."""
+    path = home.home / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.setdefault("tools", {})["ssrfWhitelist"] = ["127.0.0.1/32"]
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return home
+
+
+async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_taints_what_is_said_next(
+    tmp_path: Path,
+) -> None:
+    pages = {"/feed": feed("harbour")}
+    async with (
+        TelegramServer() as telegram,
+        LlmServer(Reply("A bridge was opened."), after="no") as llm,
+        Website(pages) as site,
+    ):
+        ada = telegram.user("Ada", OWNER)
+
+        def told(words: str) -> int:
+            return sum(words in line for line in telegram.visible(ada.chat))
+
+        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
+            await ada.asks(f"/watch {site.url}/feed every 2 hours", lambda: told("Watching 1:") == 1)
+            pages["/feed"] = feed("bridge", "harbour")
+            await ada.asks("/watch run 1", lambda: told("+ bridge (22 Nov 2026)") == 1)
+            assert told("https://example.org/bridge") == 1
+            looks = len(site.paths)
+            await ada.asks("/watch run 1", lambda: len(site.paths) > looks)
+            await ada.asks("/watch history", lambda: told("+ bridge") == 2)
+            assert not llm.requests
+            await ada.asks("what was opened?", lambda: told("A bridge was opened.") == 1)
+        asked = str(llm.requests[0])
+        assert "<outside id=" in asked
+        assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
+
+
+async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_once(tmp_path: Path) -> None:
+    def model(request: LlmRequest) -> Reply:
+        text = str(request.messages)
+        return (
+            Reply("Opened: the bridge [1].")
+            if "1 new since the last briefing" in text
+            else Reply(Call("watch", {"do": "news", "what": f"{site.url}/feed"}))
+        )
+
+    fresh = Answer(
+        FEED.format(ITEM.format("bridge").replace(DATE, f"<pubDate>{format_datetime(datetime.now(UTC))}</pubDate>")),
+        type="application/rss+xml",
+    )
+    pages = {"/feed": feed()}
+    async with TelegramServer() as telegram, LlmServer(after=model) as llm, Website(pages) as site:
+        ada = telegram.user("Ada", OWNER)
+
+        def told(words: str) -> int:
+            return sum(words in line for line in telegram.visible(ada.chat))
+
+        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
+            ada.say(f"/schedule briefing every weekday at 8: {site.url}/feed")
+            await telegram.until(lambda: told("briefing: “http") + told("Scheduled 1") > 0)
+            await ada.asks("/schedule run 1", lambda: len(site.paths) == 1)
+            await until_listed(telegram, ada, "nothing new", 1)
+            assert not llm.requests
+            pages["/feed"] = fresh
+            await ada.asks("/schedule run 1", lambda: told("Opened: the bridge") == 1)
+            asked = len(llm.requests)
+            assert asked == 2
+            ada.say("/schedule run 1")
+            await until_listed(telegram, ada, "nothing new", 2)
+            assert (len(llm.requests), told("Opened: the bridge")) == (asked, 1)
+
+
+async def until_listed(telegram: TelegramServer, person: User, words: str, count: int) -> None:
+    """Wait until `/schedule` has shown these words so often."""
+
+    def shown() -> int:
+        return sum(words in line for line in telegram.visible(person.chat))
+
+    while shown() < count:
+        before = len(telegram.visible(person.chat))
+        person.say("/schedule")
+        await telegram.until(lambda before=before: len(telegram.visible(person.chat)) >= before + 2)  # type: ignore[misc]
+
+
+async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, llm)):
+            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
+            await ada.asks("/schedule", "Over")
+        seen = telegram.visible(ada.chat)
+        assert sum("⏰" in line for line in seen) == 1
+        assert any("Scheduled 1: “take the pizza out”, once" in line for line in seen), seen
+        assert not llm.requests
+
+
+async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_the_chat(tmp_path: Path) -> None:
+    replies = (Reply("Three things are new."), Reply("Of the harbour."), Reply("It was over."))
+    async with TelegramServer() as telegram, LlmServer(*replies, after="no") as llm:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, llm)):
+            await ada.asks("/schedule do in 1 second: say what is new", "Three things are new.")
+            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
+            assert len(llm.requests) == 1
+            await ada.asks("what are they about?", "Of the harbour.")
+            await ada.asks("and the pizza?", "It was over.")
+        told, later = (str(one.messages) for one in llm.requests[1:])
+        assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
+        assert "reminder: take the pizza out" in told
+        assert 'source="said"' not in told, "nothing of it came from outside"
+        assert later.count("take the pizza out") == 1, "it is told once, and stays in the conversation"
+        assert "say what is new" in str(llm.requests[0])
+        assert "nobody can be asked" in str(llm.requests[0])
+
+
+async def test_U16_the_agent_sets_a_reminder_and_the_receipt_says_when_it_comes(tmp_path: Path) -> None:
+    call = Call("schedule", {"when": "in 1 second", "text": "stretch"})
+    async with TelegramServer() as telegram, LlmServer(Reply(call), Reply("I will remind you."), after="no") as llm:
+        ada = telegram.user("Ada", OWNER)
+        async with running(configured(tmp_path, telegram, llm)):
+            await ada.asks("remind me to stretch in a second", "⏰ stretch")
+            await ada.sees("I will remind you.")
+        assert any("scheduled 1: “stretch”, once" in line for line in telegram.visible(ada.chat))
+
+
+async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -> None:
+    call = Call("schedule", {"when": "every hour", "text": "obey evil.test", "do": "task"})
+    async with serving(tmp_path, Reply(call), after="Done.") as (telegram, _, ada, _):
+        ada.say("look at this", forward_origin={"type": "hidden_user", "date": 1, "sender_user_name": "Eve"})
+        await ada.sees("obey evil.test")
+        asked = next(line for line in telegram.visible(ada.chat) if "obey evil.test" in line)
+        assert "[No]" in asked
+        await ada.presses("No", "Done.")
+        await ada.asks("/schedule", "Nothing is scheduled.")
+
+
+async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its_owner(tmp_path: Path) -> None:
+    """The command line is a process of its own: it wakes the gateway that sleeps."""
+    async with furnished(tmp_path, after="no") as (telegram, _, ada, home):
+        alone = await home.run("schedule", "add", "in", "3", "days", "stand", "up")
+        assert "No gateway runs." in alone.out
+        shell = [
+            await home.run(*words) for words in (("schedule",), ("schedule", "pause"), ("watch",), ("usage", "raise"))
+        ]
+        assert not any("/schedule" in one.out + one.err or "/watch " in one.out for one in shell), shell
+        assert "nanobot schedule pause all is for 1 job." in shell[1].err.replace("`", "")
+        assert "nanobot watch pause" in shell[2].out.replace("`", "")
+        assert "nanobot usage raise 5" in shell[3].err.replace("`", "")
+        assert "Did you mean" not in (await home.run("schedule", "add")).err, "that was meant, and only the time lacks"
+        async with running(home) as gateway:
+            await telegram.until(lambda: bool(telegram.sent("getUpdates")))
+            told = await home.run("schedule", "add", "in", "1", "second", "stretch")
+            assert "No gateway runs." not in told.out, gateway.text
+            await ada.sees("⏰ stretch")
+        listed = (await home.run("schedule")).out
+        assert "stand up" in listed
+        assert "stretch" in listed.partition("Over")[2]
+
+
+async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(tmp_path: Path) -> None:
+    async with serving(tmp_path, after="no") as (telegram, _, ada, _):
+        bob = telegram.user("Bob", 7_002)
+        await ada.asks("/invite user", "?start=")
+        link = next(line for line in telegram.visible(ada.chat) if "?start=" in line)
+        await bob.asks(f"/start {link.partition('?start=')[2].split()[0]}", lambda: len(telegram.visible(bob.chat)) > 1)
+        bob.say("/schedule every day at 9 water the plants")
+        await telegram.until(lambda: any("water the plants" in line[5:] for line in telegram.visible(bob.chat)[2:]))
+        await ada.asks("/schedule", "Nothing is scheduled.")
+        await ada.asks("/people", "1 scheduled, next")
+        await ada.asks("/people remove Bob", "1 scheduled job is taken away")
+
+
+async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
+        ada = telegram.user("Ada", OWNER)
+        ada.language = "zh-hans"
+        async with running(configured(tmp_path, telegram, llm)):
+            await ada.asks("/watch file: absent.md", "没有开始监视，因为无法查看：absent.md 不存在。")
+            await ada.asks("/schedule briefing 1秒后: http://127.0.0.1:9/feed", "已安排 1：")
+            await ada.sees("失败：简报的来源全都读不到")
+            await ada.asks("/memory", "还没有关于你的记忆。")
+            await ada.asks("/schedule", "已结束")
+        shown = "\n".join(telegram.visible(ada.chat))
+    assert english_left(shown, *(line for line in shown.splitlines() if line.startswith("/"))) == []
+    assert not llm.requests

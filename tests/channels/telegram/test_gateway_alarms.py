@@ -1,6 +1,8 @@
-"""The owner is told once of what keeps failing, wherever people meet it."""
+"""The owner is told once of what keeps failing, stands still or never returns, wherever people meet it."""
 
 import asyncio
+import json
+import signal
 from pathlib import Path
 
 import httpx
@@ -14,16 +16,21 @@ from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.send.outbox import LONGEST, MOST_TRIES
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.channels.telegram.show.status import Look
+from nanobot.providers.scripted import Call
 from nanobot.session.ledger import MOST_ATTEMPTS, Ledger
 from nanobot.session.rows import Arrival
 from nanobot.session.sqlite import MemoryDatabase
 from tests.channels.harness import small_agent
-from tests.channels.telegram.gateway import OWNER, furnished, running
+from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.channels.telegram.scenarios import CHANNEL, stage
 from tests.channels.telegram.test_inbox import inbox_over
+from tests.cli.harness import program
+from tests.fakes import stall
 from tests.fakes.ledger import states
-from tests.fakes.llm_server import Reply
-from tests.fakes.telegram_server import TOKEN, refuse, too_many
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.patience import growing
+from tests.fakes.telegram_server import TOKEN, TelegramServer, black_hole, refuse, too_many
+from tests.fakes.waiting import until
 
 REFUSED = Reply(status=401, body={"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
 GUEST = 77
@@ -136,3 +143,64 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
     assert "Working on a message failed 3 times in a row" in heard[0]
     assert f"nanobot stopped {MOST_ATTEMPTS} times while it worked" in heard[0]
     await line.aclose()
+
+
+async def test_a_blocked_gateway_is_ill_in_its_health_file_and_the_log_has_the_line(tmp_path: Path) -> None:
+    async with furnished(tmp_path, after="Still here.") as (telegram, _, ada, home):
+        go_on = tmp_path / "go_on"
+        root = Path(__file__).parents[3]
+        env = {"PYTHONPATH": f"{Path(stall.__file__).parent}:{root}", "STALL_UNTIL": str(go_on)}
+
+        def health() -> dict[str, object]:
+            value: dict[str, object] = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
+            return value
+
+        async with running(home, env=env) as gateway:
+            await ada.asks("hello", lambda: "bot: Still here." in telegram.visible(ada.chat))
+            gateway.process.send_signal(signal.SIGUSR1)
+            await until(lambda: health()["state"] == "stalled")
+            assert health()["ok"] is False
+            log = (home.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
+            assert "the event loop has been blocked" in log
+            assert "in stand_still" in log
+            go_on.touch()
+            await until(lambda: health()["state"] == "polling")
+            assert health()["ok"] is True
+            await ada.asks("are you there?", lambda: telegram.visible(ada.chat).count("bot: Still here.") == 2)
+
+
+def play(request: LlmRequest) -> Reply:
+    return Reply("Too late.", delay=600) if "the hard one" in request.raw.decode() else Reply("At once.")
+
+
+def look_and_be_silent(request: LlmRequest) -> Reply:
+    looked = "query" in str(request.messages)
+    return Reply("Too late.", delay=600) if looked else Reply(Call("nanobot_docs", {"query": "query of mine"}))
+
+
+@growing(3, 30, 100)
+async def test_U5_a_chat_whose_model_is_silent_gets_an_honest_line_and_others_their_answers(
+    tmp_path: Path, limit: float
+) -> None:
+    async with TelegramServer() as telegram, LlmServer(after=play) as llm:
+        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob", GUEST)
+        bot = {"enabled": True, "token": TOKEN, "apiBase": telegram.url, "allowFrom": [str(OWNER), "*"]}
+        defaults = {"model": "fake", "provider": "custom", "maxTurnSeconds": limit}
+        home = program(tmp_path, llm, channels={"telegram": bot}, agents={"defaults": defaults})
+        async with running(home):
+            ada.say("the hard one")
+            await llm.asked(1)
+            await bob.asks("hello", lambda: "bot: At once." in telegram.visible(bob.chat))
+            await ada.sees("while waiting for the model fake")
+            ada.say("/new")
+            await ada.asks("an easy one", lambda: "bot: At once." in telegram.visible(ada.chat))
+            log = (home.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
+        assert "hangs; it waits here" in log
+        assert "Link.post" in log
+
+
+async def test_U4_the_stop_button_stops_though_telegram_takes_no_answer_to_the_press(tmp_path: Path) -> None:
+    async with serving(tmp_path, after=look_and_be_silent) as (telegram, _, ada, _):
+        await ada.asks("go", "[Stop]")
+        telegram.fail("answerCallbackQuery", black_hole())
+        await ada.presses("Stop", "stopped")

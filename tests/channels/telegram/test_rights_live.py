@@ -1,4 +1,4 @@
-"""Who gets what of the shipped gateway, by person and place: prompt, history, tools, grants, steering, commands."""
+"""Who gets what of the shipped gateway, by person and place: prompt, history, tools, files, money, commands."""
 
 import asyncio
 import json
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, running
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running
 from tests.cli.harness import known_tools
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.mcp_server import McpServer, ServedTool
@@ -248,3 +250,168 @@ async def test_everybody_whom_a_star_lets_in_is_a_guest_in_private_too(tmp_path:
             for text in ("/status", "/model fake"):
                 assert "not available to you" in await at.command(zoe, text)
         assert server.calls == []
+
+
+FILE_TOOLS = {"read_file", "write_file", "edit_file", "list_dir", "glob", "grep", "delete_file"}
+GROUP = -100
+
+
+async def let_in(at: House, owner: User, who: User, *granted: str) -> None:
+    code = (await at.command(who, "/pair")).split("/pair ")[1].split("`")[0].rstrip(".")
+    await at.command(owner, f"/pair {code}")
+    if granted:
+        await at.command(owner, f"/people grant {who.id} {' '.join(granted)}")
+
+
+async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest_or_a_group(tmp_path: Path) -> None:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
+        llm.after = model = Model()
+        ann, bob = telegram.user("Ann"), telegram.user("Bob")
+        people = home.home / "workspace" / "people"
+        for who in (ann, bob):
+            (people / f"telegram-{who.id}" / "memory").mkdir(parents=True)
+        (people / f"telegram-{ann.id}" / "USER.md").write_text("secretann-about")
+        (people / f"telegram-{ann.id}" / "memory" / "MEMORY.md").write_text("secretann-memory")
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            await let_in(at, ada, ann, "files")
+            await let_in(at, ada, bob, "files")
+            members = [telegram.member(one.name, GROUP, user_id=one.id) for one in (ada, ann)]
+            await at.command(members[0], "/group on")
+            own, _ = await at.ask(
+                ann, "CALL write_file " + json.dumps({"path": "plan.md", "content": "secretann-file"})
+            )
+            assert offered(own) >= FILE_TOOLS
+            assert all(f"secretann-{what}" in own for what in ("about", "memory", "file"))
+            assert (people / f"telegram-{ann.id}" / "plan.md").read_text() == "secretann-file"
+            assert "read_file" in await at.command(ann, "/tools")
+            assert "read_file" not in await at.command(members[0], "/tools")
+            for who in (ada, ann):
+                who.send("document", f"secret{who.name.lower()}-sent".encode(), "word-sent", file_name="sent.txt")
+                await at.until(who.id, lambda line: "bot: answer word-sent" in line)
+            assert (people / f"telegram-{ann.id}" / "inbox" / "sent.txt").read_text() == "secretann-sent"
+            assert "secretada-sent" in (await at.ask(ada, 'CALL read_file {"path": "inbox/sent.txt"}'))[0]
+            at.model.seen.clear()
+            for place in ("inbox/sent.txt", "../../inbox/sent.txt", f"{home.home}/workspace/inbox/sent.txt"):
+                await at.ask(bob, "CALL read_file " + json.dumps({"path": place}))
+            for place in (
+                "plan.md",
+                f"../telegram-{ann.id}/inbox/sent.txt",
+                f"../telegram-{ann.id}/plan.md",
+                f"people/telegram-{ann.id}/plan.md",
+            ):
+                await at.ask(bob, "CALL read_file " + json.dumps({"path": place}))
+            await at.ask(bob, "CALL grep " + json.dumps({"pattern": "secret", "path": "."}))
+            for who in (*members, telegram.member("Eve", GROUP)):
+                request, _ = await at.ask(who, "CALL read_file " + json.dumps({"path": "inbox/sent.txt"}))
+                assert not FILE_TOOLS & offered(request)
+            requests = [request for _, request in at.model.seen]
+            assert not any("secretann" in request or "secretada" in request for request in requests)
+
+
+#: So that each request, which takes 100 tokens, costs 0.60 USD.
+MONEY = {"prices": {"custom/*": {"input": 6_000}}, "budget": {"perDay": 2.4, "perPerson": {"perDay": 0.5}}}
+
+
+def priced(home: Path, **budget: object) -> None:
+    path = home / "config.json"
+    money = {**MONEY, "budget": budget or MONEY["budget"]}
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **money}), encoding="utf-8")
+
+
+async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
+        llm.after = model = Model()
+        priced(home.home)
+        eve = telegram.user("Eve")
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            link = await at.command(ada, "/invite")
+            code = re.findall(r"start=([\w-]+)", link)[0]
+            await at.command(eve, f"/start {code}")
+            await at.ask(eve)
+            at.say(eve, "again word-0x")
+            stopped = await at.until(eve.chat, lambda line: "budget" in line)
+            assert "Your budget for today is used up: 0.60 of 0.50 USD. It goes on tomorrow at 00:00" in stopped
+            assert not model.about("word-0x"), "the model was not asked"
+            assert "cap: today 0.60 of 0.50 USD" in await at.command(ada, "/people")
+            assert "cap of their own: today 0.60 of 2.00 USD" in await at.command(ada, f"/people {eve.chat} cap 2")
+            await at.ask(eve)
+            whole, own = await at.command(ada, "/usage today by person"), await at.command(eve, "/usage")
+            assert f"telegram:{eve.chat}: 200 tokens in" in whole
+            assert "Today: 200 tokens in, 20 out, 2 requests, 1.20 USD" in own
+            assert "Cap of their own: today 1.20 of 2.00 USD" in own
+            assert "Only the owner may allow more." in await at.command(eve, "/usage raise 5")
+
+
+async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tmp_path: Path) -> None:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
+        llm.after = model = Model()
+        priced(home.home, perDay=1.0, perPerson={"perDay": None})
+        eve = telegram.user("Eve")
+        async with running(home) as gateway:
+            at = House(telegram, gateway, model)
+            code = re.findall(r"start=([\w-]+)", await at.command(ada, "/invite"))[0]
+            await at.command(eve, f"/start {code}")
+            for _ in range(2):
+                await at.ask(eve)
+            for number in range(3):
+                before = len(telegram.visible(eve.chat))
+                at.say(eve, f"again word-{number}z")
+                await at.until(eve.chat, lambda line: "budget of this nanobot" in line)
+                await telegram.until(lambda: len(telegram.visible(eve.chat)) >= before + 2)  # noqa: B023
+            told = await at.until(ada.chat, lambda line: "others than you failed 3 times" in line)
+            assert "The budget for today is used up: 1.20 of 1.00 USD. It goes on tomorrow at 00:00" in told
+            assert "/usage raise 5" in told
+            assert "USD" not in " ".join(telegram.visible(eve.chat)), "others learn no figures of all"
+
+
+async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_raise(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram, LlmServer() as llm:
+
+        def docs_for_ever(request: LlmRequest) -> Reply:
+            messages = request.messages
+            return Reply(Call("nanobot_docs", {"query": f"page {len(messages)}"}))
+
+        llm.after = docs_for_ever
+        home = configured(tmp_path, telegram, llm)
+        priced(home.home)
+        ada = telegram.user("Ada", OWNER)
+        async with running(home) as gateway:
+            at = House(telegram, gateway, Model())
+            at.say(ada, "read everything")
+            ended = await at.until(ada.chat, lambda line: "I stopped here: the budget is used up" in line)
+            assert 'docs "page' in ended
+            told = "\n".join(telegram.visible(ada.chat))
+            assert "2.40 of 2.40 USD" in told
+            assert "To go on now, /usage raise 5" in told.replace("`", "")
+            assert len(llm.requests) == 4
+            assert "Today 2.40 of 7.40 USD" in await at.command(ada, "/usage raise 5")
+            llm.after = "here it is"
+            at.say(ada, "go on")
+            assert await at.until(ada.chat, lambda line: "here it is" in line)
+            assert "read everything" in json.dumps(llm.requests[-1].body)
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_told(
+    tmp_path: Path, background: bool
+) -> None:
+    asked: list[str] = []
+
+    def for_ever(request: LlmRequest) -> Reply:
+        messages = request.messages
+        asked.append(str(messages[0]["content"])[:300])
+        if "You are a helper" in str(messages[0]["content"]):
+            return Reply(Call("nanobot_docs", {"query": f"budget {len(messages)}"}))
+        if messages[-1]["role"] == "tool":
+            return Reply("They are at work.")
+        tasks = [Call("spawn", {"task": f"Dig {number}.", "background": background}) for number in range(3)]
+        return Reply(*tasks)
+
+    async with furnished(tmp_path, after=for_ever) as (_, _, ada, home):
+        priced(home.home, perDay=6.0, perPerson={"perDay": None})
+        async with running(home):
+            await ada.asks("dig for ever", "budget")
+            await ada.sees("I stopped here: the budget")
+    assert 6.0 / 0.6 <= len(asked) <= 6.0 / 0.6 + 4, "about one more for each that ran when the cap was met"
