@@ -1,10 +1,9 @@
 """Every test meets the same surroundings, whatever keys, proxies and terminal the machine has."""
 
-import gc
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,28 +15,12 @@ from tests.fakes.search_apis import SearchApis
 if TYPE_CHECKING:
     from tests.fakes.postgres import TestServer
 
+#: `-n`, which tells how many processes do the tests.
+pytest_plugins = ["tests.workers"]
 #: Read before the surroundings are hidden: the PostgreSQL to test with, instead of one that the tests start.
 POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
 #: The name of a line that the crash suite has for the summary of a run.
 CRASHES = "crash suite"
-#: Beginning of a file's path → what one worker does alone. No two tests of many gateways run at the same time, and what
-#: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package, its
-#: wheels, the SDKs of the vendors.
-GROUPS = {
-    "tests/cluster/": "cluster",
-    "tests/contract/test_budget_": "cluster",
-    "tests/contract/test_ledger_": "cluster",
-    "tests/contract/test_recall_": "cluster",
-    "tests/contract/test_session_": "cluster",
-    "tests/crash/": "crash",
-    "tests/test_architecture": "rules",
-    "tests/test_checklist": "rules",
-    "tests/test_docs": "rules",
-    "tests/test_translations": "rules",
-    "tests/test_packaging.py::test_the_package_imports": "rules",
-    "tests/test_packaging": "packages",
-    "tests/providers/test_sdk_": "sdk",
-}
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM", "LANGUAGE", "LC_ALL", "LC_MESSAGES")
 _ENDINGS = ("_PROXY", "_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
 #: A warning ends what the tests start, but for one that python-telegram-bot gives of its own attributes.
@@ -92,36 +75,8 @@ def postgres() -> "Iterator[TestServer]":
         yield server
 
 
-def group_of(nodeid: str) -> str:
-    return next((name for path, name in GROUPS.items() if nodeid.startswith(path)), nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Give each worker a group at a time, the largest first, or one test that is in none.
-
-    The mark xdist_group of pytest-xdist 3.8 has no effect with pytest 9.2, which makes identifiers in another way.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = group_of
-    return scheduler
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first-rows", action="store_true", help="of each table of cases try the first one alone")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for rubbish once among the modules and the tests, which all stay."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.collect()
-        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -134,9 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what the crash suite has tried, whether it passed or not.
 
-    This stands here because the process that prints, of a run on several workers, reads no file of tests/crash.
+    The reports carry the lines, because the test may have run in another process.
     """
-    # Reports carry the lines, because the test may have run in another process.
     for report in (one for reports in terminalreporter.stats.values() for one in reports):
         if isinstance(report, pytest.TestReport) and report.when == "teardown":
             for name, line in report.user_properties:
