@@ -97,13 +97,11 @@ def _start_lean() -> None:
     """Spare this process work that no command needs. Only for a process that is ours: it changes global settings.
 
     httpx imports its own command line (click, rich, pygments) where click is installed; marked as missing, it does
-    without, which httpx itself provides for. httpcore looks for sniffio on the whole path several times a request, to
-    learn that this is asyncio; marked as missing, the answer is at hand. Nothing of what an import makes is garbage.
+    without, which httpx itself provides for. Nothing of what an import makes is garbage.
     """
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
-    for name in ("httpx._main", "sniffio"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is how Python marks "not to be had"
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # so Python marks "not to be had"
 
 
 def _innermost(error: BaseException) -> BaseException:

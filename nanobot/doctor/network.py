@@ -14,7 +14,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy, address_of
 from nanobot.doctor.findings import Finding, State, bad, off, ok, one_line, warn
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED
-from nanobot.utils.connections import no_cookies
+from nanobot.utils.connections import Connections, look_up
 from nanobot.utils.translation import N_, _
 
 #: Seconds for one connection, and for one answer.
@@ -41,13 +41,11 @@ def _proxy_of(url: str, proxies: Proxies) -> str | None:
 
 
 async def _resolved(host: str) -> tuple[str, ...]:
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_ANSWER):
-            found = await loop.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError):
+            return tuple(await look_up(host, 443))
+    except OSError:
         return ()
-    return tuple(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 async def proxy(proxies: Sequence[Proxies]) -> Finding:
@@ -172,14 +170,9 @@ async def _skew(url: str, proxies: Proxies) -> float | None:
     proxy_url = _proxy_of(url, proxies)
     if proxy_url == "":
         return None
+    way = Connections(lambda: httpx.create_ssl_context(verify=False), proxy=proxy_url)
     try:
-        async with httpx.AsyncClient(
-            proxy=proxy_url,
-            verify=False,  # noqa: S501 - with a wrong clock no certificate is valid, and nothing but a date is read
-            trust_env=False,
-            cookies=no_cookies(),
-            timeout=_ANSWER,
-        ) as client:
+        async with httpx.AsyncClient(transport=way, trust_env=False, timeout=_ANSWER) as client:
             began = time.time()
             async with client.stream("GET", url) as answer:
                 middle = (began + time.time()) / 2
