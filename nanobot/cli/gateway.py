@@ -18,11 +18,12 @@ from nanobot.channels.telegram.settings import CHANNEL, doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, on_signal
 from nanobot.cli.options import INTERRUPTED
+from nanobot.cli.terminal import say
 from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.upkeep.service import keep_alive, notify
-from nanobot.utils.text import broken, encodable, printable
+from nanobot.utils.text import broken, encodable
 from nanobot.utils.translation import N_, _, told
 
 _ALONE = N_(
@@ -145,5 +146,4 @@ def _say(text: str) -> None:
 def _write(text: str) -> None:
     """Print it. Where that cannot be done (a full disk, a reader that went away), the gateway serves on."""
     with suppress(OSError):
-        sys.stdout.write(f"{printable(text)}\n")
-        sys.stdout.flush()
+        say(text)

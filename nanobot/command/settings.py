@@ -69,14 +69,11 @@ class ChatSettings:
         if name in self._fixed and value != self._defaults[name]:
             key, fixed = self._fixed[name], self._defaults[name]
             raise UsageError(_("{key} sets {name} to {value} for every chat.", key=key, name=name, value=fixed))
-        await self._keep(chat, name, value)
+        await self.keep(chat, name, value)
 
     async def model(self, chat: str) -> str:
         """The model that was chosen for this chat; empty for the configured one."""
         return await self._note(chat, "model")
-
-    async def keep_model(self, chat: str, name: str) -> None:
-        await self._keep(chat, "model", name)
 
     async def _note(self, chat: str, name: str) -> str:
         """What was kept, else empty. All of a chat is read once, but where other processes may change it."""
@@ -86,7 +83,8 @@ class ChatSettings:
             self._kept |= {key: kept.get(key, "") for key in keys.values()}
         return self._kept.get(keys[name], "")
 
-    async def _keep(self, chat: str, name: str, value: str) -> None:
+    async def keep(self, chat: str, name: SettingName | Literal["model"], value: str) -> None:
+        """Keep a setting of this chat, or the name of its model, that was judged already."""
         key = f"chat:{lasting_key(chat)}:{name}"
         if self._ledger is not None:
             await self._ledger.set_notes({key: value or None})

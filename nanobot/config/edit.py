@@ -66,10 +66,6 @@ class ConfigFile:
         finally:
             self.text = before
 
-    def add(self, path: Sequence[str], value: object) -> None:
-        """Write a value under a key that is not there yet."""
-        self.replace(with_value(self.text, self._place(path), value))
-
     def remove(self, path: Sequence[str]) -> None:
         """Take out a key that is there."""
         self.replace(without(self.text, self._place(path)))

@@ -9,7 +9,7 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from loguru import logger
 
@@ -44,17 +44,19 @@ def inbox_name(name: str) -> str:
     return f"sent-{found}" if is_control((found,)) else found
 
 
-def put(store: FileStore, place: ResolvedPath, file: BinaryIO, digest: str) -> bool:
-    """Copy `file` to where nothing is yet; whether it is there now, as a file that came from outside."""
+def put(store: FileStore, place: ResolvedPath, file: IO[bytes], labels: tuple[str, ...] = _SENT) -> bool:
+    """Copy `file` to where nothing is yet, as one that came from outside where `labels` say so; False where something
+    is. Leaves no part of it where that fails. Raises `PathError` and `OSError`."""
     with store.roots.parent(place, create=True) as (folder, name):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             descriptor = os.open(name, flags, 0o600, dir_fd=folder)
         except FileExistsError:
-            return _holds(store, place, digest)
+            return False
         try:
             with os.fdopen(descriptor, "wb") as target:
-                store.origins.mark((place.path,), _SENT)  # before a byte of it is there
+                if labels:
+                    store.origins.mark((place.path,), labels)  # before a byte of it is there
                 shutil.copyfileobj(file, target, 1_000_000)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -63,7 +65,8 @@ def put(store: FileStore, place: ResolvedPath, file: BinaryIO, digest: str) -> b
     return True
 
 
-def _holds(store: FileStore, place: ResolvedPath, digest: str) -> bool:
+def holds(store: FileStore, place: ResolvedPath, digest: str) -> bool:
+    """Whether a file with this digest is there."""
     try:
         with os.fdopen(store.roots.open(place), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == digest

@@ -3,10 +3,10 @@
 import contextlib
 import os
 import secrets
-import shutil
 import time
 from typing import IO
 
+from nanobot.files.inbox import put
 from nanobot.files.store import FileStore
 from nanobot.files.versions import OUTPUT_FOLDER
 
@@ -23,17 +23,8 @@ def keep_output(store: FileStore, output: IO[bytes], labels: tuple[str, ...]) ->
     roots = store.roots
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
     place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
-    with roots.parent(place, create=True) as (folder, inner):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(inner, flags, 0o600, dir_fd=folder), "wb") as file:
-                if labels:
-                    store.origins.mark((place.path,), labels)  # before a byte of it is there
-                shutil.copyfileobj(output, file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(inner, dir_fd=folder)
-            raise
+    put(store, place, output, labels)
+    with roots.parent(place) as (folder, _inner):
         for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
             with contextlib.suppress(OSError):
                 os.unlink(old, dir_fd=folder)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
-from nanobot.files.inbox import INBOX, inbox_name, prune_inbox, put
+from nanobot.files.inbox import INBOX, holds, inbox_name, prune_inbox, put
 from nanobot.files.snapshots import MAX_ALL
 from nanobot.files.store import FileStore
 from nanobot.messages import Role
@@ -98,7 +98,7 @@ class FileSpaces:
             for wanted in (plain, f"{stem}-{digest[:8]}{ending}"):
                 file.seek(0)
                 place = store.roots.place(f"{INBOX}/{wanted}", write=True, follow=False)
-                if put(store, place, file, digest):
+                if put(store, place, file) or holds(store, place, digest):
                     return place.shown
         raise PathError(_("There are other files in {folder} that are called {name}.", folder=INBOX, name=plain))
 
@@ -148,12 +148,9 @@ class FileSpaces:
     def _store(self, key: str) -> FileStore:
         with self._lock:
             if key not in self._stores:
-                roots = self._of_user(key) if key else self._of_owner()
+                roots = self._of_user(key) if key else Roots(self._roots, self._forbidden, self._person)
                 self._stores[key] = FileStore(roots, self._home / "files", self._outside, self._snapshot_bytes)
             return self._stores[key]
-
-    def _of_owner(self) -> Roots:
-        return Roots(self._roots, self._forbidden, self._person)
 
     def _of_user(self, key: str) -> Roots:
         folder = self._roots[0].path / PEOPLE / folder_name(key)

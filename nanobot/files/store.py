@@ -18,7 +18,7 @@ from nanobot.files.origins import Origins, mark
 from nanobot.files.snapshots import MAX_ALL, SAVED, Snapshots
 from nanobot.files.steering import Steering
 from nanobot.files.undo import Undo
-from nanobot.files.versions import Versions, digest_of, exists, move_out, put
+from nanobot.files.versions import Versions, digest_of, move_out, put, status_of
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
 from nanobot.utils.translation import _
@@ -123,11 +123,10 @@ class FileStore:
         with self.alone():
             trash = self._versions.new_trash()
             with self.roots.parent(place) as (folder, inner):
-                if not exists(folder, inner):
+                if (status := status_of(folder, inner)) is None:
                     raise MissingFile(_("{path} does not exist.", path=place.shown))
-                mode = os.stat(inner, dir_fd=folder, follow_symlinks=False).st_mode
                 labels = self.origins.marks().get(str(place.path), ())
-                step = Step(str(place.path), mode, f"{SAVED}{trash.name}", None, labels)
+                step = Step(str(place.path), status.st_mode, f"{SAVED}{trash.name}", None, labels)
                 with self._database.transaction() as database:
                     number = note(database, session, step.path, (step,))
                 try:

@@ -15,7 +15,7 @@ from nanobot.files.database import FilesDatabase, Step, from_json
 from nanobot.files.origins import Origins, mark
 from nanobot.files.snapshots import MOVED, SAVED, as_text
 from nanobot.files.steering import Steering, kept_below
-from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, exists, move_in, move_out, not_back, put
+from nanobot.files.versions import KEPT_DAYS, Versions, digest_of, move_in, move_out, not_back, put, status_of
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
 from nanobot.utils.translation import N_, _, _n, apart, sentences
@@ -176,7 +176,7 @@ class Undo:
         """Have on the disk what stands at a path now, and that it does."""
         try:
             with self._roots.parent(self._roots.place(step.path, follow=False)) as (folder, name):
-                if exists(folder, name):
+                if status_of(folder, name):
                     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                     with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
                         os.fsync(file.fileno())
@@ -211,8 +211,7 @@ class Undo:
         place = self._roots.place(step.path, write=True, follow=False)
         mode, saved = step.mode or 0, (step.before or "").startswith(SAVED)
         with self._roots.parent(place, create=True) as (folder, name):
-            if there := exists(folder, name):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if there := (status := status_of(folder, name)) is not None:
                 if step.is_folder and stat.S_ISDIR(status.st_mode) and not saved:
                     os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=folder)
                     return ""
@@ -260,7 +259,8 @@ class Undo:
         """Give a file that was too large to be kept the name that it had."""
         there = self._roots.place(path, write=True, follow=False)
         with self._roots.parent(there) as (source, name), self._roots.parent(place) as (target, wanted):
-            if not exists(source, name) or str(os.stat(name, dir_fd=source, follow_symlinks=False).st_ino) != inode:
+            status = status_of(source, name)
+            if status is None or str(status.st_ino) != inode:
                 return _(
                     "{path}, which was {before}, may have been changed by somebody else since.",
                     path=there.shown,

@@ -117,8 +117,7 @@ def put(roots: Roots, place: ResolvedPath, data: bytes, *, mode: int | None = No
     with roots.parent(place, create=True) as (folder, name):
         if mode is None:
             mode = 0o644
-            if exists(folder, name):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if (status := status_of(folder, name)) is not None:
                 if not stat.S_ISREG(status.st_mode):
                     raise PathError(_("{path} is no ordinary file, so it is not written.", path=place.shown))
                 mode = stat.S_IMODE(status.st_mode)
@@ -142,12 +141,12 @@ def put(roots: Roots, place: ResolvedPath, data: bytes, *, mode: int | None = No
     return mode
 
 
-def exists(folder: int, name: str) -> bool:
+def status_of(folder: int, name: str) -> os.stat_result | None:
+    """What is called `name` in an open folder, a link itself; None where nothing is."""
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return True
+        return None
 
 
 def move_out(folder: int, name: str, target: Path, shown: str) -> None:

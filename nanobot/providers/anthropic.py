@@ -18,6 +18,7 @@ from nanobot.messages import (
     Message,
     Text,
     Thinking,
+    ThinkingDelta,
     ToolCall,
     ToolMessage,
     Usage,
@@ -232,7 +233,7 @@ class MessagesReader(AnswerReader):
             case "text_delta", "text":
                 self.say(jsonval.text(delta.get("text")), block.pieces)
             case "thinking_delta", "thinking":
-                self.think(jsonval.text(delta.get("thinking")), block.pieces)
+                self.say(jsonval.text(delta.get("thinking")), block.pieces, ThinkingDelta)
             case "signature_delta", "thinking":
                 block.seal += jsonval.text(delta.get("signature"))
             case "input_json_delta", "tool_use":

@@ -17,6 +17,7 @@ from nanobot.messages import (
     Message,
     Text,
     Thinking,
+    ThinkingDelta,
     ToolCall,
     ToolMessage,
     Usage,
@@ -280,7 +281,7 @@ class ChatReader(AnswerReader):
         if told:
             self.raw_finish = self.raw_finish or "stop"
         thinking, text, calls = self._splitter.end()
-        self.think(thinking, self._thinking)
+        self.say(thinking, self._thinking, ThinkingDelta)
         self.say(text, self._text)
         for name, arguments in calls:
             self.call(None, f"text_{len(self.calls) + 1}", name, arguments)
@@ -301,7 +302,7 @@ class ChatReader(AnswerReader):
             shown = self._keep(jsonval.rows(delta.reasoning_details))
             reasoning = reasoning or shown
         if reasoning:
-            self.think(jsonval.text(reasoning), self._thinking)
+            self.say(jsonval.text(reasoning), self._thinking, ThinkingDelta)
         if isinstance(delta.content, str):
             self._content(delta.content)
         elif delta.content:
@@ -316,14 +317,14 @@ class ChatReader(AnswerReader):
     def _content(self, content: str) -> None:
         thinking, text = self._splitter.feed(content)
         if thinking:
-            self.think(thinking, self._thinking)
+            self.say(thinking, self._thinking, ThinkingDelta)
         self.say(text, self._text)
 
     def _part(self, part: JsonObject) -> None:
         if part.get("type") == "thinking":
             inner = part.get("thinking")
             texts = [inner] if isinstance(inner, str) else [piece.get("text") for piece in jsonval.rows(inner)]
-            self.think("".join(map(jsonval.text, texts)), self._thinking)
+            self.say("".join(map(jsonval.text, texts)), self._thinking, ThinkingDelta)
         else:
             self._content(jsonval.text(part.get("text")))
 

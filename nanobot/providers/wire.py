@@ -103,17 +103,11 @@ class AnswerReader(ABC):
         """True once the reason of the end came; only figures may follow."""
         return self.stopped or bool(self.raw_finish)
 
-    def say(self, text: str, into: list[str]) -> None:
+    def say(self, text: str, into: list[str], kind: type[TextDelta | ThinkingDelta] = TextDelta) -> None:
         if text:
             self.streamed = True
             into.append(text)
-            self.new.append(TextDelta(text))
-
-    def think(self, text: str, into: list[str]) -> None:
-        if text:
-            self.streamed = True
-            into.append(text)
-            self.new.append(ThinkingDelta(text))
+            self.new.append(kind(text))
 
     def call(self, index: int | None, identity: str, name: str, arguments: object, replay: str = "") -> int:
         """Take one piece of a tool call, under every way vendors number them, and give the number of its call.

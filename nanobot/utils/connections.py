@@ -19,7 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from http.cookiejar import CookieJar
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -189,37 +189,25 @@ async def connect(host: str, port: int, seconds: float | None) -> Stream:
 
 
 async def _first(addresses: Sequence[str], port: int) -> Stream:
-    made, failed, heard = list[Stream](), list[httpx.TransportError](), asyncio.Event()
-
-    async def attempt(address: str) -> None:
-        try:
-            made.append(await dial(address, port, None))
-        except httpx.TransportError as error:
-            failed.append(error)
-        heard.set()
-
+    waiting, tries = deque(addresses), set[asyncio.Task[Stream]]()
+    failed: BaseException = httpx.ConnectError("")
     try:
-        async with asyncio.TaskGroup() as group:
-            tries: list[asyncio.Task[None]] = []
-            for address in addresses:
-                tries.append(group.create_task(attempt(address)))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_NEXT_ADDRESS):
-                        await heard.wait()
-                heard.clear()
-                if made:
-                    break
-            while not made and len(failed) < len(tries):
-                await heard.wait()
-                heard.clear()
-            for one in tries:
-                one.cancel()
-        if made:
-            return made.pop(0)
+        while waiting or tries:
+            if waiting:
+                tries.add(asyncio.create_task(dial(waiting.popleft(), port, None)))
+            pause = _NEXT_ADDRESS if waiting else None
+            for one in (await asyncio.wait(tries, timeout=pause, return_when=asyncio.FIRST_COMPLETED))[0]:
+                tries.discard(one)
+                if (error := one.exception()) is None:
+                    return one.result()
+                failed = error
+        raise failed
     finally:
-        for stream in made:
-            await stream.close()
-    raise failed[-1]
+        for one in tries:
+            one.cancel()
+        for made in await asyncio.gather(*tries, return_exceptions=True):
+            if isinstance(made, Stream):
+                await made.close()
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -484,8 +472,8 @@ class _Connection(httpx.AsyncByteStream):
             headers = [*headers, *((name.encode(), value.encode()) for name, value in self._proxied)]
             target = b"%s://%s%s" % (url.raw_scheme, url.netloc, target)
         data = self._http.send(h11.Request(method=request.method.encode(), target=target, headers=headers)) or b""
-        if (trace := request.extensions.get("trace")) is not None:
-            await trace("http11.send_request_body.started", {})  # as httpcore says it just before a body
+        if (leave := request.extensions.get("leave")) is not None:
+            await leave()
         if not isinstance(request.stream, httpx.AsyncByteStream):
             raise TypeError("the body of the request is not asynchronous")  # English: a programmer reads it
         seconds = self._timeouts.get("write")

@@ -75,10 +75,7 @@ class HostProxy:
         try:
             yield folder / "proxy"
         finally:
-            server.close()
-            for task in self._work:
-                task.cancel()
-            await asyncio.gather(*self._work, return_exceptions=True)
+            await self._close(server)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     @contextlib.asynccontextmanager
@@ -88,10 +85,13 @@ class HostProxy:
         try:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
-            server.close()
-            for task in self._work:
-                task.cancel()
-            await asyncio.gather(*self._work, return_exceptions=True)
+            await self._close(server)
+
+    async def _close(self, server: asyncio.Server) -> None:
+        server.close()
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -110,14 +110,11 @@ class HostProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
+        proxy = None
         try:
             wanted = _read(head, self._guard.exceptions)
             self._judge(wanted.target)
             proxy = await self._proxy_for(wanted.target)
-        except FetchError as error:
-            await _answer(writer, "403 Forbidden", str(error))
-            return
-        try:
             stream, first = await self._connect(wanted, proxy)
         except FetchError as error:
             await _answer(writer, "403 Forbidden", str(error))

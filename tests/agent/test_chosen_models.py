@@ -45,7 +45,7 @@ async def test_the_model_of_a_chat_is_the_same_after_a_restart_until_it_is_set_b
 
 async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answers() -> None:
     chats = ChatSettings(Ledger(MemoryDatabase()))
-    await chats.keep_model(message("").address.key, "gone")
+    await chats.keep(message("").address.key, "model", "gone")
     async with agent(["configured"] * 2, switch_model=switch, chats=chats) as box:
         assert (await ask(box, "hi", 1)).text == "configured"
         assert (await ask(box, "hi", 2)).text == "configured"
@@ -57,6 +57,6 @@ async def test_a_chosen_model_that_is_gone_is_told_and_the_configured_one_answer
 
 async def test_a_terminal_begins_with_the_configured_model() -> None:
     chats = ChatSettings(Ledger(MemoryDatabase()))
-    await chats.keep_model(message("").address.key, "vendor/big")
+    await chats.keep(message("").address.key, "model", "vendor/big")
     async with agent(["configured"], switch_model=switch, chats=chats) as box:
         assert (await box.ask("hi")).text == "configured"

@@ -281,7 +281,7 @@ async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
         raise ValueError(f"a mistake in nanobot at {name}")
 
     chats = ChatSettings(Ledger(MemoryDatabase()))
-    await chats.keep_model(HERE.key, "another")
+    await chats.keep(HERE.key, "model", "another")
     async with agent(["hi"], store=kept.store, switch_model=broken, chats=chats) as box:
         assert (await serve(kept, box, arrived())).text == "hi"
 

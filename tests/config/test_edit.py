@@ -49,7 +49,7 @@ def test_U45_a_server_is_added_beside_the_others_and_taken_out_again(before: str
     if before:
         path.write_text(before, encoding="utf-8")
     place = ("tools", "mcpServers", "new")
-    ConfigFile(path, {}).add(place, SERVER)
+    ConfigFile(path, {}).set(place, SERVER)
     assert path.read_text(encoding="utf-8") == after.replace("SHOWN", shown(4))
     assert load(path, env={}).config.tools.mcp_servers["new"].url == SERVER["url"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -67,13 +67,13 @@ def test_nothing_is_written_that_would_not_load_or_over_what_somebody_else_wrote
     for text in ('{"mcp": {', '{"gateway": {"concurrency": "x"}}'):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigError):
-            ConfigFile(path, {}).add(("tools", "mcpServers", "new"), SERVER)
+            ConfigFile(path, {}).set(("tools", "mcpServers", "new"), SERVER)
         assert path.read_text(encoding="utf-8") == text
     path.write_text("{}", encoding="utf-8")
     file = ConfigFile(path, {})
     path.write_text('{"mcp": {}}', encoding="utf-8")
     with pytest.raises(UsageError, match="changed by somebody else"):
-        file.add(("tools", "mcpServers", "new"), SERVER)
+        file.set(("tools", "mcpServers", "new"), SERVER)
     assert path.read_text(encoding="utf-8") == '{"mcp": {}}'
 
 

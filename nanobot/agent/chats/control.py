@@ -97,7 +97,7 @@ class ChatControl:
             self._retired.append(chat.provider)
         chat.provider, chat.window, chat.recalled, chat.chosen = fresh, 0, True, name
         if self._services.chats is not None and not self._services.model_fixed:
-            await self._services.chats.keep_model(session_key, name)
+            await self._services.chats.keep(session_key, "model", name)
         return fresh.info
 
     def use(self, provider: LLMProvider) -> None:

@@ -76,9 +76,9 @@ class Departure(Struct):
     before: Callable[[], Awaitable[None]] | None = None
     left: bool = False
 
-    async def trace(self, event: str, _info: Mapping[str, object]) -> None:
-        """Hear what the connection does; an extension of httpcore."""
-        if event == "http11.send_request_body.started" and not self.left:
+    async def leave(self) -> None:
+        """The content leaves now: the extension `leave` of a request, which our connections await before it."""
+        if not self.left:
             if self.before is not None:
                 await self.before()
             if not self.may_leave():
@@ -93,7 +93,7 @@ DEPARTURE: ContextVar[Departure | None] = ContextVar("departure", default=None)
 
 async def _watch(request: httpx.Request) -> None:
     if (departure := DEPARTURE.get()) is not None:
-        request.extensions["trace"] = departure.trace
+        request.extensions["leave"] = departure.leave
 
 
 class TelegramLine:

@@ -90,20 +90,21 @@ class TelegramChannel:
     def __init__(self, setup: TelegramSetup) -> None:
         self._setup = setup
         self._share = setup.share
-        self._settings = settings = settings_of(setup.config.channels.telegram, setup.env)
+        telegram = setup.config.channels.telegram
+        self._settings = settings = settings_of(telegram, setup.env)
         self._stop, self._identified = asyncio.Event(), asyncio.Event()
         self._line, self._polls = TelegramLine(settings), PollClient(settings)
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
         self._menu = CommandMenu(self._line, setup.router, setup.ledger)
         self._sending = Sending.over(self._line, setup.ledger, settings.channel, ChatQueues())
-        self._outbox = TelegramOutbox(self._sending, replies=settings.reply_to_message, alarms=setup.alarms)
+        self._outbox = TelegramOutbox(self._sending, replies=telegram.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, settings.channel, self._outbox.put)
         #: Brings what comes of the schedule to people.
         self.reports = TelegramReports(self._access, self._outbox)
         self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
-        self._gate = Gate(self._access, setup.router, settings.group_policy)
+        self._gate = Gate(self._access, setup.router, telegram.group_policy)
         self._inbox = Inbox(self._line, self._intake, self._gate, self._outbox, setup.agent, self._menu.offer)
         self._dispatcher = setup.share.worker if setup.share else None
         for command in access_commands(self._access, self._outbox.say):

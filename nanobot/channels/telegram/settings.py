@@ -57,8 +57,6 @@ class TelegramSettings(Struct, frozen=True):
     base_file_url: str = f"{_TELEGRAM}/file/bot"
     own_server: bool = False
     proxy: str | None = None
-    group_policy: GroupPolicy = "mention"
-    reply_to_message: bool = False
     webhook: TelegramWebhookConfig | None = None
 
     @property
@@ -98,8 +96,6 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
         f"{files}/bot",
         own_server=base != _TELEGRAM,
         proxy=config.proxy or proxy_from(env, base),
-        group_policy=config.group_policy,
-        reply_to_message=config.reply_to_message,
         webhook=_webhook(config),
     )
 

@@ -65,7 +65,7 @@ def _add(paths: Paths, args: argparse.Namespace) -> int:
         raise UsageError(
             _("There is an MCP server {name!r} already; `nanobot mcp remove` takes it out.", name=args.name)
         )
-    file.add(place, _entry(args))
+    file.set(place, _entry(args))
     here = somebody_is_here()
     tries = _("It is tried now.") if here else _("`nanobot mcp test {name}` tries it.", name=args.name)
     say(sentences(_("Added {name} to {file}.", name=args.name, file=paths.config), tries))

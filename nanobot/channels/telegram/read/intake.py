@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from telegram import Update
 
+from nanobot import jsonval
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.bot import TelegramLine
@@ -83,6 +84,10 @@ class _Parts(Struct):
     problems: list[tuple[Attachment, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+
+    def add(self, more: "_Parts") -> None:
+        for name in self.__struct_fields__:
+            getattr(self, name).extend(getattr(more, name))
 
 
 class TelegramIntake:
@@ -181,7 +186,7 @@ class TelegramIntake:
             attachments=(*files, *contents.quoted_files(message, self._line.me)),
             quotes=() if answer else contents.quotes(message, self._line.me),
             addressed=addressed(message, self._line.me),
-            album=contents.text_of(message.media_group_id),
+            album=jsonval.text(message.media_group_id),
             forwarded=forwarded,
             edited=update.edited_message is not None,
         )
@@ -209,7 +214,7 @@ class TelegramIntake:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._file(begun, file, private=private)) for file in incoming.attachments]
         for task in tasks:
-            _add(parts, task.result())
+            parts.add(task.result())
         await self._tell(incoming, parts)
         return replace(
             begun,
@@ -287,15 +292,6 @@ class TelegramIntake:
         lines = [*quoted, *(f"⚠️ {_told(file, problem)}" for file, problem in parts.problems)]
         if lines:
             await self._say(incoming.address, "\n\n".join(lines), f"say-{incoming.update_ids[-1]}")
-
-
-def _add(parts: _Parts, more: _Parts) -> None:
-    parts.words += more.words
-    parts.outside += more.outside
-    parts.media += more.media
-    parts.problems += more.problems
-    parts.notes += more.notes
-    parts.places += more.places
 
 
 def _called(file: Attachment) -> list[str]:

@@ -56,10 +56,6 @@ _LATE = N_("it did not answer in time")
 _FIRST, _MOST = 1.0, 30.0
 
 
-def _to_nobody(_line: str) -> None:
-    return None
-
-
 class Health(Struct):
     """What the poller last saw. Times are of `clock`, in seconds; the file and `began` have wall time.
 
@@ -68,7 +64,7 @@ class Health(Struct):
     """
 
     address: str = ""
-    say: Callable[[str], None] = _to_nobody
+    say: Callable[[str], None] = lambda _line: None
     username: str = ""
     workers: int = 0
     state: State = "starting"

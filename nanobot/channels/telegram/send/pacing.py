@@ -107,8 +107,7 @@ class Permit:
 
     def used(self) -> None:
         """A call goes out."""
-        if not self.is_used:
-            self._count()
+        self._count()
         self.is_used = True
 
 
