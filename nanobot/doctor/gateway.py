@@ -1,14 +1,14 @@
 """The gateways that run on this machine, found by their locks, and how each says that it is."""
 
-import json
 import sqlite3
 import time
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot import __version__
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
@@ -35,11 +35,12 @@ _STATES = {
 }
 
 
-class Gateway(Struct, frozen=True):
-    """What a gateway last wrote about itself. Times are those of the wall clock in seconds, 0 where unknown."""
+class Gateway(Struct, frozen=True, rename="camel"):
+    """What a gateway last wrote about itself. Times are those of the wall clock in seconds, 0 or None where unknown."""
 
-    file: Path
+    file: Path = Path()
     pid: int = 0
+    process: str = ""
     home: str = ""
     bot: str = ""
     version: str = ""
@@ -47,7 +48,7 @@ class Gateway(Struct, frozen=True):
     reason: str = ""
     written: float = 0.0
     since: float = 0.0
-    last_poll: float = 0.0
+    last_poll: float | None = None
     waiting: int = 0
     ended: bool = False
 
@@ -102,31 +103,10 @@ class Gateway(Struct, frozen=True):
 def gateway_at(file: Path) -> Gateway | None:
     """What the health file says; None where there is none that can be read."""
     try:
-        told: object = json.loads(file.read_text(encoding="utf-8"))
+        told = msgspec.json.decode(file.read_bytes(), type=Gateway)
     except (OSError, ValueError):
         return None
-    if not isinstance(told, dict):
-        return None
-    pid, reason = int(_number(told, "pid")), told.get("reason")
-    return Gateway(
-        file,
-        pid,
-        str(told.get("home") or ""),
-        str(told.get("bot") or ""),
-        str(told.get("version") or ""),
-        str(told.get("state") or ""),
-        one_line(str(reason)) if reason else "",
-        _number(told, "written"),
-        _number(told, "since"),
-        _number(told, "lastPoll"),
-        int(_number(told, "waiting")),
-        ended=has_ended(pid, str(told.get("process", ""))),
-    )
-
-
-def _number(told: Mapping[str, object], name: str) -> float:
-    value = told.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
+    return replace(told, file=file, reason=one_line(told.reason), ended=has_ended(told.pid, told.process))
 
 
 def elsewhere(file: Path) -> list[Gateway]:

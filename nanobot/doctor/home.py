@@ -4,11 +4,10 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 from nanobot.config.paths import Paths
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
@@ -28,7 +27,6 @@ _ROOM = 1_000_000
 _LATE, _FAILED = timedelta(minutes=5), 3
 #: What those others could read who can read these files.
 _SECRET = ("config.json", "mcp_logins.json", "nanobot.db", "index.db", "usage.db", "history", ".env")
-T = TypeVar("T")
 
 
 def open_to_others(paths: Paths) -> list[Path]:
@@ -105,22 +103,19 @@ def database(path: Path) -> Finding:
     return ok(_("whole; {size}", size=size))
 
 
-def _looked(path: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
-    """What `work` reads of a database of this layout; None where there is none, or none that can be read."""
-    try:
-        with reading(path) as db:
-            return work(db) if db.execute("PRAGMA user_version").fetchone()[0] == VERSION else None
-    except sqlite3.Error:
-        return None
-
-
 def schedule(path: Path, *, kept: bool) -> Finding:
     """Jobs that are late or keep failing. `kept`: a gateway runs, which does them."""
     if not path.exists():
         return off(_("nothing is scheduled"))
-    found = _looked(path, lambda db: db.execute("SELECT id, at, failures, chat FROM job WHERE paused = 0").fetchall())
+    try:
+        with reading(path) as db:
+            if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                return off(_("nothing can be read of it"))
+            found = db.execute("SELECT id, at, failures, chat FROM job WHERE paused = 0").fetchall()
+    except sqlite3.Error:
+        return off(_("nothing can be read of it"))
     if not found:
-        return off(_("nothing is scheduled") if found is not None else _("nothing can be read of it"))
+        return off(_("nothing is scheduled"))
     now = stamp(datetime.now(UTC) - _LATE)
     late = [f"#{row[0]}" for row in found if str(row[1]) < now]
     failing = [f"#{row[0]}" for row in found if int(row[2]) >= _FAILED]

@@ -42,9 +42,7 @@ class Splitter:
     """Takes deltas and gives finished blocks, each exactly once and in order."""
 
     def __init__(self) -> None:
-        self._pending = ""
-        self._fence = ""  # the first line of a code block whose beginning was given out
-        self._in_list = False
+        self.drop()
 
     @property
     def tail(self) -> str:
@@ -77,7 +75,7 @@ class Splitter:
     def drop(self) -> None:
         """Forget the tail: it was taken back."""
         self._pending = ""
-        self._fence = ""
+        self._fence = ""  # the first line of a code block whose beginning was given out
         self._in_list = False
 
     def _finished(self) -> list[MarkdownBlock]:

@@ -2,14 +2,13 @@
 
 import asyncio
 import base64
-import hashlib
 import os
-import re
 import shutil
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from nanobot.agent.tools.media import keep_media
 from nanobot.bus.events import Event, ToolFinished, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
 from nanobot.channels.view import TurnView
@@ -124,13 +123,5 @@ async def pasted_picture(folder: Path) -> Path:
             continue
         info = image_info(data[:64])
         if info is not None and len(data) <= _LARGEST:
-            ending = re.sub(r"\W", "", info.mime.rpartition("/")[2])
-            return await asyncio.to_thread(_keep, data, folder / "typed", ending)
+            return Path((await asyncio.to_thread(keep_media, folder / "typed", data, info.mime)).path)
     raise UsageError(_(_NO_PICTURE))
-
-
-def _keep(data: bytes, folder: Path, ending: str) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = folder / f"pasted-{hashlib.sha256(data).hexdigest()[:12]}.{ending}"
-    target.write_bytes(data)
-    return target

@@ -138,12 +138,11 @@ class FileReader:
     async def _place(self, path: Path, found: NamedFiles) -> str:
         """Where the tools reach a file; empty where they do not."""
         try:
-            place = await self._locate(path)
+            return await self._locate(path)
         except (NanobotError, OSError) as error:
             why = str(error) if isinstance(error, NanobotError) else f"{error.strerror or error}."
             found.problems.append(_("{file} is out of reach of the tools for files: {problem}", file=path, problem=why))
             return ""
-        return place
 
     async def _read(self, path: Path, place: str, found: NamedFiles) -> None:
         # English: a model reads it

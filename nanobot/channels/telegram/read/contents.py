@@ -13,7 +13,6 @@ from telegram import (
     MessageOriginUser,
 )
 
-from nanobot import jsonval
 from nanobot.channels.telegram.read.incoming import (
     Attachment,
     AttachmentKind,
@@ -83,7 +82,7 @@ def card(message: Message) -> str:
 def remarks(message: Message) -> str:
     """What the message shows that is neither text nor a file, in one line without a name; empty where there is none."""
     if message.sticker is not None:
-        return f"{strip_unsafe(jsonval.text(message.sticker.emoji))} [sticker]".strip()
+        return f"{strip_unsafe(text_of(message.sticker.emoji))} [sticker]".strip()
     if found := card(message):
         return f"[{found.partition(':')[0]}]"
     if message.location is not None:
@@ -112,7 +111,7 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
     """Telegram's file types share these fields, but not a type that names them."""
 
     def text(field: str) -> str:
-        return jsonval.text(getattr(file, field, None))
+        return text_of(getattr(file, field, None))
 
     def whole(field: str) -> int:
         return number_of(getattr(file, field, None))
@@ -199,7 +198,12 @@ def _noun(file: Attachment) -> str:
 
 def name_of(text: object) -> str:
     """A name that people chose for themselves, fit for one line. The library gives None where it is empty."""
-    return one_line(jsonval.text(text), _NAME_CHARS) or "somebody"
+    return one_line(text_of(text), _NAME_CHARS) or "somebody"
+
+
+def text_of(value: object) -> str:
+    """`value` where it is text, as it should be; else nothing."""
+    return value if isinstance(value, str) else ""
 
 
 def tag_of(value: object) -> str:

@@ -16,7 +16,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from telegram import Update
 
-from nanobot import jsonval
 from nanobot.bus.events import Address, InboundMessage, Role, Sender
 from nanobot.channels.documents import Documents
 from nanobot.channels.telegram.bot import TelegramLine
@@ -186,7 +185,7 @@ class TelegramIntake:
             attachments=(*files, *contents.quoted_files(message, self._line.me)),
             quotes=() if answer else contents.quotes(message, self._line.me),
             addressed=addressed(message, self._line.me),
-            album=jsonval.text(message.media_group_id),
+            album=contents.text_of(message.media_group_id),
             forwarded=forwarded,
             edited=update.edited_message is not None,
         )

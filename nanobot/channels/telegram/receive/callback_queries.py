@@ -7,11 +7,11 @@ from loguru import logger
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
 
-from nanobot import jsonval
 from nanobot.bus.events import Address, Sender
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate
 from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.read.contents import text_of
 from nanobot.channels.telegram.read.incoming import is_private
 from nanobot.channels.telegram.send.calls import SHORT_SECONDS
 from nanobot.errors import QuestionOver, UsageError
@@ -43,7 +43,7 @@ class CallbackQueries:
     async def handle(self, update: Update, place: Address | None) -> str:
         """Act on an update of a place that is no message; what is to be said there for it."""
         if update.callback_query is not None:
-            speak(jsonval.text(update.callback_query.from_user.language_code), place.key if place is not None else "")
+            speak(text_of(update.callback_query.from_user.language_code), place.key if place is not None else "")
             return await self._pressed(update.callback_query, place)
         if place is not None and "stopped_message_generation" in update.api_kwargs:
             await self._stopped(place)
