@@ -239,3 +239,10 @@ class StoreError(NanobotError):
 
 class ChannelError(NanobotError):
     """A channel cannot start or cannot go on until somebody acts."""
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first real error of a group of tasks that ended together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

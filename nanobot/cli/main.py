@@ -14,7 +14,7 @@ from typing import TextIO
 from nanobot.cli.actions import BY_NAME
 from nanobot.cli.habits import parse
 from nanobot.cli.options import BROKEN_PIPE, FAILED, INTERRUPTED, TEMPORARY, USAGE
-from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError
+from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryError, UsageError, innermost
 from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _, settle
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _silence()
     except Exception as error:  # noqa: BLE001 - the process boundary: a person sees a sentence, not a traceback
-        return _report(_innermost(error), debug="--debug" in arguments)
+        return _report(innermost(error), debug="--debug" in arguments)
     return code
 
 
@@ -102,13 +102,6 @@ def _start_lean() -> None:
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # so Python marks "not to be had"
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """The first real error of a group of tasks that ended together."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _report(error: BaseException, *, debug: bool) -> int:

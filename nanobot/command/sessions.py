@@ -119,7 +119,7 @@ async def delete(ctx: CommandContext) -> None:
     kept = _kept(ctx)
     entry = await _meant(ctx, ctx.args.strip())
     # A chat keeps what a button stood under, so that no words of the session stand there.
-    said, when = entry.info.messages, _when(ctx, entry)
+    said, when = entry.info.messages, local(entry.info.updated_at, ctx.control.midnight().tzinfo)
     count = _("{number} messages, the last one {when} ({id})", number=said, when=when, id=entry.info.id)
     told = _plain(ctx, entry) if ctx.message.address.channel == "terminal" else count
     sure = _("Delete this session for good?\n{told}\nIt cannot be brought back.", told=told)
@@ -166,10 +166,6 @@ async def _chosen(ctx: CommandContext, wanted: str, question: str) -> SessionEnt
         raise UsageError(_(_NONE))
     number = await ctx.control.offer(ctx.message, question, tuple(_plain(ctx, one) for one in found), picker=True)
     return found[number - 1] if 0 < number <= len(found) else None
-
-
-def _when(ctx: CommandContext, entry: SessionEntry) -> str:
-    return local(entry.info.updated_at, ctx.control.midnight().tzinfo)
 
 
 def _plain(ctx: CommandContext, entry: SessionEntry) -> str:

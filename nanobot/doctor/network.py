@@ -172,7 +172,7 @@ async def _skew(url: str, proxies: Proxies) -> float | None:
         return None
     way = Connections(lambda: httpx.create_ssl_context(verify=False), proxy=proxy_url)
     try:
-        async with httpx.AsyncClient(transport=way, trust_env=False, timeout=_ANSWER) as client:
+        async with httpx.AsyncClient(transport=way, timeout=_ANSWER) as client:
             began = time.time()
             async with client.stream("GET", url) as answer:
                 middle = (began + time.time()) / 2

@@ -14,7 +14,7 @@ from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.utils.connections import Connections, certificates, no_cookies
+from nanobot.utils.connections import Connections, NoCookies, certificates
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
@@ -74,9 +74,7 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
         transport=Connections(certificates, proxy=endpoint.proxy, idle=4.0 if is_private(endpoint.base_url) else 30.0),
-        cookies=no_cookies(),
-        trust_env=False,
-        follow_redirects=False,
+        cookies=NoCookies(),
     )
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 
 from nanobot.security.landlock import Spec, give_up_rights, restrict
-from nanobot.security.process_tree import descendants
+from nanobot.security.process_tree import descendants, send
 from nanobot.security.seccomp import LIBC, Judge, install, machine, program
 
 #: Seconds that a command and what it started have to end by themselves after a SIGTERM.
@@ -40,18 +40,12 @@ def end_all(spec: Spec, command: int) -> None:
     """Kill everything below this process: first held still, so that nothing is started while others are killed."""
     held: set[int] = set()
     while new := below(spec, command) - held:
-        _signal(new, signal.SIGSTOP)
+        send(new, signal.SIGSTOP)
         held |= new
-    _signal(held, signal.SIGKILL)
+    send(held, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
-
-
-def _signal(processes: set[int], number: int) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process, number)
 
 
 class Supervisor:
@@ -73,7 +67,7 @@ class Supervisor:
     def _stop(self, number: int, _: object = None) -> None:
         if self._deadline is None:
             self._deadline = time.monotonic() + GRACE_SECONDS
-            _signal(below(self._spec, self.command), number)
+            send(below(self._spec, self.command), number)
 
     def watch(self, command: int, judge: Judge | None) -> int:
         """How `command` ended, as `waitpid` tells it."""
@@ -87,7 +81,7 @@ class Supervisor:
         while self.ended is None:
             left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             if left == 0:
-                _signal({command}, signal.SIGKILL)
+                send({command}, signal.SIGKILL)
             ready = dict(poll.poll(None if left is None else left * 1_000 + 1))
             if judge is not None and ready.get(judge.listener, 0) & select.POLLIN:
                 judge.answer()

@@ -24,6 +24,13 @@ def descendants(of: int, *, proc: bool = _HAS_PROC) -> list[int]:
     return found
 
 
+def send(processes: Iterable[int], number: int) -> None:
+    """Send a signal to those of these processes, or groups, that are there and ours."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
 def parent_of(process: int) -> int:
     """Raises `OSError` for a process that has ended."""
     with open(f"/proc/{process}/stat", "rb") as told:  # noqa: PTH123

@@ -563,14 +563,11 @@ def _protocol_errors() -> Iterator[None]:
         raise httpx.RemoteProtocolError(str(error)) from error
 
 
-class _NoCookies(CookieJar):
+class NoCookies(CookieJar):
+    """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
+
     def extract_cookies(self, response: object, request: object) -> None:
         """Nothing is read, where the jar would parse what its policy then refuses."""
-
-
-def no_cookies() -> CookieJar:
-    """A jar that takes no cookie and gives none, for every client: what one answer sets is no other request's."""
-    return _NoCookies()
 
 
 @cache

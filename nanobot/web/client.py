@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import INVENTED, NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
-from nanobot.utils.connections import Connections, Stream, certificates, dial, look_up, no_cookies
+from nanobot.utils.connections import Connections, NoCookies, Stream, certificates, dial, look_up
 from nanobot.utils.translation import N_, _, sentences
 
 PAGE_USER_AGENT = (  # English: it is sent
@@ -166,7 +166,7 @@ def guarded_client(guard: Guard, *, proxies: Proxies = DIRECT) -> httpx.AsyncCli
     return httpx.AsyncClient(
         transport=RoutedTransport(guard, proxies),
         timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-        cookies=no_cookies(),
+        cookies=NoCookies(),
     )
 
 
@@ -176,5 +176,5 @@ def trusted_client(proxy: str | None = None) -> httpx.AsyncClient:
         transport=Connections(certificates, proxy=proxy),
         timeout=LONGEST_SECONDS,
         headers={"User-Agent": PRODUCT_USER_AGENT},
-        cookies=no_cookies(),
+        cookies=NoCookies(),
     )

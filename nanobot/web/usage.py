@@ -80,14 +80,13 @@ class UsageLedger:
         self._zone = zone
         self._path = path
         self._now = now
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
 
     def reserve(self, provider: str, budget: RequestBudget = NO_BUDGET) -> str:
         """Count one request that is about to be sent; where `budget` forbids it, count nothing and say why."""
         day = self._day()
-        with self._guard:
-            return self._run(lambda db: _reserve(db, provider, day, budget), "")
+        return self._run(lambda db: _reserve(db, provider, day, budget), "")
 
     def spend(self, provider: str, costs: Mapping[str, float]) -> None:
         """Add what one answer cost, by unit such as USD or tokens."""
@@ -97,14 +96,12 @@ class UsageLedger:
             "INSERT INTO spent VALUES (?, ?, ?, ?) "
             "ON CONFLICT (provider, day, unit) DO UPDATE SET amount = amount + excluded.amount"
         )
-        with self._guard:
-            self._run(lambda db: db.executemany(add, rows), None)
+        self._run(lambda db: db.executemany(add, rows), None)
 
     def keep(self, provider: str, told: Sequence[Quota]) -> None:
         """Keep what a back end said of its allowance, with the time."""
         row = (provider, self._now().isoformat(), msgspec.json.encode(tuple(told)).decode())
-        with self._guard:
-            self._run(lambda db: db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", row), None)
+        self._run(lambda db: db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?)", row), None)
 
     def note(self, *lookups: Lookup) -> None:
         """Count what was looked up, and write a line about each; what is older than a month is forgotten."""
@@ -122,8 +119,7 @@ class UsageLedger:
     def lookups(self) -> tuple[LookupCount, ...]:
         """Today's lookups by tool, step and host, the most frequent first."""
         asked = "SELECT tool, step, host, made, failed, seconds FROM lookups WHERE day = ? ORDER BY made DESC, host"
-        with self._guard:
-            return self._run(lambda db: tuple(LookupCount(*row) for row in db.execute(asked, (self._day(),))), ())
+        return self._run(lambda db: tuple(LookupCount(*row) for row in db.execute(asked, (self._day(),))), ())
 
     def _log(self, lookups: Sequence[Lookup]) -> None:
         """Append to the log, which is begun anew at 5 MB with one older file beside it."""
@@ -143,9 +139,8 @@ class UsageLedger:
     def asked(self) -> tuple[str, ...]:
         """The back ends that were asked this month or have told of an allowance."""
         query = "SELECT provider FROM asked WHERE day LIKE ? UNION SELECT provider FROM told ORDER BY 1"
-        with self._guard:
-            month = f"{self._day()[:7]}%"
-            return self._run(lambda db: tuple(str(row[0]) for row in db.execute(query, (month,))), ())
+        month = f"{self._day()[:7]}%"
+        return self._run(lambda db: tuple(str(row[0]) for row in db.execute(query, (month,))), ())
 
     def seen(self, provider: str, budget: RequestBudget = NO_BUDGET, *, error: str = "") -> SearchUsageInfo:
         """The widest allowance that a back end told, what it charged where it told none, and what was counted here.
@@ -161,8 +156,7 @@ class UsageLedger:
             budget_per_day=budget.per_day,
             budget_per_month=budget.per_month,
         )
-        with self._guard:
-            return self._run(lambda db: _seen(db, info, day), info)
+        return self._run(lambda db: _seen(db, info, day), info)
 
     def close(self) -> None:
         with self._guard:
@@ -175,19 +169,20 @@ class UsageLedger:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         """`work` in one transaction; a file that fails is left for memory, once."""
-        for _try in range(2):
-            try:
-                if self._connection is None:
-                    self._connection = _open(self._path)
-                    weakref.finalize(self, self._connection.close)  # what is kept in memory ends with its ledger
-                with self._connection as db:
-                    db.execute("BEGIN IMMEDIATE")
-                    return work(db)
-            except (sqlite3.Error, OSError) as error:
-                logger.warning("search usage is kept in memory only, {} cannot be used: {}", self._path, error)
-                if self._connection is not None:
-                    self._connection.close()
-                self._path, self._connection = None, None
+        with self._guard:
+            for _try in range(2):
+                try:
+                    if self._connection is None:
+                        self._connection = _open(self._path)
+                        weakref.finalize(self, self._connection.close)  # what is kept in memory ends with its ledger
+                    with self._connection as db:
+                        db.execute("BEGIN IMMEDIATE")
+                        return work(db)
+                except (sqlite3.Error, OSError) as error:
+                    logger.warning("search usage is kept in memory only, {} cannot be used: {}", self._path, error)
+                    if self._connection is not None:
+                        self._connection.close()
+                    self._path, self._connection = None, None
         return otherwise
 
 

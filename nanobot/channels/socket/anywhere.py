@@ -126,15 +126,12 @@ class AgentAnywhere:
 
     async def _to(self, inner: TerminalAgent) -> None:
         while True:
-            await self._hand_on(await self._next(), inner)
+            again = self._again.popleft() if self._again else None  # before what is typed now
+            await self._hand_on(again or await self.bus.consume_inbound(), inner)
 
     async def _hand_on(self, message: InboundMessage, inner: TerminalAgent) -> None:
         self._sent[message.id] = message
         await inner.bus.publish_inbound(replace(message, address=inner.address))
-
-    async def _next(self) -> InboundMessage:
-        """What is to be handed on next."""
-        return self._again.popleft() if self._again else await self.bus.consume_inbound()
 
     async def _back(self, events: AsyncIterator[OutboundMessage]) -> None:
         async for message in events:

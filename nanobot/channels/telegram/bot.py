@@ -25,7 +25,7 @@ from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.router import CommandRouter
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
-from nanobot.utils.connections import Connections, certificates, no_cookies
+from nanobot.utils.connections import Connections, NoCookies, certificates
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import ENGLISH, speak
 
@@ -170,9 +170,8 @@ def _request(settings: TelegramSettings) -> HTTPXRequest:
         pool_timeout=5.0,
         # The proxy was chosen when the settings were made.
         httpx_kwargs={
-            "trust_env": False,
             "transport": Connections(certificates, proxy=settings.proxy),
-            "cookies": no_cookies(),
+            "cookies": NoCookies(),
             "event_hooks": {"request": [_watch]},
         },
     )

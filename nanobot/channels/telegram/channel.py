@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 from loguru import logger
 from msgspec import Struct, field
 
@@ -41,9 +40,9 @@ from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
-from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.translation import _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
+from nanobot.web.client import trusted_client
 
 if TYPE_CHECKING:
     from nanobot.cluster.worker import ClusterWorker
@@ -114,11 +113,8 @@ class TelegramChannel:
     def _made_intake(self) -> TelegramIntake:
         """Files come the way that Telegram is reached, speech goes the way to its own endpoint."""
         setup, telegram = self._setup, self._setup.config.channels.telegram
-        files = httpx.AsyncClient(
-            transport=Connections(certificates, proxy=self._settings.proxy), cookies=no_cookies(), trust_env=False
-        )
+        files = trusted_client(self._settings.proxy)
         keys = {name: one.api_key for name, one in setup.config.providers.items()}
-
         return TelegramIntake(
             self._line,
             MediaFolder(setup.media, files, own_server=self._settings.own_server),

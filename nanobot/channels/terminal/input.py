@@ -127,13 +127,9 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
 
     keys.add("up", filter=Condition(waits) & ~is_searching)(lambda _event: channel.do(channel.take_back))
     for key, step in (("up", -1), ("down", 1), ("pageup", -_PAGE), ("pagedown", _PAGE)):
-        keys.add(key, filter=Condition(chooses) & ~is_searching)(partial(_move, channel, step))
+        keys.add(key, filter=Condition(chooses) & ~is_searching)(lambda _event, step=step: channel.questions.move(step))
     for key in KEYS:
         keys.add(key, filter=Condition(partial(counts, key)) & ~is_searching)(answer)
-
-
-def _move(channel: TerminalChannel, step: int, _: KeyPressEvent) -> None:
-    channel.questions.move(step)
 
 
 def _more_follows(event: KeyPressEvent) -> bool:

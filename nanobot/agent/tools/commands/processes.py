@@ -5,7 +5,6 @@ holds nothing open, and one that goes on after its call writes on.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import tempfile
@@ -19,7 +18,7 @@ from msgspec import Struct
 
 from nanobot.agent.tools.base import Progress
 from nanobot.files.versions import MAX_OUTPUT
-from nanobot.security.process_tree import descendants, processes_of_user
+from nanobot.security.process_tree import descendants, processes_of_user, send
 from nanobot.security.sandbox import Lifeline
 from nanobot.utils.processes import is_alive
 from nanobot.utils.text import duration, one_line, shorten, squeeze, strip_unsafe
@@ -179,7 +178,7 @@ class RunningCommand:
                 break
         else:
             below |= set(await asyncio.to_thread(descendants, top))
-            _send((*below, -top), signal.SIGKILL)  # its group holds also what bubblewrap has only just begun
+            send((*below, -top), signal.SIGKILL)  # its group holds also what bubblewrap has only just begun
         ended = await self._ended_within(GONE_SECONDS)
         if not ended or not await asyncio.to_thread(_gone, below, GONE_SECONDS / 2):
             logger.error("of the processes {} of a command some do not end", [top, *below])
@@ -203,12 +202,6 @@ class RunningCommand:
         """Let go of its output."""
         self._output.close()
         self._lifeline.cut()
-
-
-def _send(processes: Iterable[int], number: signal.Signals) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process, number)
 
 
 def _gone(processes: Iterable[int], seconds: float) -> bool:

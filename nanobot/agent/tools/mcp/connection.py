@@ -37,7 +37,7 @@ from nanobot import __version__
 from nanobot.agent.tools.mcp.stdio import TOO_LARGE
 from nanobot.agent.tools.mcp.transport import TROUBLE, RequestTrouble
 from nanobot.config.proxy import UnusableProxy
-from nanobot.errors import NanobotError
+from nanobot.errors import NanobotError, innermost
 from nanobot.results import ToolErrorKind
 from nanobot.session.pins import ServerOffer
 from nanobot.utils.text import shorten, squeeze
@@ -320,7 +320,7 @@ class SdkConnection:
         if trouble.excess:
             return McpFailure("service", f"{server}: {trouble.excess}; ask it for less")
         ended = live.broken or error
-        cause = _first(ended) if ended is not None else None
+        cause = innermost(ended) if ended is not None else None
         if trouble.login or isinstance(cause, OAuthFlowError):
             why = shorten(squeeze(trouble.login or str(cause)), 160)
             return McpFailure("auth", f"{server} could not be logged in to: {why}; `/mcp login` or `nanobot mcp login`")
@@ -346,13 +346,6 @@ class _LenientSession(ClientSession):
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
         del name, result
-
-
-def _first(error: BaseException) -> BaseException:
-    """The cause inside a group of errors."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _remote_tool(tool: Tool) -> RemoteTool:

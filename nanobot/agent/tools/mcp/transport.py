@@ -13,7 +13,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct, field
 
-from nanobot.utils.connections import certificates, no_cookies
+from nanobot.utils.connections import NoCookies, certificates
 from nanobot.web.client import PRODUCT_USER_AGENT
 
 #: Seconds to open a connection; shaking hands is part of the call, as some servers start with the first request.
@@ -86,7 +86,7 @@ async def http_streams(way: Way, proxy: FindProxy, lost: Callable[[str], None]) 
             headers={"User-Agent": PRODUCT_USER_AGENT, **way.headers, "Accept-Encoding": "identity"},
             proxy=proxy(way.url),
             verify=certificates(),
-            cookies=no_cookies(),
+            cookies=NoCookies(),
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=300.0),
             trust_env=False,
             auth=way.auth,

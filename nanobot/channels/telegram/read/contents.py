@@ -186,14 +186,10 @@ def _origin(origin: MessageOrigin) -> str:
 
 
 def _files_line(message: Message) -> str:
-    kinds = ", ".join(_noun(file) for file in attachments(message))
+    nouns = {"voice": "voice message", "video_note": "video message"}
+    kinds = ", ".join(f"{nouns.get(file.kind, file.kind)} {file.name}".strip() for file in attachments(message))
     # English: a model reads it
     return f"[{kinds}]" if kinds else "[nothing that can be read]"
-
-
-def _noun(file: Attachment) -> str:
-    noun = {"voice": "voice message", "video_note": "video message"}.get(file.kind, file.kind)
-    return f"{noun} {file.name}".strip()
 
 
 def name_of(text: object) -> str:

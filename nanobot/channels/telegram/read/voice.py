@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.settings import is_local, proxy_from
 from nanobot.config.schema import TranscriptionConfig
-from nanobot.utils.connections import Connections, certificates, no_cookies
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, sendable, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _
+from nanobot.web.client import trusted_client
 
 HOW_TO_ENABLE = N_(
     "To have voice messages written down, set channels.telegram.transcription.command (a program on this machine, such "
@@ -207,8 +207,7 @@ def transcriber_of(
     endpoint = _endpoint(wanted, keys, env or {})
     if endpoint is None:
         return None
-    way = Connections(certificates, proxy=proxy_from(env or {}, endpoint.base))
-    client = httpx.AsyncClient(transport=way, cookies=no_cookies(), trust_env=False)
+    client = trusted_client(proxy_from(env or {}, endpoint.base))
     return EndpointTranscriber(endpoint, client, language=wanted.language)
 
 
