@@ -97,7 +97,12 @@ class Stream(asyncio.Protocol):
         """
         if self._unread or self._ended or self._transport.is_closing():
             return False
-        return _silent(self._transport.get_extra_info("socket"))
+        sock = self._transport.get_extra_info("socket")
+        if sock.fileno() < 0:
+            return False
+        look = select.poll()
+        look.register(sock, select.POLLIN)
+        return not look.poll(0)
 
     async def write(self, data: bytes, seconds: float | None) -> None:
         """Send `data`, which nobody learns of where the server is gone. Raises `WriteTimeout` and `WriteError`."""
@@ -523,15 +528,6 @@ class _Connection(httpx.AsyncByteStream):
         elif self._http.our_state is h11.IDLE:
             return
         await self._over(self)
-
-
-def _silent(sock: socket.socket) -> bool:
-    """Whether a socket is open and has nothing to read, not even its end."""
-    if sock.fileno() < 0:
-        return False
-    look = select.poll()
-    look.register(sock, select.POLLIN)
-    return not look.poll(0)
 
 
 @contextmanager

@@ -198,7 +198,7 @@ def _in_ticks(text: str, fenced: Sequence[tuple[int, int]]) -> list[tuple[int, i
         if size in waiting:
             spans.append((waiting[size], match.end()))
             waiting.clear()
-        elif not waiting or size not in waiting:
+        else:
             waiting[size] = match.start()
     return spans
 

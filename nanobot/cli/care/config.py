@@ -10,7 +10,7 @@ from nanobot.cli.care.settings import run_settings
 from nanobot.cli.options import USAGE
 from nanobot.cli.terminal import say
 from nanobot.config.generate import editor_schema
-from nanobot.config.loader import Loaded, load
+from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.errors import ConfigError, UsageError
 from nanobot.utils.secrecy import mask_keys
@@ -67,11 +67,8 @@ def _check(paths: Paths, args: argparse.Namespace) -> int:
         say(mask_keys(words))
     if refused or warned:
         return USAGE if refused else 1
-    say(_verdict(loaded))
-    return 0
-
-
-def _verdict(loaded: Loaded) -> str:
     if loaded.exists:
-        return _("{path}: everything is in order.", path=loaded.path)
-    return _("{path}: there is no file, so every key has its default.", path=loaded.path)
+        say(_("{path}: everything is in order.", path=loaded.path))
+    else:
+        say(_("{path}: there is no file, so every key has its default.", path=loaded.path))
+    return 0

@@ -185,3 +185,8 @@ def script_mark(tag: str, before: str, inside: str) -> str:
         return "" if ordinal else "^"
     chemical = inside.isdigit() and re.search(r"(?:[A-Z][a-z]?|\))\Z", before)
     return "" if chemical else "_"
+
+
+def tag_name(node: etree._Element) -> str:
+    """The name of a tag without its namespace."""
+    return str(node.tag).rpartition("}")[2]

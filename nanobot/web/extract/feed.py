@@ -7,7 +7,7 @@ from lxml import etree
 
 from nanobot.utils.text import squeeze
 from nanobot.web.extract.blocks import walk
-from nanobot.web.extract.dom import parse
+from nanobot.web.extract.dom import parse, tag_name
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.render import Options, render_markdown
 from nanobot.web.extract.strip import strip_tags
@@ -28,15 +28,15 @@ def extract_xml(body: bytes, text: str, url: str = "") -> Extracted:
     try:
         root = etree.fromstring(body, parser)
         if root is not None:
-            return _feed(root, url) if _name(root) in ("rss", "feed", "RDF") else Extracted("", text, "xml")
+            return _feed(root, url) if tag_name(root) in ("rss", "feed", "RDF") else Extracted("", text, "xml")
     except (etree.XMLSyntaxError, ValueError):  # also where a reference to half a character was let through
         pass
     return Extracted("", text, "text", notes=("This is no well-formed XML; it is given as it is.",))
 
 
 def _feed(root: etree._Element, url: str) -> Extracted:
-    channel = next((node for node in root if _name(node) == "channel"), root)
-    entries = [node for node in root.iter() if _name(node) in ("item", "entry")]
+    channel = next(root.iterchildren("{*}channel"), root)
+    entries = list(root.iter("{*}item", "{*}entry"))
     lines = [_entry(entry, url) for entry in entries[:MAX_ENTRIES]]
     left = len(entries) - MAX_ENTRIES
     notes = (f"{left} further entries are left out.",) if left > 0 else ()
@@ -48,7 +48,7 @@ def _feed(root: etree._Element, url: str) -> Extracted:
 def _entry(entry: etree._Element, url: str) -> str:
     title = _child(entry, "title") or "(no title)"
     date = _child(entry, "pubDate") or _child(entry, "published") or _child(entry, "updated") or _child(entry, "date")
-    if "html" in next((node.get("type", "") for node in entry if _name(node) == "title"), ""):
+    if "html" in next((node.get("type", "") for node in entry.iterchildren("{*}title")), ""):
         title = squeeze(strip_tags(title))
     link = next(_links(entry, url), "")
     files = " ".join(f"[file]({file})" for file in _links(entry, url, ("enclosure",)))
@@ -76,7 +76,7 @@ def _links(entry: etree._Element, url: str, kinds: tuple[str, ...] = ("alternate
     """Where an entry leads, or its files; an id counts as a link where it says that it is one."""
     found: dict[str, str] = {}
     for node in entry:
-        name = _name(node)
+        name = tag_name(node)
         link = node.get("href") or node.get("url") or (node.text or "").strip()
         kind = node.get("rel", "alternate") if name == "link" else name
         if (
@@ -100,13 +100,9 @@ def _absolute(node: etree._Element, link: str, url: str) -> str:
 
 
 def _child(node: etree._Element, name: str) -> str:
-    found = next((child for child in node if _name(child) == name), None)
+    found = next(node.iterchildren(f"{{*}}{name}"), None)
     if found is None:
         return ""
     if found.get("type") == "xhtml":
         return etree.tostring(found, encoding="unicode", method="html", with_tail=False)
     return squeeze("".join(str(part) for part in found.itertext()))
-
-
-def _name(node: etree._Element) -> str:
-    return str(node.tag).rpartition("}")[2]

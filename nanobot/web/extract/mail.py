@@ -67,6 +67,6 @@ def _content(part: EmailMessage) -> str:
     """The text of a part, whatever its header claims of its encoding."""
     try:
         return str(part.get_content())
-    except (LookupError, ValueError, KeyError):
+    except (LookupError, ValueError):
         data = part.get_payload(decode=True)
         return data.decode("utf-8", "replace") if isinstance(data, bytes) else ""

@@ -18,7 +18,7 @@ from lxml import etree
 
 from nanobot.utils.text import markdown_table, squeeze
 from nanobot.web.extract.blocks import PLAIN, Block, Item, Part, Span, Style
-from nanobot.web.extract.dom import joined, script_mark
+from nanobot.web.extract.dom import joined, script_mark, tag_name
 from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.render import Options, render_markdown
@@ -86,7 +86,7 @@ def _read(archive: zipfile.ZipFile) -> Extracted:
     else:
         return Extracted("", "", "office", notes=("The archive is no document, workbook, presentation or book.",))
     about = _xml(archive, "docProps/core.xml") if "docProps/core.xml" in names else etree.Element("none")
-    said = {_name(node): squeeze(node.text or "") for node in about}
+    said = {tag_name(node): squeeze(node.text or "") for node in about}
     return Extracted(
         said.get("title", "")[:300],
         text,
@@ -125,10 +125,10 @@ def _targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
 def _document(archive: zipfile.ZipFile) -> str:
     links = _targets(archive, "word/document.xml")
     numbered = _numbered(archive)
-    body = next((node for node in _xml(archive, "word/document.xml") if _name(node) == "body"), None)
+    body = next(_xml(archive, "word/document.xml").iterchildren("{*}body"), None)
     blocks: list[Block] = []
     for node in _flat(body):
-        if _name(node) == "tbl":
+        if tag_name(node) == "tbl":
             rows = [_cells(row, links)[:MAX_COLUMNS] for row in _flat(node, ("tr",))]
             blocks.extend([Block("table", _PART, rows=rows, header=True)] if any(rows) else [])
         else:
@@ -136,7 +136,7 @@ def _document(archive: zipfile.ZipFile) -> str:
             blocks.append(_paragraph(node, _runs(node, links, []), numbered, above))
     for kind, mark in _NOTES.items():
         if f"word/{kind}s.xml" in archive.namelist():
-            for note in _children(_xml(archive, f"word/{kind}s.xml"), kind):
+            for note in _xml(archive, f"word/{kind}s.xml").iterchildren(f"{{*}}{kind}"):
                 said = _runs(note, links, [Span(f"[{mark}{_attribute(note, 'id')}] ")])
                 blocks.extend([Block("text", _PART, said)] if note.get(_TYPE) is None else [])
     return render_markdown(blocks, Options())
@@ -147,9 +147,9 @@ def _flat(body: etree._Element | None, wanted: tuple[str, ...] = ("p", "tbl")) -
     pending = list(reversed(body)) if body is not None else []
     while pending:
         node = pending.pop()
-        if _name(node) in wanted:
+        if tag_name(node) in wanted:
             yield node
-        elif _name(node) in ("sdt", "sdtContent", "customXml", "ins"):
+        elif tag_name(node) in ("sdt", "sdtContent", "customXml", "ins"):
             pending.extend(reversed(node))
 
 
@@ -160,13 +160,13 @@ def _numbered(archive: zipfile.ZipFile) -> frozenset[tuple[str, str]]:
     root = _xml(archive, "word/numbering.xml")
     counting = {
         (_attribute(kind, "abstractNumId"), _attribute(level, "ilvl"))
-        for kind in _children(root, "abstractNum")
-        for level in _children(kind, "lvl")
-        if any(_value(form) not in ("bullet", "none") for form in _children(level, "numFmt"))
+        for kind in root.iterchildren("{*}abstractNum")
+        for level in kind.iterchildren("{*}lvl")
+        if any(_value(form) not in ("bullet", "none") for form in level.iterchildren("{*}numFmt"))
     }
     kinds = {
-        _attribute(one, "numId"): next((_value(kind) for kind in _children(one, "abstractNumId")), "")
-        for one in _children(root, "num")
+        _attribute(one, "numId"): next(map(_value, one.iterchildren("{*}abstractNumId")), "")
+        for one in root.iterchildren("{*}num")
     }
     return frozenset((name, level) for name, kind in kinds.items() for other, level in counting if other == kind)
 
@@ -199,7 +199,7 @@ def _runs(
 ) -> list[Span]:
     """`spans`, and behind them what stands in `node`."""
     for child in node:
-        name = _name(child)
+        name = tag_name(child)
         if name == "t":
             spans.append(Span(child.text or "", styles, href))
         elif name in _SIGNS:
@@ -222,31 +222,31 @@ def _runs(
 
 def _raised(run: etree._Element, spans: list[Span]) -> str:
     """The sign before a run that is raised or lowered: 10^24 is not 1024."""
-    place = next((_value(one) for props in _children(run, "rPr") for one in _children(props, "vertAlign")), "")
-    inside = "".join(one.text or "" for one in _children(run, "t")) if place.endswith("script") else ""
+    place = next(map(_value, run.iterfind("{*}rPr/{*}vertAlign")), "")
+    inside = "".join(one.text or "" for one in run.iterchildren("{*}t")) if place.endswith("script") else ""
     before = next((span.text for span in reversed(spans) if span.text), "")
     return script_mark("sup" if place == "superscript" else "sub", before, inside.strip())
 
 
 def _formula(node: etree._Element) -> str:
     """A formula of Word in one line."""
-    name, text = _name(node), (node.text or "").strip()
-    parts = [_formula(child) for child in node if not _name(child).endswith("Pr")]
+    name, text = tag_name(node), (node.text or "").strip()
+    parts = [_formula(child) for child in node if not tag_name(child).endswith("Pr")]
     if name == "rad" and len(parts) == 2:
         return joined("mroot", parts[::-1], "") if parts[0] else joined("msqrt", parts[1:], "")
     return joined(_FORMULAS.get(name, "mrow"), parts, text if name == "t" else "")
 
 
 def _styles(run: etree._Element) -> frozenset[Style]:
-    marks = (mark for props in _children(run, "rPr") for mark in props if _name(mark) in _STYLES)
-    return frozenset(_STYLES[_name(mark)] for mark in marks if _value(mark) not in ("0", "false", "off"))
+    marks = (mark for mark in run.iterfind("{*}rPr/{*}*") if tag_name(mark) in _STYLES)
+    return frozenset(_STYLES[tag_name(mark)] for mark in marks if _value(mark) not in ("0", "false", "off"))
 
 
 def _cells(row: etree._Element, links: dict[str, str]) -> list[list[Span]]:
     """The cells of a row in their columns: empty ones stand where a cell spans several."""
     cells: list[list[Span]] = []
     for cell in _flat(row, ("tc",)):
-        wide = next((_value(one) for props in _children(cell, "tcPr") for one in _children(props, "gridSpan")), "")
+        wide = next(map(_value, cell.iterfind("{*}tcPr/{*}gridSpan")), "")
         cells.append([span for part in cell.iter("{*}p") for span in (*_runs(part, links, []), Span(" "))])
         cells.extend([] for _ in range(min(int(wide), MAX_COLUMNS) - 1 if wide.isdecimal() else 0))
     return cells
@@ -274,13 +274,13 @@ def _shared(archive: zipfile.ZipFile) -> list[str]:
     if "xl/sharedStrings.xml" not in archive.namelist():
         return []
     table = _xml(archive, "xl/sharedStrings.xml")
-    return ["".join(map(_text, item.iter("{*}t"))) for item in _children(table, "si")]
+    return ["".join(map(_text, item.iter("{*}t"))) for item in table.iterchildren("{*}si")]
 
 
 def _text(part: etree._Element) -> str:
     """What a part of a cell says; how it is spoken, which Japanese cells say beside it, is left out."""
     above = part.getparent()
-    return "" if above is not None and _name(above) == "rPh" else part.text or ""
+    return "" if above is not None and tag_name(above) == "rPh" else part.text or ""
 
 
 def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
@@ -289,7 +289,7 @@ def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
         return {}
     styles = _xml(archive, "xl/styles.xml")
     own = {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
-    formats = [node.get("numFmtId", "") for group in _children(styles, "cellXfs") for node in _children(group, "xf")]
+    formats = [node.get("numFmtId", "") for node in styles.iterfind("{*}cellXfs/{*}xf")]
     found = {}
     for index, name in enumerate(formats):
         code = re.sub(r'"[^"]*"|\\.|\[[^\]]*\]', "", own.get(name, "")).lower()
@@ -303,7 +303,7 @@ def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
 def _rows(sheet: etree._Element, shared: list[str], styles: dict[str, bool], epoch: datetime) -> Iterator[list[str]]:
     for row in sheet.iter("{*}row"):
         cells: list[str] = []
-        for cell in _children(row, "c"):
+        for cell in row.iterchildren("{*}c"):
             place = _column(cell.get("r", "")) or len(cells)
             if place >= MAX_COLUMNS:
                 break
@@ -359,7 +359,7 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
         if said:
             parts.append(f"## Slide {number}: {said[0]}\n\n" + "\n".join(f"- {line}" for line in said[1:]))
         for table in slide.iter("{*}tbl"):
-            rows = [[" ".join(map(_line, cell.iter("{*}p"))) for cell in _children(row, "tc")] for row in table]
+            rows = [[" ".join(map(_line, cell.iter("{*}p"))) for cell in row.iterchildren("{*}tc")] for row in table]
             parts.append(markdown_table([row for row in rows if row]))
         notes_part = next((one for one in _targets(archive, name).values() if "/notesSlides/" in one), "")
         if notes_part in archive.namelist() and (told := _said(_xml(archive, notes_part), notes=True)):
@@ -371,7 +371,7 @@ def _said(slide: etree._Element, *, notes: bool = False) -> list[str]:
     """The lines of a slide beside its tables, its title first; of its notes without the slide's number and picture."""
     lines: list[tuple[bool, str]] = []
     for line in slide.iter("{*}p"):
-        around = {_name(one): one for one in line.iterancestors("{*}tbl", "{*}sp")}
+        around = {tag_name(one): one for one in line.iterancestors("{*}tbl", "{*}sp")}
         kinds = {one.get("type") for one in around["sp"].iter("{*}ph")} if "sp" in around else set()
         if "tbl" not in around and (not notes or "body" in kinds) and (said := _line(line)):
             lines.append((kinds.isdisjoint(("title", "ctrTitle")), said))
@@ -379,7 +379,7 @@ def _said(slide: etree._Element, *, notes: bool = False) -> list[str]:
 
 
 def _line(paragraph: etree._Element) -> str:
-    return squeeze("".join(" " if _name(one) == "br" else one.text or "" for one in paragraph.iter("{*}t", "{*}br")))
+    return squeeze("".join(" " if tag_name(one) == "br" else one.text or "" for one in paragraph.iter("{*}t", "{*}br")))
 
 
 def _book(archive: zipfile.ZipFile) -> Extracted:
@@ -388,9 +388,8 @@ def _book(archive: zipfile.ZipFile) -> Extracted:
         (node.get("full-path", "") for node in _xml(archive, "META-INF/container.xml").iter("{*}rootfile")), ""
     )
     root = _xml(archive, package)
-    about = {
-        _name(node): squeeze(node.text or "") for node in root.iter() if _name(node) in ("title", "creator", "date")
-    }
+    kept = root.iter("{*}title", "{*}creator", "{*}date")
+    about = {tag_name(node): squeeze(node.text or "") for node in kept}
     files = {node.get("id", ""): node.get("href", "") for node in root.iter("{*}item")}
     folder = posixpath.dirname(package)
     parts: list[str] = []
@@ -480,10 +479,6 @@ def _with_sign(found: re.Match[str]) -> str:
     return before + script_mark("sup" if kind == "\1" else "sub", before, inside.strip()) + inside
 
 
-def _children(node: etree._Element, name: str) -> Iterator[etree._Element]:
-    return (child for child in node if _name(child) == name)
-
-
 def _relation(node: etree._Element) -> str:
     """The relation id of a link, a sheet or a slide."""
     return next((str(value) for key, value in node.attrib.items() if str(key).endswith("}id")), "")
@@ -495,7 +490,3 @@ def _value(node: etree._Element) -> str:
 
 def _attribute(node: etree._Element, name: str) -> str:
     return next((str(value) for key, value in node.attrib.items() if str(key).rpartition("}")[2] == name), "")
-
-
-def _name(node: etree._Element) -> str:
-    return str(node.tag).rpartition("}")[2]

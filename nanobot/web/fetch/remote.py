@@ -18,14 +18,13 @@ from nanobot.utils.text import retry_after
 from nanobot.utils.translation import _
 from nanobot.web.extract.page import Extracted
 from nanobot.web.fetch.content import content_type, first_heading
+from nanobot.web.fetch.download import RETRY_AFTER_MOST, RETRY_WAIT
 from nanobot.web.service import Ask, NoAnswer, ServiceAccess, ServiceAnswer, ServiceClient
 from nanobot.web.urls import host_of
 
 Step = Literal["service", "local", "plugin", "jina", "firecrawl"]
 
 MAX_BYTES = 10_485_760
-RETRY_WAIT = 0.4
-RETRY_AFTER_MOST = 10.0
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _HTML = r"\s*<(?:!doctype|html|head|body)\b"
 _KINDS: Mapping[NoAnswer, FetchErrorKind] = {

@@ -23,7 +23,6 @@ from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
 from nanobot.messages import Media
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
-from nanobot.session.store import Record
 from nanobot.utils.translation import N_, _
 from nanobot.web.fetch.content import image_info
 
@@ -211,7 +210,7 @@ class OldMedia(Struct, frozen=True):
         for session in sessions:
             after = 0
             while records := await self.ledger.sessions.transcript(session.id, after=after, limit=_PAGE):
-                named |= await asyncio.to_thread(_marks_of, records)
+                named |= await asyncio.to_thread(_marks, (encode(record.message) for record in records))
                 after = records[-1].seq
         unnamed = [path for path, mark in old.items() if mark not in named]
         begin = min((one.created_at.timestamp() for one in sessions), default=before)
@@ -220,10 +219,6 @@ class OldMedia(Struct, frozen=True):
 
 def _marks(texts: Iterable[str]) -> set[str]:
     return {mark for text in texts for mark in _MARK.findall(text)}
-
-
-def _marks_of(records: tuple[Record, ...]) -> set[str]:
-    return _marks(encode(record.message) for record in records)
 
 
 def _older(folder: Path, before: float) -> dict[Path, str]:
