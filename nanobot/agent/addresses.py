@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from urllib.parse import quote, unquote, urlsplit
 
@@ -41,13 +41,14 @@ class KnownAddresses:
         self._prompt = ""
         self._known: dict[str, None] = {}
         self._calls: dict[str, ToolCall] = {}
-        #: Texts, and the keys that count for nothing in each, None in prompts: reading takes time, few are followed.
-        self._unread: deque[tuple[str, frozenset[str] | None]] = deque()
+        #: Texts, and what finds the addresses in each: reading takes time, few are followed.
+        self._unread: deque[tuple[str, Callable[[str], Iterable[str]]]] = deque()
 
     def __contains__(self, url: str) -> bool:
         key = _key(url)
         while key not in self._known and self._unread:
-            self._read(*self._unread.pop())
+            text, find = self._unread.pop()
+            self._add(find(text))
         return key in self._known
 
     def shared(self) -> "KnownAddresses":
@@ -65,14 +66,13 @@ class KnownAddresses:
 
     def hear(self, text: str) -> None:
         """Somebody who is no model wrote this; hosts without a scheme count, as in "look at example.org"."""
-        self._add(extract_urls(text).urls)
-        self._add(f"https://{match[0].rstrip(_TRAILING)}" for match in _BARE.finditer(text))
+        self._add(_written(text))
 
     def hear_prompt(self, system: str) -> None:
         """What the owner wrote stands in the prompt of a turn."""
         if system != self._prompt:
             self._prompt = system
-            self._read_later(system, None)
+            self._read_later(system, _written)
 
     def take(self, messages: Iterable[Message], book: SourceBook | None = None) -> None:
         """Note what these messages of the session name; `book` holds what the sources of their results say."""
@@ -92,23 +92,18 @@ class KnownAddresses:
             return
         if book is not None:
             for source in message.sources:
-                self._read_later(book.text(source.number) or "")
+                self._read_later(book.text(source.number) or "", _links)
         if message.sources and {"prompt", "find"} & arguments.keys():
             return
         own = frozenset(_key(url) for text in texts_of(arguments) for url in _links(text))
-        self._read_later(message.text, own)
+        self._read_later(message.text, lambda text: (url for url in _links(text) if not own or _key(url) not in own))
 
-    def _read_later(self, text: str, own: frozenset[str] | None = frozenset()) -> None:
-        """Where too much is kept, the links of the oldest are read now and its text is let go."""
-        self._unread.append((text, own))
+    def _read_later(self, text: str, find: Callable[[str], Iterable[str]]) -> None:
+        """Where too much is kept, the addresses of the oldest are read now and its text is let go."""
+        self._unread.append((text, find))
         while len(self._unread) > 1 and sum(len(text) for text, _ in self._unread) > MOST_UNREAD:
-            self._read(*self._unread.popleft())
-
-    def _read(self, text: str, own: frozenset[str] | None) -> None:
-        if own is None:
-            self.hear(text)
-            return
-        self._add(url for url in _links(text) if not own or _key(url) not in own)
+            text, find = self._unread.popleft()
+            self._add(find(text))
 
     def _add(self, urls: Iterable[str]) -> None:
         for url in urls:
@@ -117,6 +112,12 @@ class KnownAddresses:
                 self._known[key] = None
             while len(self._known) > MOST_KNOWN:
                 del self._known[next(iter(self._known))]
+
+
+def _written(text: str) -> Iterator[str]:
+    """The addresses of a text that somebody wrote, also those without a scheme."""
+    yield from extract_urls(text).urls
+    yield from (f"https://{match[0].rstrip(_TRAILING)}" for match in _BARE.finditer(text))
 
 
 def _links(text: str) -> Iterator[str]:

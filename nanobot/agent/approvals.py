@@ -22,7 +22,7 @@ from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answered, unattended
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
-from nanobot.session.pins import Pins, ToolWords
+from nanobot.session.pins import Pins, ToolWords, seal
 from nanobot.utils.text import duration
 from nanobot.utils.translation import N_, _, listed, yes_or_no
 
@@ -104,7 +104,7 @@ class Approvals(Struct):
         for one in unread if turn.authority == "owner" and turn.message.direct and not turn.scheduled else ():
             words = tuple(word for word in told if word.server == one.server)
             try:
-                if await pins.first_told(one, words):
+                if await self.permissions.note(f"mcp-told:{one.server}", seal(words)):
                     await turn.emit(Notice(one.sentence, "warning" if one.known else "info"))
             except StoreError as error:
                 logger.warning("that it was told is not kept: {}", error)

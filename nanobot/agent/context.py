@@ -160,7 +160,7 @@ class ContextBuilder:
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        own = (path for top in (self.workspace,) if top for path in (top.resolve() / "templates").rglob("*"))
+        own = (self.workspace.resolve() / "templates").rglob("*") if self.workspace is not None else ()
         templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
         found = reading or self.read(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
@@ -209,9 +209,10 @@ class ContextBuilder:
             file = next(filter(None, (self._read(folder, "", name, limit) for name in sure)), None)
             if file is not None:
                 text = file.text.encode()[:limit].decode("utf-8", "ignore")
-                found.append(Instructions(folder, replace(file, text=text, cut=file.cut or text != file.text)))
+                shown = replace(file, text=text, cut=file.cut or text != file.text)
+                found.append(Instructions(folder, shown, shared=folder == self._shared))
                 room -= len(text.encode())
-        return tuple(replace(one, shared=one.folder == self._shared) for one in reversed(found))
+        return tuple(reversed(found))
 
     def nested(self, one: Instructions) -> bool:
         """Whether these are of a folder inside the project, which nobody was asked about by name."""
@@ -249,8 +250,8 @@ class ContextBuilder:
 
     def _doubted_in(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
         """Those of these files of a folder that a command which runs may have written."""
-        doubted = self._doubted(top / name for top in map(Path.resolve, (folder,)) for name in names)
-        return frozenset(str(path.relative_to(folder.resolve())) for path in doubted)
+        top = folder.resolve()
+        return frozenset(str(path.relative_to(top)) for path in self._doubted(top / name for name in names))
 
     def _read(self, root: Path, folder: str, name: str, limit: int) -> ContextFile | None:
         """A context file, and nothing but a file: a pipe would be waited for."""

@@ -220,19 +220,6 @@ def waits_for(holder: str) -> str:
     return _("This conversation is in use elsewhere ({holder}). I answer as soon as that has ended.", holder=holder)
 
 
-def outcome_unknown(hint: str) -> str:
-    """What a person is told of a call that broke off with the process. `hint` is its tool hint."""
-    return _(
-        "nanobot stopped while it did this: {what}. Whether that took effect is not known; it was not done again.",
-        what=hint,
-    )
-
-
-def done_before_the_end(hint: str) -> str:
-    """What a person is told of a call that worked in a turn that broke off before its result could be kept."""
-    return _("This was done before the turn broke off: {what}.", what=hint)
-
-
 # English: a model reads it
 def edited(name: str, text: str, file: str = "") -> str:
     """What a model reads before the result of a call whose argument `name`, or what it makes of a file, its owner has

@@ -72,7 +72,8 @@ class ExternalTools:
     async def connect(self, timeout: float = START_SECONDS) -> None:
         """Ask every MCP server for its tools, and wait `timeout` seconds at most; nothing where none is configured."""
         servers = {name: one for name, one in self._loaded.config.tools.mcp_servers.items() if one.enabled}
-        self._why_no_servers = _switched_off(self._loaded.disabled)
+        prefix, off = "tools.mcpServers.", self._loaded.disabled  # what the loader has switched off
+        self._why_no_servers = {at.removeprefix(prefix): why for at, why in off.items() if at.startswith(prefix)}
         if not servers:
             return
         if importlib.util.find_spec("mcp") is None:
@@ -188,9 +189,3 @@ def mcp_servers(
     from nanobot.agent.tools.mcp.servers import servers_of
 
     return servers_of(loaded, paths, env, servers, kept=kept)
-
-
-def _switched_off(disabled: Mapping[str, str]) -> dict[str, str]:
-    """MCP servers that the loader switched off, by name, with the reason."""
-    prefix = "tools.mcpServers."
-    return {where.removeprefix(prefix): why for where, why in disabled.items() if where.startswith(prefix)}

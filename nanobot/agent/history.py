@@ -125,7 +125,7 @@ class Past:
             return None
         self.foreign |= dict.fromkeys(foreign_in((summary,), self.role))
         if summary.speaker != self.role:
-            self.foreign[_words_of(summary.speaker)] = None
+            self.foreign[_(_WORDS[summary.speaker])] = None
             return replace(summary, content=(Text(wrap(summary.text, summary.speaker, key=self.session)),))
         return summary
 
@@ -375,9 +375,10 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
             yield from [_told_by(message)] if message.untrusted else ()
         else:
             yield from [_("quoted or forwarded text")] if message.untrusted else ()
-            yield from [_("a picture or file that was sent")] if any(map(_is_media, message.content)) else ()
+            if any(isinstance(part, Media) for part in message.content):
+                yield _("a picture or file that was sent")
             if message.speaker == "guest" or ROLES.index(message.speaker) < ROLES.index(role):
-                yield _words_of(message.speaker)
+                yield _(_WORDS[message.speaker])
 
 
 #: What a notice from outside is, by the label that its words were wrapped with.
@@ -390,18 +391,10 @@ _WORDS: Mapping[Role, str] = {
 }
 
 
-def _words_of(speaker: Role) -> str:
-    return _(_WORDS[speaker])
-
-
 def _told_by(notice: UserMessage) -> str:
     outside = unwrap(notice.text[notice.text.find("<") :])
     told = _NOTICES.get(outside.source) if outside is not None else None
     return _(told or N_("a summary of content from outside"))
-
-
-def _is_media(part: UserPart) -> bool:
-    return isinstance(part, Media)
 
 
 def _label(url: str) -> str:

@@ -19,7 +19,7 @@ from nanobot.bus.events import Errand, InboundMessage, Notice, TodoChanged, Turn
 from nanobot.messages import Text, ToolMessage, UserMessage
 from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
-from nanobot.session.store import Record, request_of
+from nanobot.session.store import Record
 from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import _
 
@@ -48,7 +48,8 @@ class Opening:
         context, message = self._services.context, turn.message
         if records:
             take_up(turn, records)
-            chat.steered.update({request_of(one) for one in turn.messages} - {"", turn.id})
+            read = {one.id for one in turn.messages if isinstance(one, UserMessage)}
+            chat.steered.update(read - {"", turn.id})
         else:
             turn.session = chat.session or (await self._store.current(chat.key)).id
             turn.title = _title(message)

@@ -165,9 +165,8 @@ class AgentRunner:
     async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""
         turn = conversation.turn
-        turn.notes.extend(
-            _note(turn, one) for one in ends.unknown(turn.messages)
-        )  # of a process that died before it could tell
+        # Of a process that died before it could tell.
+        turn.notes.extend(_note(turn, one) for one in ends.unknown(turn.messages))
         answer = turn.open
         for call in answer.calls if answer else ():
             tool = self.tools.get(call.name)  # None where its server is gone: what it did is not known either
@@ -243,7 +242,8 @@ class AgentRunner:
             except StoreError:
                 tool = self.tools.get(call.name)
                 if not result.is_error and tool is not None and not tool.idempotent:
-                    await turn.warn(explanations.done_before_the_end(_hint(turn, call)))
+                    hint = _hint(turn, call)
+                    await turn.warn(_("This was done before the turn broke off: {what}.", what=hint))
                 raise
 
         for batch in self._batches(answer.calls):
@@ -406,7 +406,11 @@ def _hint(turn: Turn, call: ToolCall) -> str:
 
 
 def _note(turn: Turn, call: ToolCall) -> str:
-    return explanations.outcome_unknown(_hint(turn, call))
+    """What a person is told of a call that broke off with the process."""
+    return _(
+        "nanobot stopped while it did this: {what}. Whether that took effect is not known; it was not done again.",
+        what=_hint(turn, call),
+    )
 
 
 def _is_public(tool: ToolLike | None) -> bool:

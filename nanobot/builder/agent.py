@@ -82,7 +82,7 @@ class Builder:
         self.loaded = loaded
         self.paths = paths
         self.env = env
-        self._launch = launch
+        self.launch = launch
         self.templates = PromptTemplates(self._steering)
         self.alarms = Alarms()
         self.messengers: dict[str, TelegramMessages] = {}
@@ -103,7 +103,7 @@ class Builder:
 
             self.hooks, self.plugins = begin(loaded.config, env, paths.home)
         self.models = self.models_of(loaded)
-        self._budgets: list[Budget] = []
+        self.budgets: list[Budget] = []  # one where it was asked for
         self.skills = SkillTools(skill_folders(paths, launch.project, env), self.files)
         self.external = ExternalTools(
             loaded,
@@ -136,14 +136,9 @@ class Builder:
     def defaults(self) -> AgentDefaults:
         return self.loaded.config.agents.defaults
 
-    @property
-    def model(self) -> str:
-        """The model that the command line names for all chats."""
-        return self._launch.model
-
     def models_of(self, loaded: Loaded) -> Models:
         """The models as this configuration has them."""
-        introduced = None if self._launch.ephemeral else self.paths.home / "introduced"
+        introduced = None if self.launch.ephemeral else self.paths.home / "introduced"
         return Models(loaded, self.env, self.alarms, self.plugins, introduced)
 
     def warnings(self) -> list[str]:
@@ -168,15 +163,15 @@ class Builder:
 
     def open(self) -> None:
         """Open what this agent keeps that outlives a turn."""
-        if self._launch.role is not None:
-            self.ledger, self.share = self._join(self._launch.role)
-        elif self._launch.ephemeral:
+        if self.launch.role is not None:
+            self.ledger, self.share = self._join(self.launch.role)
+        elif self.launch.ephemeral:
             self.ledger = Ledger(MemoryDatabase())
         else:
             self.ledger = Ledger(WatchedDatabase(self.paths.database, self.alarms))
         self.files.begin()
         self.library.ledger = self.skills.ledger = self.ledger
-        if not self._launch.ephemeral:
+        if not self.launch.ephemeral:
             self.appointments = cache(self._appointments)
             self.watches = cache(partial(self._watches, self.appointments))
         self.chats = ChatSettings(self.ledger, *chat_defaults(self.loaded.config))
@@ -193,7 +188,7 @@ class Builder:
         """The file of the workspace whose lines are tasks; that of no other folder is one."""
         from nanobot.schedule.heartbeat import Heartbeat
 
-        project = self._launch.project
+        project = self.launch.project
         if self.appointments is None or self._steering is None or (project is not None and project.workspace):
             return None
         made, minutes = self.appointments(), self.loaded.config.schedule.heartbeat_minutes
@@ -232,10 +227,10 @@ class Builder:
     @property
     def _steering(self) -> Path | None:
         """The workspace where what steers the agent may be read in it; that of a project only when it is trusted."""
-        return self.paths.workspace if counts(self.paths.workspace, self._launch.project) else None
+        return self.paths.workspace if counts(self.paths.workspace, self.launch.project) else None
 
     def context(self) -> ContextBuilder:
-        project = self._launch.project
+        project = self.launch.project
         beside = project is not None and not project.workspace and counts(project.folder, project)
         return ContextBuilder(
             self._steering,
@@ -264,7 +259,7 @@ class Builder:
                     self.appointments,
                     lambda: self.skills.shelf,
                     self.watches,
-                    None if self._launch.ephemeral else self._archive,
+                    None if self.launch.ephemeral else self._archive,
                     self.examine,
                     self.files,
                     self.library,
@@ -275,12 +270,12 @@ class Builder:
             search_usage=self.external.usage,
             search_known=self.external.known,
             chats=self.chats,
-            model_fixed=bool(self._launch.model),
+            model_fixed=bool(self.launch.model),
             offered_models=self.models.offered,
             model_facts=self.models.facts,
             undo=self.files.undo,
             forgets=self.library.forgets,
-            keep_result=None if self._launch.ephemeral else self.files.keep_result,
+            keep_result=None if self.launch.ephemeral else self.files.keep_result,
             permissions=Permissions(self.ledger),
             budget=budget,
             tasks=self.commands.tasks,
@@ -300,7 +295,7 @@ class Builder:
 
     def people(self, budget: BudgetOf) -> "Callable[[], Rights] | None":
         """Who may talk on Telegram, loaded when a command asks; None where it has no bot."""
-        alone = self._launch.role is None
+        alone = self.launch.role is None
         if not self.loaded.config.channels.telegram.token:
             return None
 
@@ -319,7 +314,7 @@ class Builder:
     def budget(self, midnight: Callable[[], datetime]) -> BudgetOf:
         """What may be spent, loaded when a model that costs something is asked; one of the owner's own has a price only
         where the configuration sets one."""
-        made = self._budgets
+        made = self.budgets
 
         def report(why: str, advice: str) -> None:
             if why:
@@ -345,7 +340,7 @@ class Builder:
         limits, settings = limits_of(config), settings_of(config)
         loop = AgentLoop(services, limits=limits, settings=settings, concurrency=config.gateway.concurrency)
         loop.runner.approvals.policy = policy_of(config)
-        loop.runner.approvals.shared = self.ledger if self._launch.role is not None else None
+        loop.runner.approvals.shared = self.ledger if self.launch.role is not None else None
         self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
         if self.hooks is not None:
@@ -360,7 +355,7 @@ class Builder:
         limits = self.loaded.config.agents.subagents
         if limits != runner.helpers:
             runner.bound(limits)
-        if self._launch.role is not None:
+        if self.launch.role is not None:
             from nanobot.cluster.share import SharedSlots
 
             runner.helper_slots = SharedSlots(self.ledger.database, "helper", max(1, limits.max))
@@ -385,11 +380,6 @@ class Builder:
         vars(self).pop("_fetch", None)
         return spent + self.external.renew(self.loaded, self._read_page if self._reads else None)
 
-    def renew_budget(self) -> None:
-        """Have the caps and prices of the configuration as it is now."""
-        for one in self._budgets:
-            one.configure(self.loaded.config)
-
     def tools(self) -> dict[str, ToolFactory]:
         """A factory for every tool there is; one that is switched off or cannot work raises `SkipTool`."""
         return {
@@ -410,7 +400,7 @@ class Builder:
     def _reached(self) -> "Mapping[str, TelegramMessages]":
         """What brings messages to other chats: a gateway's own, else what hands them to the gateway of this home."""
         config = self.loaded.config
-        alone = self._launch.ephemeral or config.gateway.ledger or not config.channels.telegram.enabled
+        alone = self.launch.ephemeral or config.gateway.ledger or not config.channels.telegram.enabled
         if not self.messengers and not alone:
             from nanobot.channels.telegram.send.messages import beside_the_gateway
 

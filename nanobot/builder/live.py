@@ -112,7 +112,7 @@ class LiveConfig:
         differs = changed(before, config)
         fresh = replace(loaded, config=config)
         models = self._builder.models_of(fresh)
-        provider = await models.provider(self._builder.model) if not _MODELS.isdisjoint(differs) else None
+        provider = await models.provider(self._builder.launch.model) if not _MODELS.isdisjoint(differs) else None
         add_secrets(loaded.secrets)
         self._builder.loaded = fresh
         self._builder.models.configure(fresh)
@@ -123,7 +123,8 @@ class LiveConfig:
             tools = {name: one for name, one in self._builder.tools().items() if name in renewed}
             self._loop.renew(limits_of(config), settings_of(config), policy_of(config), tools)
             self._builder.equip(self._loop.runner, self._services)
-            self._builder.renew_budget()
+            for budget in self._builder.budgets:
+                budget.configure(config)
             logger.info("taken from {}: {}", self._path, ", ".join(differs))
         if provider is not None:
             self._loop.use(provider)

@@ -27,11 +27,13 @@ _CHANNEL_OFF = N_("No channel can be served: channels.telegram is switched off, 
 def limits_of(config: Config) -> TurnLimits:
     """What a turn may take."""
     known, defaults, web = TurnLimits(), config.agents.defaults, config.tools.web
+    # No less than a page takes, head and notes included, as the owner wants it.
+    page = web.fetch.max_chars + 2_000 if web.fetch.max_chars != WebFetchConfig().max_chars else 0
     return TurnLimits(
         defaults.max_tool_iterations,
         defaults.max_turn_seconds,
         defaults.max_turn_tokens or known.max_tokens,
-        _result_chars(defaults.max_tool_result_chars, web.fetch),
+        max(defaults.max_tool_result_chars, page),
         web.search.lookup_repeats,
     )
 
@@ -88,8 +90,3 @@ def health_file(config: Config, paths: Paths) -> Path:
     """Where the gateway says how it is."""
     named = config.gateway.health_file
     return Path(named).expanduser() if named else paths.home / "gateway.json"
-
-
-def _result_chars(limit: int, fetch: WebFetchConfig) -> int:
-    """Most characters of a tool result: no less than a page takes, head and notes included, as the owner wants it."""
-    return max(limit, fetch.max_chars + 2_000 if fetch.max_chars != WebFetchConfig().max_chars else 0)

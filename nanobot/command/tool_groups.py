@@ -65,7 +65,11 @@ class ToolGroup(Struct, frozen=True):
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
     """The groups of tools, each a name, what it does in its own words, and why it is missing, if it is."""
     groups = [_group(name, does, [one for one in tools if one[0] in names]) for name, (does, names) in _GROUPS.items()]
-    others = [_group(f"`{one[0]}`", _own_words(one[1]), [one]) for one in tools if not _known(one[0])]
+    others = [
+        _group(f"`{one[0]}`", shorten(_(one[1]) if one[1] in _ALONE else one[1], _WIDTH), [one])
+        for one in tools
+        if not _known(one[0])
+    ]
     return tuple(group for group in (*groups, *others) if group.on or group.off)
 
 
@@ -88,10 +92,6 @@ def missing_lines(skipped: Mapping[str, str]) -> list[str]:
     for name, reason in sorted(skipped.items()):
         names.setdefault(reason, []).append(name)
     return [_("{tools}: {why}", tools=listed(found), why=told(reason)) for reason, found in names.items()]
-
-
-def _own_words(does: str) -> str:
-    return shorten(_(does) if does in _ALONE else does, _WIDTH)
 
 
 def _known(name: str) -> bool:

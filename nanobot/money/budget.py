@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
@@ -255,12 +255,8 @@ class Budget:
 
     # Lines
 
-    @property
-    def _today(self) -> date:
-        return self._midnight().date()
-
     def _price(self, asked: ProviderInfo, model: str = "") -> Price | None:
-        return self.prices.price(asked.name, model or asked.model, local=asked.local, day=self._today)
+        return self.prices.price(asked.name, model or asked.model, local=asked.local, day=self._midnight().date())
 
     def _lines(self, payer: InboundMessage, *, priced: bool) -> list[Cap]:
         """Every cap that binds a person, with what is used of it."""

@@ -121,10 +121,6 @@ class Pins:
                 found.append(Unread(server, fresh, changed, server in pinned))
         return tuple(found)
 
-    async def first_told(self, unread: Unread, tools: Iterable[ToolWords]) -> bool:
-        """True the first time that the owner is to be told of these words of a server."""
-        return await self._permissions.note(f"mcp-told:{unread.server}", seal(tools))
-
     async def pin(self, person: str, server: str, tools: Sequence[ToolWords]) -> Permission:
         """Let count what a server says of these tools, in the place of what counted before."""
         old = [kept for one, kept in await self._pinned() if one.server == server]

@@ -104,7 +104,8 @@ class SqliteDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._reading, look)
 
     async def tidy(self) -> None:
-        await self.perform(_without_log, writes=False)
+        truncate = "PRAGMA wal_checkpoint(TRUNCATE)"  # brings all changes into the file, and empties their log
+        await self.perform(lambda db: db.fetch(tuple[int, int, int], truncate), writes=False)
 
     async def perform(
         self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
@@ -310,11 +311,6 @@ def _complete(work: Coroutine[object, None, T]) -> T:
         return made
     # English: a programmer reads it
     raise RuntimeError("a work of the store waits for something else than the store")
-
-
-async def _without_log(db: Transaction) -> None:
-    """Bring all changes into the file, and empty the log that they stood in."""
-    await db.fetch(tuple[int, int, int], "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 async def _nothing(_db: Transaction) -> None:

@@ -501,11 +501,6 @@ def _copied(message: Message) -> Message:
     return replace(message, id="") if isinstance(message, UserMessage) else message
 
 
-def request_of(message: Message) -> str:
-    """The id of a message that was read in mid-turn; empty for every other one."""
-    return message.id if isinstance(message, UserMessage) else ""
-
-
 def no_session(session_id: str) -> StoreError:
     """What is said where there is no session of this id."""
     return StoreError(_("There is no session {id!r}. /sessions lists them.", id=session_id))

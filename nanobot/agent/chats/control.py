@@ -1,7 +1,7 @@
 """What commands may ask of the agent in a chat, and do there: models, tools, turns, sessions, what was said."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
@@ -16,7 +16,7 @@ from nanobot.agent.chats.sessions import session_now
 from nanobot.agent.chats.status import StatusReport
 from nanobot.agent.history import recap, seen_by
 from nanobot.agent.memory.compaction import take_back
-from nanobot.agent.tools.registry import ToolFactory, ToolRegistry
+from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import Publisher
 from nanobot.bus.events import Address, ChatState, InboundMessage, Sender, TurnFinished
 from nanobot.errors import NanobotError, StoreError, UsageError
@@ -54,10 +54,7 @@ class ChatControl:
         self._chats: dict[str, Chat] = {}
         self._retired: list[LLMProvider] = []
         self._report = StatusReport(services, self.registry)
-        self._register_default_tools(services.tools)
-
-    def _register_default_tools(self, factories: Mapping[str, ToolFactory]) -> None:
-        for name, factory in factories.items():
+        for name, factory in services.tools.items():
             self.registry.register_factory(name, factory)
 
     def _chat(self, key: str) -> Chat:

@@ -12,7 +12,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.bus.events import ChatState
 from nanobot.command.tool_groups import missing_lines, tools_line
 from nanobot.errors import NanobotError
-from nanobot.messages import AssistantMessage, Message
+from nanobot.messages import AssistantMessage
 from nanobot.utils.text import duration, file_size
 from nanobot.utils.translation import N_, _, _n, told
 
@@ -61,14 +61,15 @@ class StatusReport:
         store = self._services.store
         info, session = chat.provider.info, await store.current(chat.key)
         usage = await store.spent(session=session.id)
-        used, window = _context_of(await store.history(session.id, size=1)), chat.window or info.capabilities.window
+        newest = [one for one in await store.history(session.id, size=1) if isinstance(one, AssistantMessage)]
+        used = next((one.usage.input for one in reversed(newest) if one.content and one.usage.input), 0)
         return ChatState(
             info.model or info.name,
             session.id,
             session.title,
             session.messages,
             used,
-            window,
+            chat.window or info.capabilities.window,
             usage.cost,
             bool(usage.unpriced),
         )
@@ -115,12 +116,6 @@ class StatusReport:
             *(f"- {fact}" for fact in facts),
             *(["", search] if search else []),
         ]
-
-
-def _context_of(messages: tuple[Message, ...]) -> int:
-    """The tokens of the last request that was answered."""
-    answers = [message for message in messages if isinstance(message, AssistantMessage)]
-    return next((one.usage.input for one in reversed(answers) if one.content and one.usage.input), 0)
 
 
 def _file_line(file: ContextFile) -> str:

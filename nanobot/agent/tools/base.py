@@ -98,12 +98,8 @@ class Decided(Struct, frozen=True):
 Approver = Callable[[Question], Awaitable[Decided]]
 
 
-async def _no_progress(_text: str) -> None:
-    return None
-
-
-async def _no_show(_event: Event) -> None:
-    return None
+async def _unseen(_told: object) -> None:
+    """Nobody sees it."""
 
 
 class KnownChat(Struct, frozen=True):
@@ -163,8 +159,8 @@ class ToolContext(Struct):
     address: Address = field(default_factory=lambda: Address("local", "direct"))
     sender: Sender = field(default_factory=lambda: Sender("local"))
     sources: SourceBook = field(default_factory=SourceBook)
-    progress: Progress = _no_progress
-    show: Callable[[Event], Awaitable[None]] = _no_show
+    progress: Progress = _unseen
+    show: Callable[[Event], Awaitable[None]] = _unseen
     choose: Choose | None = None
     privacy: bool = False
     approve: Approver | None = None

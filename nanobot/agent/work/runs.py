@@ -123,7 +123,9 @@ class JobRun:
             self._result = _("had nothing to say"), False
         elif finished is not None:
             self._result = _("answered"), False
-            items = await self._reports.answer(message, _headed(self.job, _without_silence(finished)))
+            # It may have done something, and have nothing to say of it.
+            told = replace(finished, text=_("Done.")) if finished.text.strip() == SILENT else finished
+            items = await self._reports.answer(message, _headed(self.job, told))
             also = await self._heard(message, finished, closing)
         await self._finish(items, closing, also)
 
@@ -222,11 +224,6 @@ async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
 def is_silent(answer: str) -> bool:
     """Whether this is the answer of a model that has nothing to say."""
     return answer.strip().strip(".*_`") in ("", SILENT)
-
-
-def _without_silence(finished: TurnFinished) -> TurnFinished:
-    """The end of a turn that has done something and has nothing to say of it."""
-    return replace(finished, text=_("Done.")) if finished.text.strip() == SILENT else finished
 
 
 def _headed(job: ScheduledJob, finished: TurnFinished) -> TurnFinished:

@@ -27,7 +27,8 @@ class FilesAround:
     def __init__(self, store: FileStore, *, tainted: bool, foreign: bool) -> None:
         self.store = store
         self._tainted = tainted
-        self._foreign = foreign
+        #: Whether what the command prints may be from outside: the conversation or a file in its reach is.
+        self.foreign = foreign
         self._began = time.time()
         self._number = 0
         self._known: frozenset[tuple[int, int]] = frozenset()
@@ -45,11 +46,11 @@ class FilesAround:
         `OSError`; it is to be dropped then."""
         store, reach = self.store, self._reaches()
         self.keys = store.roots.key_files() if self._tainted else ()
-        self._foreign |= reach
+        self.foreign |= reach
         roots = [one.path for one in store.roots.roots if one.writable] if self._tainted or reach else []
         ours = [store.roots.workspace / name for name in WORKSPACE_CONTROL] if store.roots.workspace in roots else []
         self.protected = (*(path for root in roots for path in control_files(root)), *ours)
-        if self._foreign:
+        if self.foreign:
             self._known, self._number = store.origins.identities(), store.origins.begin()
         with store.alone() if self.protected else contextlib.nullcontext():
             self._control = ControlFiles(self.protected)
@@ -82,9 +83,9 @@ class FilesAround:
         notes = self._put_back()
         self._remove_home()
         now = store.snapshots.files()
-        if not self._foreign and self._reaches():  # what came meanwhile may have been copied
-            self._foreign, self._number = True, store.origins.begin(self._began)
-        if self._foreign:
+        if not self.foreign and self._reaches():  # what came meanwhile may have been copied
+            self.foreign, self._number = True, store.origins.begin(self._began)
+        if self.foreign:
             store.origins.end(self._number, self._known, now)
         with contextlib.suppress(NanobotError):
             self.tally = store.snapshots.record(self._before, now, told)
@@ -103,10 +104,6 @@ class FilesAround:
             with contextlib.suppress(OSError):
                 return self._control.put_back(self.store.new_trash())
             return self._control.put_back()
-
-    def is_foreign(self) -> bool:
-        """Whether what the command printed may be from outside: the conversation or a file in its reach is."""
-        return self._foreign
 
     def _reaches(self) -> bool:
         """Whether a file in its reach came from outside, or belongs to another person."""

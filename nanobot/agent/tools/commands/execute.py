@@ -200,7 +200,9 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
         judged = {one.kind for one in context.allowed if one.target == plan.target}
         if judged.isdisjoint({"run_open"} if asked else {"run", "run_lossy"}):
             return error_result("denied", _NOT_JUDGED)
-        around = FilesAround(store, tainted=bool(context.taint), foreign=self._lets_in(plan, context))
+        # Whether content from outside can reach what the command prints and writes.
+        lets_in = bool(context.taint or plan.hosts or self._config.network) or not self._sandbox.network_closed
+        around = FilesAround(store, tainted=bool(context.taint), foreign=lets_in)
         try:
             await to_its_end(around.prepare)
         except (NanobotError, OSError) as error:
@@ -214,10 +216,6 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
             await asyncio.to_thread(around.drop)
             return error_result("denied", _NOT_JUDGED if lossy else _UNGUARDED)
         return around
-
-    def _lets_in(self, plan: _Plan, context: ToolContext) -> bool:
-        """Whether content from outside can reach what the command prints and writes."""
-        return bool(context.taint or plan.hosts or self._config.network) or not self._sandbox.network_closed
 
     async def _begin(
         self, plan: _Plan, around: FilesAround, hosts: tuple[str, ...], limits: CommandLimits, told: ChangedBy
@@ -277,8 +275,7 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
         command = work.command
         notes = work.around.settle(work.told)
         changed = work.around.tally.receipt
-        foreign = work.around.is_foreign()
-        text = self._output(command, work.around, foreign=foreign) or "(no output)"
+        text = self._output(command, work.around) or "(no output)"
         advice = ["A longer timeout, or background: true, lets it go on."] if command.ended_by == "time" else []
         refused = work.proxy.refused if work.proxy else ()
         advice += (
@@ -297,19 +294,19 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
             f"{head}\n\n{text}",
             command.outcome,
             "timeout" if command.ended_by == "time" else None,
-            untrusted=foreign,
+            untrusted=work.around.foreign,
             partial=bool(command.process.returncode),
             receipt="; ".join((ran, *told)),
         )
 
-    def _output(self, command: RunningCommand, around: FilesAround, *, foreign: bool) -> str:
+    def _output(self, command: RunningCommand, around: FilesAround) -> str:
         """What it wrote; of what is long its beginning and end, and where the whole is."""
         size, most = command.size, self._config.max_output_chars
         if size <= most:
             return readable(command.read(0, size)).strip("\n")
         half = most // 2
         try:
-            place = keep_output(around.store, command.output(), FROM_COMMAND if foreign else ())
+            place = keep_output(around.store, command.output(), FROM_COMMAND if around.foreign else ())
             kept = f"read_file pages through the whole: {place}"
         except (PathError, OSError) as error:  # a command may have put anything in the place of the folder
             kept = f"The whole could not be kept: {error}"

@@ -63,10 +63,9 @@ class RecallTool(OwnTool[FindArguments], name="recall"):
             await asyncio.to_thread(self._memory.refresh, "" if context.role == "owner" else context.person)
         found = await asyncio.to_thread(self._index.search, args.query, scopes, limit=3 * _MOST)
         since = records[0].at.isoformat(timespec="seconds") if records else ""
-        earlier = (one for one in found if not _is_now(one, context.session, since))
-        told = [*{(one.part.place, one.part.text): one for one in earlier}.values()][
-            :_MOST
-        ]  # a branch repeats its talk
+        # What was said in this very turn is left out, and a branch repeats its talk.
+        own = [one for one in found if since and one.document.name == context.session and one.part.at >= since]
+        told = [*{(one.part.place, one.part.text): one for one in found if one not in own}.values()][:_MOST]
         notes = [] if whole else [_STILL]
         if not told:
             text = "\n".join([f"Nothing was said or noted about: {args.query}", *notes])
@@ -135,11 +134,7 @@ def scopes_of(context: ToolContext) -> tuple[Scope, ...]:
     if not context.direct:
         return (("talk", context.address.key),)
     owners: Iterable[str] = ("", context.person) if context.role == "owner" else (context.person,)
-    return tuple(scope for owner in owners for scope in _of_person(owner))
-
-
-def _of_person(owner: str) -> tuple[Scope, Scope]:
-    return ("talk", owner), ("memory", owner)
+    return tuple((kind, owner) for owner in owners for kind in ("talk", "memory"))
 
 
 def place_of(found: FoundPart) -> tuple[str, str]:
@@ -151,8 +146,3 @@ def place_of(found: FoundPart) -> tuple[str, str]:
     page = _PAGE.fullmatch(last)
     anchor = f"#page={page[1]}" if page else f"#{last.replace(' ', '-')}" if last else ""
     return f"file:{one_line(str(path))}{anchor}", ", ".join(filter(None, (named, "" if last == title else last)))
-
-
-def _is_now(found: FoundPart, session: str, since: str) -> bool:
-    """Whether a hit is what was said in this very turn."""
-    return bool(since) and found.document.name == session and found.part.at >= since

@@ -138,7 +138,11 @@ def unsafe_to_note(fact: str, said: Sequence[Message]) -> str:
     another call has found, and must not name what the failed call was for.
     """
     done = list(_done(said))
-    failed = [one for place, one in enumerate(done) if _has_failed(one) and not _made_good(one, done[place + 1 :])]
+    failed = [
+        one
+        for place, one in enumerate(done)
+        if one.result.error not in _NO_FAILURE and not _made_good(one, done[place + 1 :])
+    ]
     if not failed:
         return ""
     name = failed[-1].call.name
@@ -173,10 +177,6 @@ def _targets(call: ToolCall) -> frozenset[str]:
     texts = texts_of({"arguments": given}, names=False)
     hosts = {urlsplit(url).hostname or "" for text in texts for url in extract_urls(text).urls}
     return frozenset(hosts - {""}) or frozenset({call.arguments})
-
-
-def _has_failed(one: _Done) -> bool:
-    return one.result.error not in _NO_FAILURE
 
 
 def _made_good(failed: _Done, later: Iterable[_Done]) -> bool:

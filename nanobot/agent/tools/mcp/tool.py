@@ -84,11 +84,8 @@ class McpTool(_OfServer):
             reason = f"{self.name} failed: {strip_unsafe(said.text) or 'no reason given'}"
             return ToolResult(f"Error: {reason}", shorten(reason, 200), error="service", untrusted=True)
         result = await result_of(said, server)
-        return result if self._remote.read_only else replace(result, receipt=f"called {self._remote_name}")
-
-    @property
-    def _remote_name(self) -> str:
-        return f"{self._server.name}/{one_line(self._remote.name, MAX_NAME)}"
+        called = f"called {server.name}/{one_line(self._remote.name, MAX_NAME)}"
+        return result if self._remote.read_only else replace(result, receipt=called)
 
 
 class McpResources(_OfServer):
