@@ -21,10 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from nanobot.bus.events import Address, InboundMessage, Sender  # noqa: E402 - found by the line above
-from nanobot.config.schema import BudgetConfig, PersonBudgetConfig  # noqa: E402
+from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig  # noqa: E402
 from nanobot.messages import AssistantMessage, Usage  # noqa: E402
 from nanobot.money.budget import Budget  # noqa: E402
-from nanobot.money.prices import Prices  # noqa: E402
 from nanobot.providers.base import ProviderInfo  # noqa: E402
 from nanobot.session.ledger import Ledger  # noqa: E402
 from nanobot.session.sqlite import SqliteDatabase  # noqa: E402
@@ -67,13 +66,13 @@ async def measure(path: Path) -> tuple[float, float, float, int]:
     ledger = Ledger(SqliteDatabase(path), clock=lambda: clock[0])
     rows = await fill(ledger, clock, last)
     limits = BudgetConfig(20.0, 200.0, PersonBudgetConfig(5.0, 50.0))
-    budget = Budget(limits, Prices(), ledger, lambda: last.replace(hour=0))
+    budget = Budget(Config(budget=limits), ledger, lambda: last.replace(hour=0))
 
     async def count() -> Usage:
         return budget.charge(ASKED, MODEL, MODEL.model, Usage(input=1, output=1))
 
     async def read() -> None:
-        fresh = Budget(limits, budget.prices, ledger, lambda: last.replace(hour=0))
+        fresh = Budget(Config(budget=limits), ledger, lambda: last.replace(hour=0))
         await fresh.refresh()
 
     judged = await each(lambda: budget.judge(ASKED, MODEL))

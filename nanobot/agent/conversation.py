@@ -126,7 +126,7 @@ class Conversation:
             made = None
             text = _("The earlier conversation could not be summed up: {error}", error=error)
             await turn.emit(Notice(text, "warning"))
-        if made is None or not (made.saves or focus):
+        if made is None or not (focus or made.after <= made.before * (1 - LEAST_SAVED)):
             past.stubborn = past.tokens
             return None
         summary = replace(made.summary, speaker=turn.authority, untrusted=made.summary.untrusted or bool(turn.taint))
@@ -207,8 +207,8 @@ class Conversation:
         """Leave out the tools with the largest schemas where all of them would fill the window."""
         room = self.window // _SCHEMA_SHARE
         kept: list[ToolSpec] = []
-        for tool in sorted(self._tools, key=lambda tool: (_schema_size(tool), tool.name)):
-            room -= _schema_size(tool)
+        for tool in sorted(self._tools, key=lambda tool: (estimate_text(tool.text), tool.name)):
+            room -= estimate_text(tool.text)
             if room < 0:
                 break
             kept.append(tool)
@@ -399,7 +399,3 @@ class Conversation:
 
 def _asked(prompt: str) -> tuple[Message, ...]:
     return (UserMessage((Text(prompt),)),)
-
-
-def _schema_size(tool: ToolSpec) -> int:
-    return estimate_all((), tools=(tool,))

@@ -329,7 +329,7 @@ class Builder:
             if not made:
                 from nanobot.money.budget import Budget
 
-                made.append(Budget.of(config, self.ledger, midnight, report))
+                made.append(Budget(config, self.ledger, midnight, report))
             return made[0]
 
         return budget_of

@@ -291,4 +291,4 @@ async def _budget(patient: Patient) -> Finding:
         return ok(_("nothing was spent here"))
     zone = zone_of(config.agents.defaults.timezone, patient.env)
     async with aclosing(Ledger(SqliteDatabase(file))) as ledger:
-        return ok(await Budget.of(config, ledger, partial(midnight_in, zone)).overview())
+        return ok(await Budget(config, ledger, partial(midnight_in, zone)).overview())

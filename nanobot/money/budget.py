@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import InboundMessage
-from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig, PriceConfig
+from nanobot.config.schema import Config, PersonBudgetConfig, PriceConfig
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
 from nanobot.money.caps import TODAY, Cap, Used, hears_figures, money_caps
@@ -71,15 +71,9 @@ class Budget:
     """
 
     def __init__(
-        self,
-        limits: BudgetConfig,
-        prices: Prices,
-        ledger: Ledger,
-        midnight: Callable[[], datetime],
-        report: Report = _unheard,
+        self, config: Config, ledger: Ledger, midnight: Callable[[], datetime], report: Report = _unheard
     ) -> None:
-        self.limits = limits
-        self.prices = prices
+        self.configure(config)
         self._ledger = ledger
         self._midnight = midnight
         self._report = report
@@ -95,15 +89,8 @@ class Budget:
         self._held: dict[str, tuple[str, float]] = {}  # by turn: for whom a request is under way, and about its USD
         self._room = asyncio.Event()
 
-    @classmethod
-    def of(
-        cls, config: Config, ledger: Ledger, midnight: Callable[[], datetime], report: Report = _unheard
-    ) -> "Budget":
-        """The caps and prices of the configuration."""
-        return cls(config.budget, prices_of(config.prices), ledger, midnight, report)
-
     def configure(self, config: Config) -> None:
-        """Have these caps and prices from now on."""
+        """Have the caps and prices of this configuration from now on."""
         self.limits, self.prices = config.budget, prices_of(config.prices)
 
     async def judge(

@@ -20,10 +20,9 @@ from nanobot.agent.turn import KeepResult, TurnLimits
 from nanobot.bus.events import Address, InboundMessage, MessageBus, OutboundMessage, Sender, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
-from nanobot.config.schema import BudgetConfig
+from nanobot.config.schema import BudgetConfig, Config, PriceConfig
 from nanobot.messages import Message
 from nanobot.money.budget import Budget
-from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import ToolResult
@@ -190,8 +189,8 @@ async def agent(
     provider = ScriptedProvider(model) if isinstance(model, Sequence) else model
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
     ledger, context = Ledger(kept.database), ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"))
-    prices = Prices({"scripted": Price(1, 1)})
-    budget = Budget(caps, prices, ledger, context.midnight) if caps is not None else None
+    config = Config(budget=caps or BudgetConfig(), prices={"scripted": PriceConfig(1, 1)})
+    budget = Budget(config, ledger, context.midnight) if caps is not None else None
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]
     services = AgentServices(
         bus,

@@ -13,11 +13,11 @@ from nanobot.command.help import GROUPS
 from nanobot.command.router import Command, CommandContext
 from nanobot.command.services import CommandServices
 from nanobot.command.words import WORDS
+from nanobot.config.schema import Config
 from nanobot.errors import StoreError, UsageError
 from nanobot.library.session_search import FoundSession, FoundSessions
 from nanobot.messages import Citation, Text, Usage, UserMessage
 from nanobot.money.budget import Budget
-from nanobot.money.prices import Prices
 from nanobot.providers.base import ModelOffer, ProviderInfo
 from nanobot.security.trust import wrap
 from nanobot.session.codec import encode
@@ -138,7 +138,7 @@ class Control:
     def budget(self) -> Budget:
         notes = Ledger(MemoryDatabase())
         limits = capped((2.0, None), (1.0, None))
-        return Budget(limits, Prices(), notes, lambda: TODAY)
+        return Budget(Config(budget=limits), notes, lambda: TODAY)
 
     def provider(self, session_key: str) -> ProviderInfo:
         return ProviderInfo("openai", "gpt-x", chosen_because="a key was found")

@@ -4,10 +4,9 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.config.schema import PersonBudgetConfig
+from nanobot.config.schema import Config, PersonBudgetConfig, PriceConfig
 from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
-from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger
 from tests.contract.conftest import HandClock
@@ -26,8 +25,8 @@ async def test_several_processes_stop_at_one_cap_warn_once_and_see_what_the_owne
         return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def process() -> Budget:
-        prices = Prices({"dear": Price(1, 1)})
-        return Budget(capped((2.0, 30.0), (1.0, None)), prices, ledger, midnight)
+        config = Config(budget=capped((2.0, 30.0), (1.0, None)), prices={"dear": PriceConfig(1, 1)})
+        return Budget(config, ledger, midnight)
 
     async def spend(budget: Budget, payer: InboundMessage, usd: float) -> None:
         usage = budget.charge(payer, DEAR, "dear", Usage(input=round(usd * 1e6), requests=1))

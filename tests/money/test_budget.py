@@ -11,10 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
-from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig
+from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig, PriceConfig
 from nanobot.messages import AssistantMessage, Cause, Role, Text, Usage
 from nanobot.money.budget import Budget, BudgetVerdict
-from nanobot.money.prices import Price, Prices
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
@@ -24,7 +23,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 DEAR, UNKNOWN = ProviderInfo("openai", "dear"), ProviderInfo("custom", "who-knows")
 LOCAL = ProviderInfo("ollama", "qwen3:8b", local=True)
 #: So that a million tokens of input are 1 USD.
-PRICES = Prices({"dear": Price(1, 1)})
+PRICES = {"dear": PriceConfig(1, 1)}
 
 
 def message(person: str = "1", role: Role = "owner", *, direct: bool = True) -> InboundMessage:
@@ -49,7 +48,7 @@ class Bank:
 
     def another(self) -> Budget:
         """The budget of another process on the same store."""
-        return Budget(self.limits, PRICES, self.ledger, self.midnight)
+        return Budget(Config(budget=self.limits, prices=PRICES), self.ledger, self.midnight)
 
     def midnight(self) -> datetime:
         return self.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -231,7 +230,7 @@ async def test_a_cap_that_is_null_is_none(bank: Bank) -> None:
 
 async def test_the_caps_are_on_when_nothing_is_configured(bank: Bank) -> None:
     config = Config()
-    made = Budget.of(config, bank.ledger, bank.midnight)
+    made = Budget(config, bank.ledger, bank.midnight)
     assert made.limits == capped((20, 200), (5, 50), 20_000_000)
 
 

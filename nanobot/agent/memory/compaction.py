@@ -62,10 +62,6 @@ class Compacted(Struct, frozen=True):
     after: int
     turns: int
 
-    @property
-    def saves(self) -> bool:
-        return self.after <= self.before * (1 - LEAST_SAVED)
-
 
 def shown_of(records: Sequence[Record], role: Role, session: str) -> Shown:
     """What somebody of `role` may see of these records, by turn."""

@@ -39,7 +39,7 @@ async def _told(setup: Setup, words: list[str], *, as_json: bool = False) -> str
     midnight = partial(midnight_in, zone)
 
     async with own_ledger(paths) as ledger:
-        budget = Budget.of(config, ledger, midnight)
+        budget = Budget(config, ledger, midnight)
         if words[:1] == ["raise"]:
             return await raised(budget, " ".join(words[1:]))
         if as_json:

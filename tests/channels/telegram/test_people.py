@@ -11,10 +11,10 @@ import pytest
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import INVITE_VALID, MOST_INVITED, MOST_WRONG, Person
 from nanobot.channels.telegram.access.rights import Rights
+from nanobot.config.schema import Config
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
-from nanobot.money.prices import Prices
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import stamp
 from tests.channels.telegram.gateway import OWNER, configured, furnished, running
@@ -47,7 +47,7 @@ async def desk(tmp_path: Path, *allow_from: str) -> tuple[House, Rights]:
         await claimed(house)
     await house.access.keep_username("nano_bot")
     limits = capped((20.0, 200.0), (5.0, 50.0))
-    budget = Budget(limits, Prices(), house.ledger, lambda: house.at)
+    budget = Budget(Config(budget=limits), house.ledger, lambda: house.at)
     return house, Rights(
         house.access, house.ledger.sessions, tmp_path, lambda: house.at, budget, JobStore(house.ledger)
     )

@@ -188,7 +188,7 @@ def rights_of(
     zone = zone_of(config.agents.defaults.timezone, env)
 
     midnight = partial(midnight_in, zone)
-    budget = budget or Budget.of(config, ledger, midnight)
+    budget = budget or Budget(config, ledger, midnight)
     return Rights(access, ledger.sessions, folders, midnight, budget, JobStore(ledger))
 
 
