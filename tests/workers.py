@@ -59,7 +59,12 @@ def units(items: Sequence[pytest.Item]) -> list[list[int]]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("workers")._addoption("-n", dest="workers", type=int, default=0, help="processes that take tests")
+    number = parser.getgroup("workers")._addoption  # the public way leaves small letters to pytest
+    number("-n", dest="workers", type=_processes, default=0, help="processes that take tests, or auto")
+
+
+def _processes(text: str) -> int:
+    return os.cpu_count() or 1 if text in ("auto", "logical") else int(text)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,13 +14,15 @@ from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.utils.connections import Connections, NoCookies, certificates
+from nanobot.utils.connections import Connections, NoCookies, certificates, login
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
 #: Bytes of one event, and of an answer as a whole.
 BODY_LIMIT = 16 * 1024 * 1024
 _url = lru_cache(maxsize=64)(httpx.URL)
+_HEADERS = {"Accept-Encoding": "gzip, deflate", "Connection": "keep-alive", "User-Agent": "nanobot"}
+_STREAMED = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
 class Deadlines(Struct, frozen=True):
@@ -73,9 +75,15 @@ def make_client(endpoint: Endpoint) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         headers={"User-Agent": "nanobot", **endpoint.headers},
         timeout=httpx.Timeout(limits.idle, connect=limits.connect, write=limits.write, pool=limits.connect),
-        transport=Connections(certificates, proxy=endpoint.proxy, idle=4.0 if is_private(endpoint.base_url) else 30.0),
+        transport=_connections(endpoint),
         cookies=NoCookies(),
+        trust_env=False,
+        follow_redirects=False,
     )
+
+
+def _connections(endpoint: Endpoint) -> Connections:
+    return Connections(certificates, proxy=endpoint.proxy, idle=4.0 if is_private(endpoint.base_url) else 30.0)
 
 
 class EventTooLarge(ValueError):
@@ -130,18 +138,21 @@ class Link:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._client: httpx.AsyncClient | None = None
-
-    @property
-    def client(self) -> httpx.AsyncClient:
-        if self._client is None or self._client.is_closed:
-            self._client = make_client(self.endpoint)
-            self._client.headers.update({"Content-Type": "application/json", "Accept": "text/event-stream"})
-        return self._client
+        self._made: tuple[Connections, httpx.Headers] | None = None
 
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        if self._made is not None:
+            await self._made[0].aclose()
+
+    def _ready(self) -> tuple[Connections, httpx.Headers]:
+        """The connections, and what every request says: read once, where a client would for each request."""
+        if self._made is None:
+            headers = httpx.Headers(_HEADERS)
+            headers.update(self.endpoint.headers)
+            headers.update(_STREAMED)
+            headers.update(login(urlsplit(self.endpoint.base_url), "Authorization"))
+            self._made = _connections(self.endpoint), headers
+        return self._made
 
     async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
         """Send `body` and yield `(event, data)`. A JSON answer comes as the one event `json`."""
@@ -171,15 +182,13 @@ class Link:
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
         limits, url = self.endpoint.deadlines, _url(self.endpoint.base_url.rstrip("/") + path)
+        connections, headers = self._ready()
         for last in (False, True):
-            timeout = httpx.Timeout(limits.first, connect=limits.connect, write=limits.write, pool=limits.connect)
-            reading = timeout.as_dict()  # a model may think before a word
-            # The client would read URL and headers anew for each request.
-            request = httpx.Request(
-                "POST", url, headers=self.client.headers, content=body, extensions={"timeout": reading}
-            )
+            # A model may think before a word.
+            reading = {"connect": limits.connect, "write": limits.write, "read": limits.first}
+            request = httpx.Request("POST", url, headers=headers, content=body, extensions={"timeout": reading})
             try:
-                response = await self.client.send(request, stream=True)
+                response = await connections.handle_async_request(request)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if last or not is_private(self.endpoint.base_url):
                     raise

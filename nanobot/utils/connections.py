@@ -272,7 +272,8 @@ async def through_proxy(
 async def _ask_http(stream: Stream, proxy: SplitResult, host: str, port: int) -> None:
     """Ask for a tunnel (RFC 9110, sections 9.3.6 and 15.2): interim answers may come first."""
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    lines = [f"CONNECT {at} HTTP/1.1", f"Host: {at}", *(f"{name}: {value}" for name, value in login(proxy)), "", ""]
+    own = (f"{name}: {value}" for name, value in login(proxy).items())
+    lines = [f"CONNECT {at} HTTP/1.1", f"Host: {at}", *own, "", ""]
     await stream.write("\r\n".join(lines).encode("latin-1"), None)
     said, begin, status = b"", 0, b"1"
     while status.startswith(b"1") and status != b"101":
@@ -292,12 +293,12 @@ async def _ask_http(stream: Stream, proxy: SplitResult, host: str, port: int) ->
     stream.unread(said[begin:])
 
 
-def login(proxy: SplitResult) -> list[tuple[str, str]]:
-    """The header that a proxy knows its user by (RFC 9110, section 11.7.2), where it has one."""
-    if proxy.username is None:
-        return []
-    word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return [("Proxy-Authorization", f"Basic {base64.b64encode(word.encode()).decode()}")]
+def login(url: SplitResult, header: str = "Proxy-Authorization") -> dict[str, str]:
+    """The header that a proxy (RFC 9110, section 11.7.2) or a server knows the user of an address by, if it has one."""
+    if url.username is None:
+        return {}
+    word = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {header: f"Basic {base64.b64encode(word.encode()).decode()}"}
 
 
 async def _ask_socks(stream: Stream, proxy: SplitResult, host: str, port: int) -> None:
@@ -444,7 +445,7 @@ class _Connection(httpx.AsyncByteStream):
         stream: Stream,
         origin: Origin,
         over: Callable[["_Connection"], Awaitable[None]],
-        proxied: list[tuple[str, str]] | None = None,
+        proxied: dict[str, str] | None = None,
     ) -> None:
         self.stream, self.origin = stream, origin
         self._over, self._proxied = over, proxied
@@ -474,7 +475,7 @@ class _Connection(httpx.AsyncByteStream):
         """Write a request, as a whole where it is small: each part for itself wakes the server."""
         url, headers, target = request.url, request.headers.raw, request.url.raw_path
         if self._proxied is not None:
-            headers = [*headers, *((name.encode(), value.encode()) for name, value in self._proxied)]
+            headers = [*headers, *((name.encode(), value.encode()) for name, value in self._proxied.items())]
             target = b"%s://%s%s" % (url.raw_scheme, url.netloc, target)
         data = self._http.send(h11.Request(method=request.method.encode(), target=target, headers=headers)) or b""
         if (leave := request.extensions.get("leave")) is not None:

@@ -21,7 +21,7 @@ from loguru import logger
 from nanobot.utils.text import printable
 
 if TYPE_CHECKING:
-    from loguru import Record
+    from loguru import Message, Record
 
 MASK = "[secret]"
 _SHORTEST = 6
@@ -32,21 +32,24 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _BETWEEN, _BETWEEN_QUERIES = re.compile(r"[\W_]+"), re.compile(r"[?&;][^=?&;/]*=|[\W_]+")
 #: Bytes of a log file before it is set aside.
 _LARGEST = 5_000_000
-#: Where a pattern can begin with letters it does, and looks behind them where the word begins: that is searched for
-#: several times as fast, in every line.
-_PATTERNS = (
-    # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
-    re.compile(r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}"),
-    re.compile(r"bot(?<=\bbot)\d+:[^/\s\"']+"),
-    re.compile(r"sk-(?<=\bsk-)[A-Za-z0-9_-]{8,}"),
-    # Less telling beginnings count only where a digit follows, so that words with a hyphen stay.
-    re.compile(r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}"),
-    re.compile(r"BSA(?<=\bBSA)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
-    re.compile(r"AIza(?<=\bAIza)[A-Za-z0-9_-]{20,}"),
+#: What looks like a secret, what takes its place, and letters of which the line must have some, in small ones: they are
+#: looked for first, in a tenth of the time.
+_SHAPES = tuple(
+    (tuple(needed.split()), re.compile(pattern), put)
+    for needed, pattern, put in (
+        # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
+        (": %3a", r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}", MASK),
+        ("bot", r"bot(?<=\bbot)\d+:[^/\s\"']+", MASK),
+        ("sk-", r"sk-(?<=\bsk-)[A-Za-z0-9_-]{8,}", MASK),
+        # Less telling beginnings count only where a digit follows, so that words with a hyphen stay.
+        ("- _", r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}", MASK),
+        ("bsa", r"BSA(?<=\bBSA)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}", MASK),
+        ("aiza", r"AIza(?<=\bAIza)[A-Za-z0-9_-]{20,}", MASK),
+        ("bear bas bot", r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\1{MASK}"),
+        ("://", r"(://[^/\s:@\"']*:)[^/\s@\"']+@", rf"\1{MASK}@"),
+        ("? &", r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+", rf"\1{MASK}"),
+    )
 )
-_LOGIN = re.compile(r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}")
-_URL_LOGIN = re.compile(r"(://[^/\s:@\"']*:)[^/\s@\"']+@")
-_QUERY = re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+")
 
 
 class _Secrets:
@@ -107,11 +110,13 @@ add_secrets, holds_secret, without_secrets = _known.add, _known.held_by, _known.
 def scrub(text: str) -> str:
     """`text` with every known secret, and everything that looks like one, replaced."""
     text = without_secrets(text)
-    for pattern in _PATTERNS:
-        text = pattern.sub(MASK, text)
-    text = _LOGIN.sub(rf"\1{MASK}", text)
-    text = _URL_LOGIN.sub(rf"\1{MASK}@", text)
-    return _QUERY.sub(rf"\1{MASK}", text)
+    letters = text.casefold()
+    for needed, pattern, put in _SHAPES:
+        for one in needed:
+            if one in letters:
+                text = pattern.sub(put, text)
+                break
+    return text
 
 
 class _ScrubbedStream:
@@ -121,8 +126,9 @@ class _ScrubbedStream:
         self._path = path
         self._file: tuple[int, os.stat_result] | None = None
 
-    def write(self, message: str) -> None:
-        line = printable(scrub(message))
+    def write(self, message: "Message") -> None:
+        """Only a traceback is still as it came; the rest of the line is ours, or was scrubbed as the message."""
+        line = printable(message if message.record["exception"] is None else scrub(message))
         if self._path is None:
             sys.stderr.write(line)
             sys.stderr.flush()
@@ -167,7 +173,7 @@ class _Forward(logging.Handler):
             text = str(record.msg)
 
         def name_origin(entry: "Record") -> None:
-            entry["name"], entry["line"] = record.name, record.lineno
+            entry["name"], entry["line"] = scrub(record.name), record.lineno
 
         logger.patch(name_origin).opt(exception=record.exc_info).log(level, "{}", text)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from loguru import logger
@@ -28,10 +29,17 @@ class PromptTemplates:
         """The text of a template. Raises `jinja2.TemplateError` only where the shipped file itself is broken."""
         if self._workspace is not None:
             try:
-                return _rendered(name, values, self._workspace / "templates", shipped("templates"))
+                if (own := self._workspace / "templates").is_dir():
+                    return _rendered(name, values, own, shipped("templates"))
             except (ValueError, TypeError, OSError) as error:
                 logger.warning("template {} of the workspace is not used: {}", name, error)
-        return _rendered(name, values, shipped("templates"))
+        return _as_shipped(name, tuple(values.items()))
+
+
+@lru_cache(maxsize=32)
+def _as_shipped(name: str, values: tuple[tuple[str, object], ...]) -> str:
+    """What the program brings with it stays as it is while it runs."""
+    return _rendered(name, dict(values), shipped("templates"))
 
 
 def _rendered(name: str, values: Mapping[str, object], *folders: Path) -> str:

@@ -151,7 +151,7 @@ class HostProxy:
             if proxy.startswith("socks") or not wanted.head:
                 return await through_proxy(proxy, host, port, certificates, _CONNECT_SECONDS), wanted.head
             method, _, rest = wanted.head.partition(b" ")
-            own = "".join(f"{name}: {value}\r\n" for name, value in login(urlsplit(proxy))).encode("latin-1")
+            own = "".join(f"{name}: {value}\r\n" for name, value in login(urlsplit(proxy)).items()).encode("latin-1")
             line, _, headers = rest.removeprefix(wanted.path.encode()).partition(b"\r\n")
             whole = wanted.target.url.partition("#")[0].encode("latin-1")
             stream = await to_proxy(proxy, certificates, _CONNECT_SECONDS)

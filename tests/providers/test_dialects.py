@@ -615,17 +615,32 @@ async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_
 
 async def test_models_are_asked_through_the_proxy_of_the_environment_and_send_no_cookies() -> None:
     async def answer(_request: HttpRequest, responder: Responder) -> None:
-        await responder.json({"data": [{"id": "m-1"}]}, headers=[("Set-Cookie", "who=ada; Path=/")])
+        await responder.json({"data": [{"id": "m-1"}], "choices": []}, headers=[("Set-Cookie", "who=ada; Path=/")])
 
     async with HttpServer(answer) as proxy:
         endpoint = Endpoint(ORIGIN, "http://model.example/v1", proxies=Proxies(env={"HTTP_PROXY": proxy.url}))
         assert await list_models(endpoint) == ["m-1"]
         link = Link(endpoint)
         for _ in range(2):
-            await link.client.get("http://model.example/v1/models")
+            assert [event async for event, _ in link.post("/models", b"{}")] == ["json"]
         await link.aclose()
     assert {request.target for request in proxy.requests} == {"http://model.example/v1/models"}
     assert not [request for request in proxy.requests if "cookie" in request.headers]
+
+
+async def test_a_login_in_the_address_of_a_server_goes_along_as_one() -> None:
+    async def answer(_request: HttpRequest, responder: Responder) -> None:
+        await responder.json({"choices": []})
+
+    async with HttpServer(answer) as server:
+        link = Link(
+            Endpoint(ORIGIN, server.url.replace("://", "://ada:p%40ss@"), headers={"Authorization": "Bearer k"})
+        )
+        assert [event async for event, _ in link.post("/chat", b"{}")] == ["json"]
+        await link.aclose()
+    said = server.requests[0].headers
+    assert said["authorization"] == "Basic YWRhOnBAc3M="
+    assert said["host"] == server.url.removeprefix("http://")
 
 
 async def test_parts_of_one_message_stay_apart() -> None:

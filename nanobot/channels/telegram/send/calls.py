@@ -9,10 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from telegram import LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction
-from telegram.error import ChatMigrated, RetryAfter, TelegramError
+from telegram.error import ChatMigrated, NetworkError, RetryAfter, TelegramError
 
+from nanobot import jsonval
 from nanobot.bus.events import Address
 from nanobot.channels.telegram.bot import DEPARTURE, Departure, TelegramLine
+from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, MessageSlot, ScreenMessage, Slots
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
 from nanobot.channels.telegram.send.pacing import ChatQueues
@@ -75,7 +77,7 @@ class Calls:
             match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
                 case Message():
                     return outcome.message_id
-                case bool() | "same":
+                case "same" | True:
                     return message_id
                 case "lost_target" | "moved":
                     message_id = 0
@@ -120,7 +122,7 @@ class Calls:
 
     def _call(
         self, place: Address, content: ScreenMessage | Upload, message_id: int, reply_to: int
-    ) -> Callable[[int], Awaitable[Message | bool]]:
+    ) -> Callable[[int], Awaitable[Message | int]]:
         """The call that shows it; the general topic of a forum wants no thread."""
         bot, text = self._line.bot, content.text
         thread = int(place.thread) if place.thread not in {"", "1"} else None
@@ -136,21 +138,20 @@ class Calls:
                 message_thread_id=thread,
                 reply_parameters=reply,
             )
-        entities, keyboard = content.wire, content.keyboard
+        shown: dict[str, object] = {"text": text, "entities": content.wire, "reply_markup": content.keyboard}
+        shown["link_preview_options"] = _NO_PREVIEW
         if message_id:
-            return lambda to: bot.edit_message_text(
-                text, to, message_id, entities=entities, reply_markup=keyboard, link_preview_options=_NO_PREVIEW
-            )
-        return lambda to: bot.send_message(
-            to,
-            text,
-            entities=entities,
-            disable_notification=content.silent,
-            reply_markup=keyboard,
-            message_thread_id=thread,
-            link_preview_options=_NO_PREVIEW,
-            reply_parameters=reply,
-        )
+            return lambda to: self._shown("editMessageText", chat_id=to, message_id=message_id, **shown)
+        shown |= {"disable_notification": content.silent, "message_thread_id": thread, "reply_parameters": reply}
+        return lambda to: self._shown("sendMessage", chat_id=to, **shown)
+
+    async def _shown(self, method: str, **fields: object) -> int:
+        """The number of the message that shows it; True for one that stood there. Raises `TelegramError`."""
+        answer = await self._line.call(method, **fields)
+        number = answer is True or number_of(jsonval.obj(answer).get("message_id"))
+        if not number:
+            raise NetworkError("its answer names no message")  # English: the log alone has it
+        return number
 
     async def _attempt(
         self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
