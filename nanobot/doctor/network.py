@@ -14,7 +14,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy, address_of
 from nanobot.doctor.findings import Finding, State, bad, off, ok, one_line, warn
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED
-from nanobot.utils.connections import Connections, look_up
+from nanobot.utils.connections import Connections, look_up, reason_of
 from nanobot.utils.translation import N_, _
 
 #: Seconds for one connection, and for one answer.
@@ -82,7 +82,7 @@ async def _refused(host: str, port: int) -> str:
     except TimeoutError:
         return _("no answer within {seconds:.0f} s", seconds=_CONNECT)
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
     writer.close()
     return ""
 

@@ -16,6 +16,7 @@ from telegram.error import Conflict, EndPointNotFound, InvalidToken, NetworkErro
 
 from nanobot.agent.explanations import remedy
 from nanobot.channels.telegram.bot import TelegramLine
+from nanobot.channels.telegram.send.errors import words_of
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.doctor.findings import Finding, one_line
 from nanobot.errors import NanobotError, ProviderError, SearchError, SearchErrorKind
@@ -322,7 +323,7 @@ def _telegram_failed(name: str, error: TelegramError | TimeoutError, settings: T
     if isinstance(error, TimedOut | TimeoutError):
         words = _("{address} did not answer in time", address=address)
     elif isinstance(error, NetworkError):
-        words = _("{address} cannot be reached ({error})", address=address, error=one_line(str(error)))
+        words = _("{address} cannot be reached ({error})", address=address, error=words_of(error))
     else:
         return Finding(
             name, "bad", _("Telegram says: {error}", error=one_line(str(error))), _("Try again in a minute.")

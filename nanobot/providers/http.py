@@ -14,7 +14,7 @@ from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status
-from nanobot.utils.connections import Connections, NoCookies, certificates, login
+from nanobot.utils.connections import Connections, NoCookies, certificates, login, reason_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
 
@@ -231,10 +231,8 @@ class Link:
             said = f"{error}."
             raise ProviderError("bad_request", f"{origin.name}: {said}", provider=origin.name, detail=said) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise failure(
-                origin, "network", _("the connection to {host} failed ({reason})", host=self._host, reason=reason)
-            ) from error
+            said = _("the connection to {host} failed ({reason})", host=self._host, reason=reason_of(error))
+            raise failure(origin, "network", said) from error
         except EventTooLarge as error:
             raise failure(origin, "protocol", _("one event is larger than 16 MB")) from error
 

@@ -40,6 +40,7 @@ _NEXT_ADDRESS = 0.25
 _PORTS = {"http": 80, "https": 443}
 _SOCKS_PORT = 1080
 _HEAD_END = re.compile(rb"\n\r?\n")
+_ERRNO, _TLS_PLACE = re.compile(r"\[Errno (\d+)\]"), re.compile(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
@@ -539,14 +540,21 @@ def _timed(late: type[httpx.TimeoutException], broken: type[httpx.NetworkError])
     except TimeoutError as error:
         raise late(str(error)) from error
     except OSError as error:
-        raise broken(_reason(error)) from error
+        raise broken(reason_of(error)) from error
 
 
-def _reason(error: OSError) -> str:
-    """Without the number and the address that asyncio adds."""
-    if not error.errno or isinstance(error, ssl.SSLError | socket.gaierror):
-        return str(error)
-    return os.strerror(error.errno)
+def reason_of(error: Exception) -> str:
+    """Why a connection failed, as a person may read it: no number, address, class or place in a library."""
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return _("it did not answer in time")
+    if not isinstance(error, OSError):
+        return str(error) or _("it ended the connection")
+    if isinstance(error, socket.gaierror):
+        return _("no name can be looked up now") if error.errno == socket.EAI_AGAIN else _("its name was not found")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    number = error.errno or next(map(int, _ERRNO.findall(str(error))), 0)  # asyncio strings together those of addresses
+    return _TLS_PLACE.sub("", str(error)) if isinstance(error, ssl.SSLError) or not number else os.strerror(number)
 
 
 @contextmanager
@@ -557,7 +565,8 @@ def _protocol_errors() -> Iterator[None]:
     except h11.LocalProtocolError as error:
         raise httpx.LocalProtocolError(str(error)) from error
     except h11.RemoteProtocolError as error:
-        raise httpx.RemoteProtocolError(str(error)) from error
+        strange = "illegal" in str(error)  # English: h11 says so, and shows the bytes
+        raise httpx.RemoteProtocolError(_("it does not speak HTTP") if strange else str(error)) from error
 
 
 class NoCookies(CookieJar):

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import NanobotError
 from nanobot.jsonval import parse
+from nanobot.utils.connections import reason_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.text import one_line
 from nanobot.utils.translation import _
@@ -115,11 +116,11 @@ class ServiceClient:
         except (TimeoutError, httpx.TimeoutException):
             raise self._fail("timeout", _("within {seconds:.3g} s", seconds=timeout), proxy) from None
         except httpx.ProxyError as error:
-            raise self._fail("proxy refused", str(error) or type(error).__name__, proxy) from None
+            raise self._fail("proxy refused", reason_of(error), proxy) from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise self._fail("address", str(error), proxy) from None
         except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise self._fail("network", str(error) or type(error).__name__, proxy) from None
+            raise self._fail("network", reason_of(error), proxy) from None
 
     async def _send(self, ask: Ask, proxy: str | None) -> ServiceAnswer:
         if self._client is None:

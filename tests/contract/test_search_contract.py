@@ -333,7 +333,7 @@ async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
 async def test_the_innermost_cause_of_ddgs_is_said_without_the_quotes_around_it() -> None:
     with pytest.raises(SearchError) as caught:
         await DuckDuckGoBackend(library=FakeDdgs(always="wrapped")).search(SearchQuery("python"), timeout=60)
-    assert str(caught.value) == "DuckDuckGo cannot be reached: no connections available"
+    assert str(caught.value) == "DuckDuckGo cannot be reached: no connection came about"
 
 
 async def test_C27_N10_N28_S21_ddgs_is_asked_for_duckduckgo_with_the_proxy_and_every_filter() -> None:

@@ -1,7 +1,6 @@
 """The first question: who answers. What is found on this machine, a key that is pasted, an address, or nobody yet."""
 
 import asyncio
-import os
 import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from nanobot.cli.onboard.settings import Settings
 from nanobot.cli.onboard.talk import Talk, is_secret
 from nanobot.errors import NanobotError
 from nanobot.providers.vendors import BY_NAME, VENDORS, Vendor, unsupported, vendor_of, vendor_of_key
+from nanobot.utils.connections import reason_of
 from nanobot.utils.text import nearest, sendable
 from nanobot.utils.translation import N_, _, listed, yes_or_no
 
@@ -142,7 +142,7 @@ async def _unreachable(host: str, port: int) -> str:
     except TimeoutError:
         return _("no answer within {seconds:.0f} s", seconds=_REACH_SECONDS)
     except OSError as error:
-        return os.strerror(error.errno) if error.errno else str(error)
+        return reason_of(error)
     connection[1].close()
     return ""
 

@@ -311,10 +311,11 @@ def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
     if isinstance(error, httpx.ProxyError):
         words = N_("The proxy refused {host}{reason}. Check tools.web.proxy.")
         return _failed("network", host, words, "connect", reason=reason)
-    if isinstance(error, httpx.ConnectError) and _is_tls(error):
+    if isinstance(error, httpx.ConnectError) and _caused(error, ssl.SSLError):
+        untrusted = _caused(error, ssl.SSLCertVerificationError)
         no_certificate = N_("{host} has no valid certificate{reason}. Try another source.")
         insecure = N_("{host} makes no secure connection{reason}. Try another source.")
-        return _failed("network", host, no_certificate if "CERTIFICATE" in reason else insecure, "tls", reason=reason)
+        return _failed("network", host, no_certificate if untrusted else insecure, "tls", reason=reason)
     if isinstance(error, httpx.ConnectError):
         words = N_("{host} could not be reached{reason}.")
         return _failed("network", host, words, "connect", advice=_AGAIN, reason=reason)
@@ -322,9 +323,9 @@ def _network_error(error: httpx.HTTPError, host: str) -> FetchError:
     return _failed("network", host, N_("{host} broke the connection{reason}."), phase, advice=_AGAIN, reason=reason)
 
 
-def _is_tls(error: BaseException | None) -> bool:
+def _caused(error: BaseException | None, kind: type[BaseException]) -> bool:
     while error is not None:
-        if isinstance(error, ssl.SSLError):
+        if isinstance(error, kind):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -149,6 +149,7 @@ _MARKS = {
     "resolve": N_("its name was not found"),
     "name or service": N_("its name was not found"),
     "refused": N_("the connection was refused"),
+    "no connections": N_("no connection came about"),
     "certificate": N_("its certificate is not trusted"),
     "proxy": N_("the proxy refused"),
     "tunnel": N_("the proxy refused"),

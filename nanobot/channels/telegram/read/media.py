@@ -20,6 +20,7 @@ from telegram import Bot
 from telegram.error import BadRequest, TelegramError
 
 from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
+from nanobot.channels.telegram.send.errors import words_of
 from nanobot.messages import Media
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
@@ -88,7 +89,7 @@ class MediaFolder:
                 return Fetched(problem=self._too_big(0))
             return Fetched(problem=_("was not read: Telegram no longer has it. Send it again."))
         except (TelegramError, httpx.HTTPError) as error:
-            reason = type(error).__name__  # its text may hold the token
+            reason = words_of(error)
             return Fetched(problem=_("was not read: fetching it failed ({error}). Send it again.", error=reason))
         except OSError as error:
             reason = error.strerror or type(error).__name__

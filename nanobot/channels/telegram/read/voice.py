@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from nanobot.channels.telegram.settings import is_local, proxy_from
 from nanobot.config.schema import TranscriptionConfig
+from nanobot.utils.connections import reason_of
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, sendable, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _
@@ -80,7 +81,7 @@ class EndpointTranscriber:
                 problem=_("{service} did not answer within {seconds:.0f} s.", service=self._name, seconds=SECONDS)
             )
         except httpx.HTTPError as error:
-            why = type(error).__name__
+            why = reason_of(error)
             return Transcription(problem=_("{service} could not be reached ({error}).", service=self._name, error=why))
         except OSError as error:
             return Transcription(problem=_("The sound file cannot be read ({error}).", error=error.strerror))

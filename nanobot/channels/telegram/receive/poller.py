@@ -20,10 +20,9 @@ from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter,
 from nanobot import __version__
 from nanobot.channels.telegram.bot import POLL_SECONDS
 from nanobot.channels.telegram.read.incoming import number_of
-from nanobot.channels.telegram.send.errors import penalty_of
+from nanobot.channels.telegram.send.errors import penalty_of, words_of
 from nanobot.errors import ChannelError, StoreError
 from nanobot.utils.host import process_identity
-from nanobot.utils.logs import scrub
 from nanobot.utils.text import duration
 from nanobot.utils.translation import N_, Later, _, _n, apart, told
 
@@ -299,4 +298,4 @@ def _told(error: Exception) -> str:
     """What went wrong, without secrets: the text of some errors holds the URL and with it the token."""
     if isinstance(error, TimeoutError):
         return Later(_LATE)
-    return scrub(str(error)).rstrip(".") or type(error).__name__
+    return words_of(error)

@@ -19,6 +19,10 @@ from telegram.error import (
     TelegramError,
 )
 
+from nanobot.utils.connections import reason_of
+from nanobot.utils.logs import scrub
+from nanobot.utils.text import one_line
+
 Trouble = Literal[
     "not_sent",
     "maybe_sent",
@@ -81,6 +85,13 @@ def classify(error: TelegramError | TimeoutError) -> Trouble:
             return "refused"
         case _:  # the connection broke, a server on the way gave up (5xx), or what answered was not Telegram
             return "maybe_sent"
+
+
+def words_of(error: Exception) -> str:
+    """What went wrong, without secrets and names of classes: the text of some errors holds the URL with the token."""
+    cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
+    said = reason_of(cause) if isinstance(cause, httpx.HTTPError) else str(error)
+    return scrub(one_line(said)).rstrip(".")
 
 
 def penalty_of(error: RetryAfter) -> float:
