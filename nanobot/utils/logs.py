@@ -32,22 +32,22 @@ _URL_SAFE = str.maketrans("-_", "+/")
 _BETWEEN, _BETWEEN_QUERIES = re.compile(r"[\W_]+"), re.compile(r"[?&;][^=?&;/]*=|[\W_]+")
 #: Bytes of a log file before it is set aside.
 _LARGEST = 5_000_000
-#: What looks like a secret, what takes its place, and letters of which the line must have some, in small ones: they are
+#: What looks like a secret, what takes its place, and the signs of which its line has one, in small letters: they are
 #: looked for first, in a tenth of the time.
 _SHAPES = tuple(
-    (tuple(needed.split()), re.compile(pattern), put)
+    (tuple(needed.split("|")), re.compile(pattern), put)
     for needed, pattern, put in (
         # Telegram: the bot's number, a colon and 35 characters, in URLs behind `bot`.
-        (": %3a", r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}", MASK),
+        (":|%3a", r"\b(?:bot)?\d{6,}(?::|%3[aA])[A-Za-z0-9_-]{20,}", MASK),
         ("bot", r"bot(?<=\bbot)\d+:[^/\s\"']+", MASK),
         ("sk-", r"sk-(?<=\bsk-)[A-Za-z0-9_-]{8,}", MASK),
         # Less telling beginnings count only where a digit follows, so that words with a hyphen stay.
-        ("- _", r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}", MASK),
+        ("-|_", r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}", MASK),
         ("bsa", r"BSA(?<=\bBSA)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}", MASK),
         ("aiza", r"AIza(?<=\bAIza)[A-Za-z0-9_-]{20,}", MASK),
-        ("bear bas bot", r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\1{MASK}"),
+        ("bearer|basic|bot", r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\1{MASK}"),
         ("://", r"(://[^/\s:@\"']*:)[^/\s@\"']+@", rf"\1{MASK}@"),
-        ("? &", r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+", rf"\1{MASK}"),
+        ("?|&", r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+", rf"\1{MASK}"),
     )
 )
 

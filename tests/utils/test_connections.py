@@ -344,7 +344,7 @@ async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along
         ("/nothing", httpx.RemoteProtocolError, "Server disconnected without sending a response"),
         ("/reset", httpx.ReadError, "^"),
         ("/half", httpx.RemoteProtocolError, "peer closed connection without sending complete message body"),
-        ("/garbage", httpx.RemoteProtocolError, "illegal status line"),
+        ("/garbage", httpx.RemoteProtocolError, "it does not speak HTTP"),
         ("/endless", httpx.RemoteProtocolError, "more than 65 kB came before the answer"),
         ("/silence", httpx.ReadTimeout, "^$"),
     ],
@@ -451,7 +451,7 @@ async def test_over_tls_a_certificate_is_judged_and_the_connection_used_again(tm
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=here) as server:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with httpx.AsyncClient(transport=Connections(ssl.create_default_context)) as asking:
-            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            with pytest.raises(httpx.ConnectError, match="self-signed certificate"):
                 await asking.get(url)
         async with httpx.AsyncClient(transport=Connections(partial(ssl.create_default_context, cafile=file))) as asking:
             assert [(await asking.get(url)).text for _ in range(3)] == ["hello"] * 3

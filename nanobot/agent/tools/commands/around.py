@@ -36,8 +36,8 @@ class FilesAround:
         self.keys: tuple[Path, ...] = ()
         #: What a sandbox should keep as it is, whether it exists already or not.
         self.protected: tuple[Path, ...] = ()
-        #: What steers, and what the command could destroy, as they were before it.
-        self.control, self.before = ControlFiles(()), Snapshot(None)
+        self._control = ControlFiles(())
+        self._before = Snapshot(None)
         self.home = Path()
         self.tally = Tally()
 
@@ -53,17 +53,27 @@ class FilesAround:
         if self.foreign:
             self._known, self._number = store.origins.identities(), store.origins.begin()
         with store.alone() if self.protected else contextlib.nullcontext():
-            self.control = ControlFiles(self.protected)
-            if self.protected and not self.control.too_many:
-                store.steering.begin(self._number, self.control.places, self.control.files)
-        self.before = store.snapshots.take()
+            self._control = ControlFiles(self.protected)
+            if self.protected and not self.too_many:
+                store.steering.begin(self._number, self._control.places, self._control.files)
+        self._before = store.snapshots.take()
         self.home = Path(os.path.realpath(tempfile.mkdtemp(prefix="nanobot-home-")))
+
+    @property
+    def too_many(self) -> bool:
+        """Whether what steers is too much to be kept."""
+        return self._control.too_many
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that the command could destroy can be brought back."""
+        return self._before.whole
 
     def drop(self) -> None:
         """The command was not started."""
         if self._number:
             self.store.origins.drop(self._number)
-        self.before.close()
+        self._before.close()
         self._remove_home()
 
     def settle(self, told: ChangedBy) -> tuple[str, ...]:
@@ -78,8 +88,8 @@ class FilesAround:
         if self.foreign:
             store.origins.end(self._number, self._known, now)
         with contextlib.suppress(NanobotError):
-            self.tally = store.snapshots.record(self.before, now, told)
-        self.before.close()
+            self.tally = store.snapshots.record(self._before, now, told)
+        self._before.close()
         return notes
 
     def _put_back(self) -> tuple[str, ...]:
@@ -90,10 +100,10 @@ class FilesAround:
             with contextlib.suppress(NanobotError):  # it is put back also where somebody else holds the lock too long
                 stack.enter_context(self.store.alone())
             with contextlib.suppress(NanobotError):
-                self.control.expect(self.store.steering.wanted(self._number, self.control.files))
+                self._control.expect(self.store.steering.wanted(self._number, self._control.files))
             with contextlib.suppress(OSError):
-                return self.control.put_back(self.store.new_trash())
-            return self.control.put_back()
+                return self._control.put_back(self.store.new_trash())
+            return self._control.put_back()
 
     def _reaches(self) -> bool:
         """Whether a file in its reach came from outside, or belongs to another person."""

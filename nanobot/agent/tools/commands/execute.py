@@ -211,8 +211,8 @@ class ExecTool(OwnTool[ExecArguments], name="exec"):
         except BaseException:
             around.drop()
             raise
-        lossy = bool(context.taint) and not around.before.whole and not asked and "run_lossy" not in judged
-        if around.control.too_many or lossy:
+        lossy = bool(context.taint) and not around.whole and not asked and "run_lossy" not in judged
+        if around.too_many or lossy:
             await asyncio.to_thread(around.drop)
             return error_result("denied", _NOT_JUDGED if lossy else _UNGUARDED)
         return around
