@@ -22,7 +22,11 @@ _ESCAPED = r"\\([\\`*_{}\[\]()#+\-.!|<>~])"
 _LIST = r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+"
 _RULE = r"^\s*(?:[-*_]\s*){3,}$|^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$"
 #: The end of a sentence: a Western mark with a blank after it, or a CJK mark, with the closing quotes behind it.
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”）]*|[।۔؟]+(?=\s|$)|\n+")
+#: It begins with the signs that begin one, which is how Python finds the next place where one may be.
+_END = re.compile(
+    r"[.!?…。！？｡।۔؟\n](?:(?<=[.!?…])[.!?…]*[\"'”’»)\]]*(?=\s)|(?<=[。！？｡])[。！？｡]*[」』”）]*"
+    r"|(?<=[।۔؟])[।۔؟]*(?=\s|$)|(?<=\n)\n*)"
+)
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"“‘'])(?:\w|\w\.\w|mr|mrs|ms|dr|st|prof|gov|gen|sen|rep|lt|col|sgt|capt|rev|hon|jr|sr|vs|etc|inc|ltd|corp|co"
     r"|no|nos|vol|fig|al|approx|est|dept|univ|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|ca|bzw|usw|z\.b|d\.h|nr|bd"

@@ -33,14 +33,14 @@ _K1, _B = 1.2, 0.6
 
 def terms(text: str) -> list[str]:
     """The words of `text` as they are compared, in order."""
-    found: list[str] = []
     folded = _folded(text)
     tokens, paired = _patterns(bool(not folded.isascii() and re.search(_NEAR_PAIRED, folded)))
+    if paired is None:
+        return list(map(stem, tokens.findall(folded)))
+    found: list[str] = []
     for token in tokens.findall(folded):
-        if paired is not None and paired.match(token):
+        if paired.match(token):
             found.extend(token[at : at + 2] for at in range(max(1, len(token) - 1)))
-        elif token[0].isdigit():
-            found.append(_number(token))
         else:
             found.append(stem(token))
     return found
@@ -59,14 +59,12 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", _MARKS.sub("", decomposed)) if not decomposed.isascii() else decomposed
 
 
-def _number(token: str) -> str:
-    """A number without marks between its thousands."""
-    return re.sub(r"[.,](?=\d{3}(?:\D|$))", "", token)
-
-
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """A folded word without its commonest endings. Two forms of a word mostly meet; two words seldom do."""
+    """A folded word without its commonest endings. Two forms of a word mostly meet; two words seldom do. A number
+    without marks between its thousands."""
+    if word[:1].isdigit():
+        return re.sub(r"[.,](?=\d{3}(?:\D|$))", "", word)
     if "'" in word or "’" in word:
         before, after = re.split("['’]", word, maxsplit=1)
         word = after if before in _ELIDED and len(after) > 1 else before

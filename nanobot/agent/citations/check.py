@@ -7,10 +7,11 @@ which the claim's can be reckoned) is questioned only where the source names a r
 
 import math
 import re
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations, pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,19 +74,59 @@ class Claim(Struct, frozen=True):
 
 
 class CitedPage:
-    """The text of one source, read when it is first cited."""
+    """The text of one source, which is read block by block, as far as its claims ask for it."""
 
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         # Its title and its address may be in any language.
         self.languages = languages_of(self.text[self.text.find("\n") : self.text.rfind("\n")] or self.text)
-        self.words = [words_of(self.text[start:end]) for start, end in self.spans]
-        starts, found = [start for start, _ in self.spans], figures(self.text)
-        #: Every figure with the place of its sentence.
-        self.figures = [
-            (fact, bisect_right(starts, fact.start) - 1) for fact in (*found, *spans(found), *rates(self.text))
-        ]
+        ends = [*(match.end() for match in re.finditer(r"\n{2,}", self.text)), len(self.text)]
+        self._blocks = list(pairwise([0, *dict.fromkeys(ends)]))
+        self._block_words = [words_of(self.text[start:end]) for start, end in self._blocks]
+        self._starts = [start for start, _ in self.spans]
+        self._read: dict[int, list[tuple[Fact, int]]] = {}
+        self._words: dict[int, frozenset[str]] = {}
+
+    def words(self, place: int) -> frozenset[str]:
+        """The words of a sentence."""
+        if place not in self._words:
+            start, end = self.spans[place]
+            self._words[place] = words_of(self.text[start:end])
+        return self._words[place]
+
+    def figures(self, wanted: frozenset[str] = frozenset()) -> Iterator[tuple[Fact, int]]:
+        """Every figure with the place of its sentence; those of the blocks with most of the `wanted` words first."""
+        for _shared, block in self._blocks_by(wanted):
+            if block not in self._read:
+                start, end = self._blocks[block]
+                text = self.text[start:end]
+                found = figures(text, self.languages)
+                facts = (*found, *spans(found), *rates(text))
+                self._read[block] = [(one, bisect_right(self._starts, start + one.start) - 1) for one in facts]
+            yield from self._read[block]
+
+    def passage(self, wanted: frozenset[str], facts: list[Fact]) -> str:
+        """The sentence with most of these words and, in the blocks where they were looked for, of these figures."""
+
+        def told(figures: Iterable[tuple[Fact, int]]) -> Counter[int]:
+            return Counter(place for found, place in figures if any(_equal(fact, found) for fact in facts))
+
+        weights = facts and (told(chain.from_iterable(self._read.values())) or told(self.figures()))
+        best, most = min(1, len(self.spans) - 1), -1  # the title is a passage only where nothing else is
+        for shared, block in self._blocks_by(wanted):
+            if shared >= most or block in self._read:
+                for place in range(*(bisect_left(self._starts, border) for border in self._blocks[block])):
+                    weight = len(wanted & self.words(place)) + (3 * weights[place] if weights else 0)
+                    if place and (weight > most or (weight == most and place < best)):
+                        best, most = place, weight
+        start, end = self.spans[best]
+        return " ".join(self.text[start : min(end, start + PASSAGE_CHARS)].split())
+
+    def _blocks_by(self, wanted: frozenset[str]) -> list[tuple[int, int]]:
+        """How many of these words each block has, and its number; those with the most first."""
+        shared = [(len(wanted & words), block) for block, words in enumerate(self._block_words)]
+        return sorted(shared, key=lambda one: -one[0]) if wanted else shared
 
     @cached_property
     def squashed(self) -> str:
@@ -105,7 +146,7 @@ class CitedPage:
 
     @cached_property
     def all_words(self) -> frozenset[str]:
-        return frozenset[str]().union(*self.words)
+        return frozenset[str]().union(*self._block_words)
 
     def share(self, wanted: frozenset[str]) -> float:
         """How much of `wanted` stands anywhere on the page."""
@@ -113,10 +154,13 @@ class CitedPage:
 
     def foreign(self, text: str) -> bool:
         """True when a text is in another language, so that its words cannot stand here."""
-        words, languages = [fold(word) for word in _LETTERS.findall(text) if word.islower()], languages_of(text)
+        languages = languages_of(text)
+        if languages & self.languages:
+            return False
+        words = [fold(word) for word in _LETTERS.findall(text) if word.islower()]
         alike = sum(map(self.vocabulary.__contains__, words)) / max(3, len(words))
         least = _ALIKE if self.languages else _ALIKE_UNREAD
-        return not languages & self.languages and (alike < least if languages else alike == 0 < len(words))
+        return alike < least if languages else alike == 0 < len(words)
 
     def found(self, claim: Claim, facts: Iterable[Fact]) -> list[Fact]:
         """The facts of a claim that stand here."""
@@ -145,8 +189,8 @@ class CitedPage:
         """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
         the claim's other ones; empty where there is none."""
         alike, most = "", 0
-        for other, place in self.figures:
-            shared = 1 if wanted is None else len(wanted & self.words[place])
+        for other, place in self.figures():
+            shared = 1 if wanted is None else len(wanted & self.words(place))
             if shared > most and other.unit == fact.unit and other.text and not any(same(one, other) for one in others):
                 alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
@@ -163,22 +207,22 @@ class CitedPage:
             return True
         count, dated = fact.value / fact.factor, fact.unit.startswith("month")
         anywhere = anywhere or dated or count >= _SMALL or count % 1 > 0
-        counted = fact.counts in self.vocabulary
+        counted = bool(fact.counts) and fact.counts in self.vocabulary
         return any(
             (same(fact, other) or (not self.languages and _same_digits(fact, other)))
             and (anywhere or (fact.unit and other.unit) or not other.text or wanted & self._near(place))
             and not (counted and other.unit in _MEASURED)
-            for other, place in self.figures
+            for other, place in self.figures(wanted)
         )
 
     def _dateless(self, fact: Fact) -> bool:
         """True for the year of a month whose days the page names without it."""
         month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
-        return {other.value > 31 for other, place in self.figures if other.unit == month} == {False}
+        return {other.value > 31 for other, _place in self.figures() if other.unit == month} == {False}
 
     def _near(self, place: int) -> frozenset[str]:
         """The words of a sentence and of those beside it."""
-        return frozenset[str]().union(*self.words[max(0, place - 1) : place + 2])
+        return frozenset[str]().union(*map(self.words, range(max(0, place - 1), min(place + 2, len(self.spans)))))
 
     def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
@@ -219,14 +263,7 @@ class CitationJudge:
         """The words of a source that come nearest to a claim; empty where it has no text."""
         if number not in self._texts:
             return ""
-        page, wanted, facts = self._page(number), words_of(claim.text), figures(claim.text)
-        weights = [len(wanted & words) for words in page.words]
-        for found, place in page.figures:
-            weights[place] += 3 * any(_equal(fact, found) for fact in facts)
-        # The first line is the title: it is a passage only where nothing else is.
-        best = max(range(min(1, len(weights) - 1), len(weights)), key=weights.__getitem__, default=0)
-        start, end = page.spans[best]
-        return " ".join(page.text[start : min(end, start + PASSAGE_CHARS)].split())
+        return self._page(number).passage(words_of(claim.text), figures(claim.text))
 
     def _page(self, number: int) -> CitedPage:
         if number not in self._pages:
@@ -255,9 +292,10 @@ class CitationJudge:
     def _elsewhere(self, claim: Claim, facts: list[Fact], number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted, told = self._page(number), words_of(claim.text), [fact for fact in facts if _tells(fact)]
-        own, foreign, here = page.share(wanted), page.foreign(claim.sentence), page.found(claim, told)
+        own = page.share(wanted)
         if own >= _OTHER_SHARE:
             return []
+        foreign, here = page.foreign(claim.sentence), page.found(claim, told)
         known = len(page.found(claim, facts))
         if foreign and here and known == len(facts):
             return []

@@ -40,7 +40,7 @@ _TOKEN = re.compile(rf"[A-Z][a-z]?\.(?=\s?[A-ZÀ-Ý])|{_LETTERS}+(?:['’/-]{_LE
 _SAID = re.compile(rf"{_LETTERS}+|[~≈]")
 #: What may stand between a number, what multiplies it, and its unit.
 _GAP = re.compile(r"(?:st|nd|rd|th|er|[.º])?[\s-]?(?:d['’]|d[ei] |of )?(?:an? )?")
-_DATE = re.compile(
+_DATE = (
     r"(?=\d)(?<![\d.])(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})"
     r"|(?:(?P<y2>\d{4})[年년] ?)?(?P<m2>\d{1,2})[月월] ?(?P<d2>\d{1,2})[日号일]"
     r"|(?P<d3>\d{1,2})(?P<by>[./])\s?(?P<m3>\d{1,2})(?P=by)\s?(?P<y3>\d{4})"
@@ -48,8 +48,8 @@ _DATE = re.compile(
     r"|(?:(?P<y4>\d{4})[年년] ?)?(?P<m4>\d{1,2})[月월])(?![\d%]|:\d)"
 )
 #: A month before a day or a year.
-_MONTH = re.compile(r"([^\W\d_]{3,12})\.?\s(?:\d{1,2}(?:st|nd|rd|th)?,?\s)?(?:del? |of )?\Z")
-_TIME = re.compile(
+_MONTH = r"([^\W\d_]{3,12})\.?\s(?:\d{1,2}(?:st|nd|rd|th)?,?\s)?(?:del? |of )?\Z"
+_TIME = (
     r"(?<![\d.,:])(?P<hour>\d{1,2})(?:(?::|\s?h\s?|\.(?=\d\d\s?(?:uhr|[ap]\.?m\b)))(?P<minute>\d{2})(?:(?::|\s?m(?:in)?\s?)(?P<second>\d{2})|(?!\s?m)))?"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?(?![\d:]|[.,]\d)"
 )
@@ -115,16 +115,14 @@ _EMPTY = frozenset(map(stem, NO_MEANING))
 _COMMA = frozenset(("de", "fr", "es", "it", "pt", "nl", "ru"))
 #: A decade and a century.
 _DECADE = re.compile(r"(?<=0)s\b|er[ -]jahr|-luvu|年代")
-_CENTURY = re.compile(
-    r"(?:st|nd|rd|th|[.º]|e|er|eme)?[ -]?(?:century|jahrhundert|siecle|secolo|seculo|eeuw|век|世纪|世紀)"
-)
+_CENTURY = r"(?:st|nd|rd|th|[.º]|e|er|eme)?[ -]?(?:century|jahrhundert|siecle|secolo|seculo|eeuw|век|世纪|世紀)"
 #: A time of day without a colon: 8.30, 0820.
-_CLOCK = re.compile(r"(\d?\d(?=\.)|[01]\d|2[0-4])\.?([0-5]\d)")
+_CLOCK = r"(\d?\d(?=\.)|[01]\d|2[0-4])\.?([0-5]\d)"
 _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
 #: What may stand between numbers that share a unit; what a number counts by the word behind it, which in "58 instead of
 #: 49 euros" it does not; the end of a cell; what is hyphenated.
 _SHARING = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}")
-_WORD = re.compile(r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])")
+_WORD = r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])"
 _CELL, _HYPHEN = re.compile(r" ?\|"), re.compile("-[a-z]")
 #: The number of an item of a list.
 _LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
@@ -172,7 +170,7 @@ def languages_of(text: str) -> frozenset[str]:
     for name, first, last, times in _SCRIPTS:
         if sum(count for sign, count in signs.items() if first <= sign <= last) * times > signs.total():
             return frozenset((name,))
-    if sum("\u0400" <= sign <= "\u04ff" for sign in signs.elements()) * 3 > signs.total():
+    if sum(count for sign, count in signs.items() if "\u0400" <= sign <= "\u04ff") * 3 > signs.total():
         return frozenset() if any("\u0452" <= sign <= "\u04ff" for sign in signs) else frozenset(("ru",))
     words = [fold(word) for word in re.findall(r"[^\W\d_]+", sample)]
     counts = {name: sum(map(known.__contains__, words)) for name, known in SMALL_WORDS.items()}
@@ -213,10 +211,16 @@ def _is_capital(word: str) -> bool:
     return word[0].isupper() and not known
 
 
-def figures(text: str) -> list[Fact]:
-    """The numbers of `text`, in order; where one stands in another, the one that begins first."""
+def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
+    """The numbers of `text`, in order; where one stands in another, the one that begins first.
+
+    A part of a page is read in the `languages` of the page.
+    """
     flat, found = _flat(text), list[Fact]()
-    for fact in sorted((*_dates(text, flat), *_times(text, flat), *_numbers(text, flat)), key=lambda fact: fact.start):
+    numbers = _numbers(text, flat, languages_of(text) if languages is None else languages)
+    # Few texts pay for the patterns of dates and times.
+    dates = (*_dates(text, flat), *_times(text, flat)) if re.search(r"\d", flat) else ()
+    for fact in sorted((*dates, *numbers), key=lambda fact: fact.start):
         if not found or fact.start >= found[-1].end:
             found.append(fact)
     for at in range(len(found) - 2, -1, -1):
@@ -267,7 +271,7 @@ def _shared_unit(one: Fact, other: Fact, between: str) -> Fact:
 
 def _dates(text: str, flat: str) -> Iterator[Fact]:
     """Day and year of each date in figures, the year behind the day."""
-    for match in _DATE.finditer(flat):
+    for match in re.finditer(_DATE, flat):
         part = {name[0]: int(said) for name, said in match.groupdict().items() if said and name != "by"}
         day, month = part.get("d", 0), part["m"]
         if (match["by"] == "/" and day <= 12) or month > 12:
@@ -293,7 +297,7 @@ def rates(text: str) -> Iterator[Fact]:
 
 
 def _times(text: str, flat: str) -> Iterator[Fact]:
-    for match in _TIME.finditer(flat):
+    for match in re.finditer(_TIME, flat):
         hour, minute, half = int(match["hour"]), int(match["minute"] or 0), match["half"]
         if hour <= 24 and minute <= 59 and (half or match["minute"]):
             seconds = (
@@ -303,23 +307,22 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
             yield _or(fact, replace(fact, value=seconds / 60)) if ":" in match[0] else fact  # 4:51 of a game
 
 
-def _numbers(text: str, flat: str) -> Iterator[Fact]:
-    languages = languages_of(text)
-    foreign, decimals = SMALL_WORDS["en"] if "en" in languages else (), "," if languages & _COMMA else "."
+def _numbers(text: str, flat: str, languages: frozenset[str]) -> Iterator[Fact]:
+    foreign = SMALL_WORDS["en"] if "en" in languages else ()
     for match in _FIGURE.finditer(flat):
         if match["digits"] and _LISTED.search(flat[max(0, match.start() - 3) : match.end() + 2]):
             continue
         if (said := match[0]) in WEEKDAYS:
             yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[said], "weekday")
         elif (said in SMALL or match["digits"]) and said not in foreign:
-            yield from _number(text, flat, match, decimals)
+            yield from _number(text, flat, match, languages)
 
 
-def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterator[Fact]:
+def _number(text: str, flat: str, match: re.Match[str], languages: frozenset[str]) -> Iterator[Fact]:
     """The number that begins at a match, with what is added to it, its scale and its unit."""
     start, spelled = match.start(), not match["digits"]
     scale, end = _scaled(text, flat, match.end())
-    decimal = scale >= 1e6 and (decimals in match[0])
+    decimal = scale >= 1e6 and ("," if languages & _COMMA else ".") in match[0]
     value, grain, step = (SMALL[match[0]], 1.0, 1.0) if spelled else _digits(match[0], decimal=decimal)
     most = scale if scale > 1 else 10 if spelled and value % 10 == 0 else 1
     while more := _ADDED.match(flat, end):
@@ -333,7 +336,9 @@ def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterat
     unit, factor, last = _behind(UNITS, _UNIT_STARTS, _UNIT_SIGNS, flat, end)
     if _DECADE.match(flat, end) or text[end:last] == " w":
         unit, factor, last = "", 1.0, end  # no seconds, and no watts
-    shown, month = start, _MONTH.search(flat[max(0, start - 24) : start])
+    shown, month, before = start, None, flat[max(0, start - 24) : start]
+    if not MONTHS.keys().isdisjoint(_SAID.findall(before)):
+        month = re.search(_MONTH, before)
     if month and month[1] in MONTHS and not 31 < value < 1_000:
         shown, (unit, factor), last = start - len(month[0]), MONTHS[month[1]], end
     sign = flat[max(0, start - 2) : start].strip()[-1:]
@@ -354,25 +359,25 @@ def _number(text: str, flat: str, match: re.Match[str], decimals: str) -> Iterat
     fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
     if sign == "¥":  # yuan have the sign of yen
         fact = _or(fact, replace(fact, unit="cny"))
-    yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0])
+    yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0], languages)
 
 
-def _bare(fact: Fact, text: str, flat: str, digits: str) -> Fact:
+def _bare(fact: Fact, text: str, flat: str, digits: str, languages: frozenset[str]) -> Fact:
     """A number in digits that has no unit, with what else it may be: a decade, a century, a time of day."""
-    decade, century = _DECADE.match(flat, fact.end), _CENTURY.match(flat, fact.end)
+    decade, century = _DECADE.match(flat, fact.end), re.compile(_CENTURY).match(flat, fact.end)
     if decade and _is_year(fact) and fact.value % 10 == 0:
         step = 10.0 if fact.value % 100 else 100.0
         return replace(fact, text=text[fact.start : decade.end()], end=decade.end(), side="over", step=step)
     if century and fact.value < 22:
         fact = replace(fact, text=text[fact.start : century.end()], end=century.end())
         return _or(fact, replace(fact, value=100 * fact.value - 100, side="over", step=100.0))
-    clock, hour = _CLOCK.fullmatch(digits), fact.value if fact.value in range(1, 13) else 0
+    clock, hour = re.fullmatch(_CLOCK, digits), fact.value if fact.value in range(1, 13) else 0
     hours = [int(clock[1]) + int(clock[2]) / 60] if clock else [hour, hour + 12] if hour else []
     for value in hours:
         fact = _or(fact, replace(fact, value=3600 * value, unit="time", factor=3600.0, grain=60.0, step=60.0))
-    word = _WORD.match(flat, fact.end)
+    word = re.compile(_WORD).match(flat, fact.end)
     counts = word[1] or word[2] if word else ""
-    if word and word[1] and (counts in NO_MEANING or not languages_of(text)):
+    if word and word[1] and (counts in NO_MEANING or not languages):
         counts = ""
     return replace(fact, counts=counts, alone=_CELL.match(flat, fact.end) is not None)
 
