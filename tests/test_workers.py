@@ -32,6 +32,14 @@ def kept():
 
 def test_leaves(kept):
     pass
+
+@pytest.fixture(scope="session")
+def server():
+    yield
+    print("it was ended", file=open(os.environ["DONE"], "w"))
+
+def test_is_interrupted(server):
+    raise KeyboardInterrupt
 """
 
 
@@ -45,12 +53,12 @@ def _pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_workers_do_every_test_once_and_tell_what_went_wrong(tmp_path: Path) -> None:
-    ran = _pytest(tmp_path, "-n", "3")
+    ran = _pytest(tmp_path, "-n", "3", "-k", "not interrupted")
     done = [line.split() for line in (tmp_path / "done").read_text(encoding="utf-8").splitlines()]
     assert Counter(number for number, _ in done) == Counter(map(str, range(20)))
     assert len({folder for _, folder in done}) == 20
     assert ran.returncode == 1
-    assert "2 failed, 21 passed, 1 error" in ran.stdout
+    assert "2 failed, 21 passed, 1 deselected, 1 error" in ran.stdout
     assert "what it printed" in ran.stdout
     assert "the worker ended in this test: 7" in ran.stdout
     assert "OSError: at the end" in ran.stdout
@@ -59,8 +67,20 @@ def test_workers_do_every_test_once_and_tell_what_went_wrong(tmp_path: Path) -> 
 
 def test_after_the_first_failure_no_more_tests_are_begun_where_that_is_wanted(tmp_path: Path) -> None:
     ran = _pytest(tmp_path, "-n", "1", "-x", "-k", "wrong or leaves or dies")
-    assert (ran.returncode, "test_dies" in ran.stdout) == (1, True)
+    assert (ran.returncode, "1 failed" in ran.stdout) == (1, True)
+    assert "test_dies" not in ran.stdout
     assert "test_leaves" not in ran.stdout
+
+
+def test_what_a_worker_had_taken_that_died_is_done_by_another_one(tmp_path: Path) -> None:
+    ran = _pytest(tmp_path, "-n", "1", "-k", "dies or leaves")
+    assert "1 failed, 1 passed, 22 deselected, 1 error" in ran.stdout
+
+
+def test_a_worker_that_is_interrupted_ends_what_its_tests_had_started(tmp_path: Path) -> None:
+    ran = _pytest(tmp_path, "-n", "2", "-k", "interrupted")
+    assert (ran.returncode, "KeyboardInterrupt" in ran.stdout + ran.stderr) == (1, True)
+    assert (tmp_path / "done").read_text(encoding="utf-8") == "it was ended\n"
 
 
 def test_every_group_has_tests() -> None:

@@ -5,7 +5,9 @@ longest first. What they find is told to the process that forked them, which jud
 """
 
 import atexit
+import contextlib
 import gc
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -83,28 +85,13 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not session.config.option.workers or session.config.option.collectonly or session.testsfailed:
         return None
-    with tempfile.TemporaryFile() as queue:
-        todo = units(session.items)
-        queue.write(b"".join(number.to_bytes(_NUMBER) for number in range(len(todo))))
-        queue.flush()
-        queue.seek(0)
-        base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        workers: list[Worker] = []
-        try:
-            for number in range(min(session.config.option.workers, len(todo))):
-                ours, theirs = multiprocessing.Pipe(duplex=False)
-                if (pid := os.fork()) == 0:
-                    for way in (ours, *(worker.way for worker in workers)):
-                        way.close()
-                    (base / f"worker-{number}").mkdir()
-                    session.config._tmp_path_factory._basetemp = base / f"worker-{number}"  # type: ignore[attr-defined]
-                    _work(session, theirs, _taken(queue, todo))
-                theirs.close()
-                workers.append(Worker(pid, ours))
-            _listen(session, queue, workers)
-        finally:
-            for worker in workers:
-                worker.end()
+    todo, folders = units(session.items), itertools.count()
+    while todo and not session.shouldfail and not session.shouldstop:
+        begun = _begun(session, todo, folders)
+        if not begun and not session.shouldfail:
+            session.shouldfail = "no worker began a test"
+        rest = ([number for number in unit if number not in begun] for unit in todo)
+        todo = list(filter(None, rest))  # what workers that died had taken: others do it
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:
@@ -112,15 +99,43 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
+def _begun(session: pytest.Session, todo: Sequence[Sequence[int]], folders: Iterator[int]) -> set[int]:
+    """The tests that workers have begun until all of them ended."""
+    with tempfile.TemporaryFile() as queue:
+        queue.write(b"".join(number.to_bytes(_NUMBER) for number in range(len(todo))))
+        queue.flush()
+        queue.seek(0)
+        base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        workers: list[Worker] = []
+        try:
+            for _ in range(min(session.config.option.workers, len(todo))):
+                folder = base / f"worker-{next(folders)}"
+                ours, theirs = multiprocessing.Pipe(duplex=False)
+                if (pid := os.fork()) == 0:
+                    for way in (ours, *(worker.way for worker in workers)):
+                        way.close()
+                    folder.mkdir()
+                    session.config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+                    _work(session, theirs, _taken(queue, todo))
+                theirs.close()
+                workers.append(Worker(pid, ours))
+            _listen(session, queue, workers)
+        finally:
+            for worker in workers:
+                worker.end()
+    return {number for worker in workers for number in worker.begun}
+
+
 # In the process that forks
 
 
 @dataclass(slots=True)
 class Worker:
-    """A process that does tests, and those that it has begun."""
+    """A process that does tests, those that it has begun, and the one that it is at."""
 
     pid: int
     way: Connection
+    begun: set[int] = field(default_factory=set)
     at: set[int] = field(default_factory=set)
     code: int | None = None
 
@@ -159,6 +174,7 @@ def _hear(session: pytest.Session, worker: Worker, what: str, data: object) -> N
     assert isinstance(data, int)
     item = session.items[data]
     if what == "start":
+        worker.begun.add(data)
         worker.at.add(data)
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     else:
@@ -213,12 +229,15 @@ def _work(session: pytest.Session, way: Connection, numbers: Iterator[int]) -> N
             way.send(("start", number))
             config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             way.send(("finish", number))
-            number = following
+            number = None if session.shouldfail or session.shouldstop else following
         config.hook.pytest_unconfigure(config=config)  # what was left open is told
         code = 0
     except BaseException:  # noqa: BLE001 - the boundary of a process
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal it comes twice: from there, and from who forked us
         sys.excepthook(*sys.exc_info())
     finally:
+        with contextlib.suppress(Exception):  # of a worker that goes on to the end nothing is left
+            session._setupstate.teardown_exact(None)
         atexit._run_exitfuncs()
         sys.stderr.flush()
         os._exit(code)
