@@ -547,6 +547,8 @@ def reason_of(error: Exception) -> str:
     """Why a connection failed, as a person may read it: no number, address, class or place in a library."""
     if isinstance(error, TimeoutError | httpx.TimeoutException):
         return _("it did not answer in time")
+    if isinstance(error, httpx.HTTPStatusError):
+        return _("it answered with status {status}", status=error.response.status_code)
     if not isinstance(error, OSError):
         return str(error) or _("it ended the connection")
     if isinstance(error, socket.gaierror):

@@ -184,6 +184,7 @@ async def test_every_failure_leaves_a_line_in_the_turn_and_in_the_chat(method: s
             assert message.content.startswith("look\n\n[The photo was not read: ")
             assert message.media == ()
             assert TOKEN not in message.content
+            assert "://" not in message.content
             assert at.said[-1][1].startswith("⚠️ The photo was not read: ")
         assert list((tmp_path / "media").glob("*")) == []
         assert len((await at.take(ada.send("photo", JPEG))).media) == 1
