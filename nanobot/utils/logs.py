@@ -45,7 +45,8 @@ _SHAPES = tuple(
         ("-|_", r"\b(?:pk|rk|xai|gsk|tvly|jina|fc|pplx|ghp|gho|hf)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{12,}", MASK),
         ("bsa", r"BSA(?<=\bBSA)(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}", MASK),
         ("aiza", r"AIza(?<=\bAIza)[A-Za-z0-9_-]{20,}", MASK),
-        ("bearer|basic|bot", r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\1{MASK}"),
+        # Where the case counts for nothing the i may be a Turkish one, which is another small letter.
+        ("bearer|bas|bot", r"(?i)\b((?:bearer|basic|bot)\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\1{MASK}"),
         ("://", r"(://[^/\s:@\"']*:)[^/\s@\"']+@", rf"\1{MASK}@"),
         ("?|&", r"(?i)([?&](?:api[-_]?key|key|token|access_token|secret)=)[^&\s\"']+", rf"\1{MASK}"),
     )

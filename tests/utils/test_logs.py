@@ -104,6 +104,7 @@ def test_a_log_that_somebody_takes_away_goes_on_in_a_new_file(log: Path) -> None
 @table(
     "text clean",
     ("Authorization: Bearer abcdefgh.ijklmnop", "Authorization: Bearer [secret]"),
+    ("Authorization: BAS\u0130C dXNlcjpwYXNz", "Authorization: BAS\u0130C [secret]"),
     ("http://me:hunter2@proxy.example:8080/", "http://me:[secret]@proxy.example:8080/"),
     ("GET /search?q=cats&api_key=abc123&n=5", "GET /search?q=cats&api_key=[secret]&n=5"),
     ("key sk-ant-api03-abcdefghijk was refused", "key [secret] was refused"),
