@@ -168,7 +168,11 @@ class Stream(asyncio.Protocol):
             await asyncio.sleep(0)
         finally:
             if not self._lost:
-                self._transport.abort()  # of TLS: without waiting for the other side
+                self.drop()  # of TLS: without waiting for the other side
+
+    def drop(self) -> None:
+        """End it at once."""
+        self._transport.abort()
 
 
 # The way to a server
@@ -209,11 +213,14 @@ async def _first(addresses: Sequence[str], port: int) -> Stream:
                 failed = error
         raise failed
     finally:
-        for one in tries:
+        for one in tries:  # nobody waits for them: who is cancelled meanwhile would lose what was won
             one.cancel()
-        for made in await asyncio.gather(*tries, return_exceptions=True):
-            if isinstance(made, Stream):
-                await made.close()
+            one.add_done_callback(_let_go)
+
+
+def _let_go(late: asyncio.Task[Stream]) -> None:
+    if not late.cancelled() and late.exception() is None:
+        late.result().drop()
 
 
 async def look_up(host: str, port: int) -> list[str]:

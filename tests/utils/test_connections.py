@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.utils.connections import Connections, _first, certificates, dial, through_proxy
+from nanobot.utils.connections import Connections, Stream, _first, certificates, dial, through_proxy
 from tests.fakes.http_server import HttpServer, Listening, Request, Responder
 from tests.fakes.proxies import TunnelProxy, WebProxy
 from tests.fakes.waiting import until
@@ -281,6 +281,31 @@ async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_con
         with pytest.raises(httpx.ConnectTimeout):
             await dial(address, port, 0.01)
         assert open_files() == before
+
+
+async def test_a_look_for_an_address_that_is_cancelled_as_one_answers_leaves_no_connection_behind() -> None:
+    places, came = [f"127.0.1.{number}" for number in range(1, 17)], set[str]()
+    looks: dict[str, asyncio.Task[Stream]] = {}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        place = writer.get_extra_info("sockname")[0]
+        for _ in range(places.index(place)):  # each at another step of its look
+            await asyncio.sleep(0)
+        looks[place].cancel()
+        with suppress(OSError):
+            await reader.read()
+        came.add(place)
+        writer.close()
+
+    with silent() as (address, port):
+        async with await asyncio.start_server(answer, places, port) as server:
+            looks |= {place: asyncio.create_task(_first((address, place), port)) for place in places}
+            made = await asyncio.gather(*looks.values(), return_exceptions=True)
+            for one in made:
+                if isinstance(one, Stream):
+                    await one.close()
+            await until(lambda: came == set(places))
+            assert server.is_serving()
 
 
 @pytest.mark.parametrize("path", ["/close", "/leave", "/until-the-end", "/chatter"])
