@@ -1,6 +1,7 @@
 """What is too long for a request of a model, kept whole in a folder where `read_file` pages through it."""
 
 import contextlib
+import errno
 import os
 import secrets
 import time
@@ -23,7 +24,8 @@ def keep_output(store: FileStore, output: IO[bytes], labels: tuple[str, ...]) ->
     roots = store.roots
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}.txt"
     place = roots.place(f"{OUTPUT_FOLDER}/{name}", write=True)
-    put(store, place, output, labels)
+    if not put(store, place, output, labels):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     with roots.parent(place) as (folder, _inner):
         for old in sorted(one for one in os.listdir(folder) if one.endswith(".txt"))[:-OUTPUTS_KEPT]:  # noqa: PTH208
             with contextlib.suppress(OSError):
