@@ -70,6 +70,19 @@ def test_G14_a_right_mark_stays_as_it_is_and_shows_its_passage(text: str, book: 
     assert all(one.passage and one.passage in book.text(one.number) for one in citations)
 
 
+def test_G14_a_figure_is_found_in_the_block_of_a_page_that_has_no_word_of_the_claim_and_is_its_passage() -> None:
+    table = "Old and long, the Ensley bridge crosses the river.\n\nBoats pass below it.\n\n" * 40
+    page = SourceBook()
+    page.add("https://ensley.test/", "Ensley bridge", read=True, text=f"{table}412 m\n\nPainted green.")
+    shown, [found] = marked("The Ensley bridge is 412 m long [1].", page)
+    assert (shown, found.missing) == ("The Ensley bridge is 412 m long [1].", "")
+    assert "Ensley bridge" in found.passage
+    shown, [found] = marked("412 m [1].", page)
+    assert (shown, found.passage) == ("412 m [1].", "412 m")
+    shown, [found] = marked("The Ensley bridge is 421 m long [1].", page)
+    assert ("[1?]" in shown, found.missing) == (True, "421 m: not on [1]")
+
+
 WRONG = [
     ("The tower is tall [7]. It stands.", "[7?]", "no source of this answer has the number 7"),
     ("The tower is 1,402 ft tall [1].", "[1?]", "1,402 ft: not on [1], which has 1,204 feet"),

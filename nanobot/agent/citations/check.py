@@ -59,7 +59,7 @@ _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
 _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
-#: What a number with a known word behind it cannot be, and with any word; the words of other units may be unknown.
+#: Units of measures: a bare number that counts something, as in 40 rooms, is none of them (40 km).
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
 _MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub".split())
 
