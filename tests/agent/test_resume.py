@@ -24,6 +24,7 @@ from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
+from tests.tables import table
 
 ASKED = "send the letter"
 SEND = ToolCall("c1", "send", '{"query": "letter"}')
@@ -467,13 +468,11 @@ async def test_a_model_that_is_away_is_asked_again_ever_later_or_when_it_says() 
     assert all("waiting for the model scripted" in status for status in seen)
 
 
-@pytest.mark.parametrize(
-    ("kind", "retry_after", "waits"),
-    [
-        *((kind, 10, [10]) for kind in ("network", "timeout", "overloaded", "server", "rate_limit", "truncated")),
-        ("network", 15.5, []),
-        ("auth", 1, []),
-    ],
+@table(
+    "kind retry_after waits",
+    *((kind, 10, [10]) for kind in ("network", "timeout", "overloaded", "server", "rate_limit", "truncated")),
+    ("network", 15.5, []),
+    ("auth", 1, []),
 )
 async def test_a_model_is_asked_again_where_that_may_help_and_time_is_left(
     kind: ProviderErrorKind, retry_after: float, waits: list[float]

@@ -42,6 +42,7 @@ from nanobot.web.client import SystemNetwork
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Responder
 from tests.fakes.http_server import Request as HttpRequest
+from tests.tables import table
 
 TOOLS = tuple(ToolSpec(name, "", {}) for name in ("nanobot_docs", "web_fetch", "web_search"))
 BRIDGE = (
@@ -170,20 +171,18 @@ async def test_a_question_that_no_page_answers_is_declined_with_the_one_nearest_
     assert len(quotes(finished.text)) <= 1
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("Thanks a lot!", "You are welcome."),
-        ("Danke!", "Gern geschehen."),
-        ("what is 12 * 7?", "= 84"),
-        ("15% of 80", "= 12"),
-        ("what's 3 + 4 times 2?", "= 11"),
-        ("Ciao!", "Ciao. Chiedi"),
-        ("안녕하세요", "안녕하세요. 찾아볼"),
-        ("Wer bist du?", "Ich bin lookup, kein Sprachmodell"),
-        ("What time is it?", "UTC"),
-        ("what time is it in Tokyo?", "(Asia/Tokyo)"),
-    ],
+@table(
+    "text answer",
+    ("Thanks a lot!", "You are welcome."),
+    ("Danke!", "Gern geschehen."),
+    ("what is 12 * 7?", "= 84"),
+    ("15% of 80", "= 12"),
+    ("what's 3 + 4 times 2?", "= 11"),
+    ("Ciao!", "Ciao. Chiedi"),
+    ("안녕하세요", "안녕하세요. 찾아볼"),
+    ("Wer bist du?", "Ich bin lookup, kein Sprachmodell"),
+    ("What time is it?", "UTC"),
+    ("what time is it in Tokyo?", "(Asia/Tokyo)"),
 )
 async def test_small_talk_sums_and_the_time_are_answered_in_a_line_without_a_search(text: str, answer: str) -> None:
     web = Web({"bridge.test": BRIDGE})
@@ -263,16 +262,14 @@ async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
     assert "network" in finished.error
 
 
-@pytest.mark.parametrize(
-    ("question", "section"),
-    [
-        ("How do I connect Telegram?", "docs/quickstart.md#connect-telegram"),
-        ("how do I add a model?", "docs/quickstart.md#add-a-model"),
-        ("Wie verbinde ich Telegram?", "docs/"),
-        ("What is nanobot?", "docs/index.md#nanobot"),
-        ("What does /stop do in nanobot?", "docs/commands.md#stop"),
-        ("How do I limit who may talk to the bot?", "docs/telegram.md#who-may-talk-to-it"),
-    ],
+@table(
+    "question section",
+    ("How do I connect Telegram?", "docs/quickstart.md#connect-telegram"),
+    ("how do I add a model?", "docs/quickstart.md#add-a-model"),
+    ("Wie verbinde ich Telegram?", "docs/"),
+    ("What is nanobot?", "docs/index.md#nanobot"),
+    ("What does /stop do in nanobot?", "docs/commands.md#stop"),
+    ("How do I limit who may talk to the bot?", "docs/telegram.md#who-may-talk-to-it"),
 )
 async def test_questions_about_nanobot_get_the_section_of_its_docs_that_answers_without_a_network(
     question: str, section: str
@@ -369,18 +366,16 @@ def _after_search(*hits: tuple[str, str]) -> Request:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     "question",
-    [
-        "你好",
-        "谢谢",
-        "你是谁？",
-        "现在几点了？",
-        "写一首诗",
-        "提醒我明天八点打电话",
-        "挪威的首都是哪里？",
-        "今天天气怎么样？",
-    ],
+    "你好",
+    "谢谢",
+    "你是谁？",
+    "现在几点了？",
+    "写一首诗",
+    "提醒我明天八点打电话",
+    "挪威的首都是哪里？",
+    "今天天气怎么样？",
 )
 async def test_a_chinese_question_is_answered_in_chinese(question: str) -> None:
     async with over(Web({})) as ask:

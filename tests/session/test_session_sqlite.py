@@ -17,6 +17,7 @@ from nanobot.session.database import Transaction
 from nanobot.session.layout import VERSION
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
+from tests.tables import table
 
 AT = "2026-01-01T00:00:00Z"
 HELLO = UserMessage((Text("hello"),))
@@ -45,17 +46,15 @@ async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     await store.aclose()
 
 
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        (
-            lambda path: path.write_bytes(b"no database, but somebody may want it back" * 100),
-            "Nothing was overwritten. Check the disk",
-        ),
-        (lambda path: os.truncate(path, path.stat().st_size // 2), "cannot be used"),
-        (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "newer nanobot"),
-        (lambda path: execute(path, "PRAGMA application_id = 1"), "another program"),
-    ],
+@table(
+    "made why",
+    (
+        lambda path: path.write_bytes(b"no database, but somebody may want it back" * 100),
+        "Nothing was overwritten. Check the disk",
+    ),
+    (lambda path: os.truncate(path, path.stat().st_size // 2), "cannot be used"),
+    (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "newer nanobot"),
+    (lambda path: execute(path, "PRAGMA application_id = 1"), "another program"),
     ids=["damaged", "truncated", "newer", "foreign"],
 )
 async def test_a_file_that_cannot_be_used_is_refused_and_left_as_it_is(

@@ -363,16 +363,14 @@ async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along
         assert server.connections == 2
 
 
-@pytest.mark.parametrize(
-    ("path", "error", "said"),
-    [
-        ("/nothing", httpx.RemoteProtocolError, "Server disconnected without sending a response"),
-        ("/reset", httpx.ReadError, "^"),
-        ("/half", httpx.RemoteProtocolError, "peer closed connection without sending complete message body"),
-        ("/garbage", httpx.RemoteProtocolError, "it does not speak HTTP"),
-        ("/endless", httpx.RemoteProtocolError, "more than 65 kB came before the answer"),
-        ("/silence", httpx.ReadTimeout, "^$"),
-    ],
+@table(
+    "path error said",
+    ("/nothing", httpx.RemoteProtocolError, "Server disconnected without sending a response"),
+    ("/reset", httpx.ReadError, "^"),
+    ("/half", httpx.RemoteProtocolError, "peer closed connection without sending complete message body"),
+    ("/garbage", httpx.RemoteProtocolError, "it does not speak HTTP"),
+    ("/endless", httpx.RemoteProtocolError, "more than 65 kB came before the answer"),
+    ("/silence", httpx.ReadTimeout, "^$"),
 )
 async def test_what_breaks_is_said_as_httpx_says_it_and_the_next_request_is_served(
     path: str, error: type[Exception], said: str

@@ -9,12 +9,20 @@ import pytest
 
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.config.schema_web import WebFetchConfig
+from nanobot.results import ToolResult
 from nanobot.web.client import Network
 from tests.fakes.sections import section
+from tests.fakes.website import Answer, Script, Website
 
 LOOPBACK = "127.0.0.1/32"
 
 MakeTool = Callable[..., WebFetchTool]
+
+
+async def read(tool: WebFetchTool, page: Answer | Script, path: str = "/", **arguments: object) -> ToolResult:
+    """What a model is given of a site of one page."""
+    async with Website({path: page}) as site:
+        return await tool.call({"url": site.url + path, **arguments})
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.office_files import archive, paragraph, sheet_file, slide_file, word_file
 from tests.fakes.website import Answer, Names, Website
 from tests.tables import table
-from tests.web.fetch.conftest import MakeTool
+from tests.web.fetch.conftest import MakeTool, read
 
 DOCX = word_file(
     paragraph("The plan", "Heading1")
@@ -35,9 +35,8 @@ PPTX = slide_file([["Opening", "why we are here"], ["Closing", "thanks"]])
 
 
 async def test_G37_N40_documents_workbooks_and_presentations_become_markdown(tool: WebFetchTool) -> None:
-    pages = {"/d": Answer(DOCX, "application/zip"), "/x": Answer(XLSX, ""), "/p": Answer(PPTX, "text/html")}
-    async with Website(pages) as site:
-        word, sheet, slides = [await tool.call({"url": site.url + path}) for path in pages]
+    files = (Answer(DOCX, "application/zip"), Answer(XLSX, ""), Answer(PPTX, "text/html"))
+    word, sheet, slides = [await read(tool, file) for file in files]
     assert word.text.startswith("[1] Harbour plan\n")
     assert word.extras["author"] == "A. Keeper"
     assert word.extras["extractor"] == "office"
@@ -52,8 +51,7 @@ async def test_G37_N40_documents_workbooks_and_presentations_become_markdown(too
 
 async def test_G37_N40_a_pdf_is_read_page_by_page(tool: WebFetchTool) -> None:
     body = pdf_file(["The tide table of the harbour", "High water at nine"], "Tides")
-    async with Website({"/t.pdf": Answer(body, "application/octet-stream")}) as site:
-        result = await tool.call({"url": f"{site.url}/t.pdf"})
+    result = await read(tool, Answer(body, "application/octet-stream"), "/t.pdf")
     assert result.text.startswith("[1] Tides\n")
     assert result.extras["extractor"] == "pdf"
     assert result.extras["published"] == "2024-05-06"
@@ -65,9 +63,7 @@ async def test_rows_of_a_pdf_stay_rows_and_late_cells_join_theirs(tool: WebFetch
     by_column = pdf_text([(72, 700, "Ship"), (72, 680, "Bo"), (200, 700, "Year"), (200, 680, "1912")])
     long = "a line of prose that is much too wide to be a cell"
     columns = pdf_text([(72, 700, long), (72, 680, long), (330, 700, "right one"), (330, 680, "right two")])
-    pages = {"/r": Answer(by_row), "/c": Answer(by_column), "/p": Answer(columns)}
-    async with Website(pages) as site:
-        rows, cells, prose = [(await tool.call({"url": site.url + path})).text for path in pages]
+    rows, cells, prose = [(await read(tool, Answer(body))).text for body in (by_row, by_column, columns)]
     assert rows.endswith("| Ship | Year |\n| --- | --- |\n| Ada | 1911 |")
     assert cells.endswith("| Ship | Year |\n| --- | --- |\n| Bo | 1912 |")
     assert prose.endswith(f"{long}\n{long}\nright one\nright two")
@@ -75,15 +71,13 @@ async def test_rows_of_a_pdf_stay_rows_and_late_cells_join_theirs(tool: WebFetch
 
 async def test_every_page_of_a_long_pdf_can_be_reached(tool: WebFetchTool) -> None:
     body = pdf_file([f"the number of this page is {number}" for number in range(1, 1201)])
-    async with Website({"/long.pdf": Answer(body)}) as site:
-        result = await tool.call({"url": f"{site.url}/long.pdf", "find": "this page is 1200"})
+    result = await read(tool, Answer(body), "/long.pdf", find="this page is 1200")
     assert "the number of this page is 1200" in result.text
 
 
 async def test_W05_a_pdf_without_text_is_attached_for_models_that_read_pdf(tool: WebFetchTool) -> None:
     body = pdf_text([])
-    async with Website({"/scan.pdf": Answer(body)}) as site:
-        result = await tool.call({"url": f"{site.url}/scan.pdf"})
+    result = await read(tool, Answer(body), "/scan.pdf")
     assert "PDF without text" in result.text
     (media,) = result.media
     assert (media.mime, media.inline) == ("application/pdf", True)
@@ -92,11 +86,8 @@ async def test_W05_a_pdf_without_text_is_attached_for_models_that_read_pdf(tool:
 
 async def test_a_pdf_with_junk_before_it_or_without_its_table_of_objects_is_read(tool: WebFetchTool) -> None:
     body = pdf_file(["High water at nine"])
-    pages = {"/junk": Answer(b"\r\nsome header\r\n" + body), "/cut": Answer(body[: body.rfind(b"xref\n0")])}
-    async with Website(pages) as site:
-        for path in pages:
-            result = await tool.call({"url": site.url + path})
-            assert "High water at nine" in result.text
+    for odd in (b"\r\nsome header\r\n" + body, body[: body.rfind(b"xref\n0")]):
+        assert "High water at nine" in (await read(tool, Answer(odd))).text
 
 
 async def test_what_an_xlsx_shows_as_a_moment_is_one(tool: WebFetchTool) -> None:
@@ -111,9 +102,8 @@ async def test_what_an_xlsx_shows_as_a_moment_is_one(tool: WebFetchTool) -> None
         '<xf numFmtId="31"/><xf numFmtId="170"/><xf numFmtId="171"/><xf numFmtId="172"/></cellXfs>'
     )
     old = sheet_file("Mac", '<row><c r="A1" s="1"><v>43956</v></c></row>', [], properties='<workbookPr date1904="1"/>')
-    pages = {"/x": Answer(sheet_file("Tides", cells, [], styles=styles)), "/m": Answer(old)}
-    async with Website(pages) as site:
-        sheet, mac = [(await tool.call({"url": site.url + path})).text for path in pages]
+    books = (sheet_file("Tides", cells, [], styles=styles), old)
+    sheet, mac = [(await read(tool, Answer(book))).text for book in books]
     assert "| 2024-05-06 | 13:30 | 2024-05-06 |\n| --- | --- | --- |\n| 45418 | 0.12 | 2024-05-06 |" in sheet
     assert "| 2024-05-06 |" in mac
 
@@ -135,8 +125,7 @@ async def test_bold_words_and_numbered_lists_of_a_docx_are_kept(tool: WebFetchTo
         f'<w:abstractNum w:abstractNumId="7">{levels}</w:abstractNum>'
         '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num>'
     )
-    async with Website({"/d": Answer(word_file(body, numbering=numbering))}) as site:
-        text = (await tool.call({"url": f"{site.url}/d"})).text
+    text = (await read(tool, Answer(word_file(body, numbering=numbering)), "/d")).text
     assert text.endswith("**Mind the** tide. Really.\n\n1. cast off\n2. steer\n   - loose")
 
 
@@ -155,8 +144,7 @@ async def test_a_docx_keeps_powers_formulas_notes_pictures_and_texts_in_boxes(to
         + f"<w:tbl><w:sdt><w:sdtContent>{rows.format(paragraph('a'), paragraph('b'))}</w:sdtContent></w:sdt></w:tbl>"
     )
     notes = f"<w:footnote w:id='0' w:type='separator'/><w:footnote w:id='2'>{paragraph('In 1961.')}</w:footnote>"
-    async with Website({"/d": Answer(word_file(body, footnotes=notes))}) as site:
-        text = (await tool.call({"url": f"{site.url}/d"})).text
+    text = (await read(tool, Answer(word_file(body, footnotes=notes)), "/d")).text
     assert text.partition("\n\n")[2] == (
         "It held 10^24[2]-(a+b)/2√(x)\n\n![The east gate]()\n\nIn a box. After it.\n\n1. one\n2. two\n\n"
         "| a |  | b |\n| --- | --- | --- |\n\n[2] In 1961."
@@ -175,17 +163,14 @@ async def test_tables_and_the_title_of_a_slide_are_known_and_a_cell_is_not_said_
     )
     spoken = "<t>東京</t><rPh><t>トウキョウ</t></rPh>"
     sheet = sheet_file("S", '<row><c r="A1" t="s"><v>0</v></c></row>', [f"</t>{spoken}<t>"])
-    pages = {"/p": Answer(slide_file([], shapes=[shapes])), "/x": Answer(sheet)}
-    async with Website(pages) as site:
-        slide, cell = [(await tool.call({"url": site.url + path})).text for path in pages]
+    slide, cell = [(await read(tool, Answer(file))).text for file in (slide_file([], shapes=[shapes]), sheet)]
     assert slide.endswith("## Slide 1: Docks\n\n- one two\n\n| Dock | Fee |\n| --- | --- |\n| East | 40 |")
     assert cell.endswith("| 東京 |\n| --- |")
 
 
 async def test_the_notes_of_a_slide_stand_below_it(tool: WebFetchTool) -> None:
     body = slide_file([["Opening", "why"], ["Closing"]], notes={0: "Greet the keeper."})
-    async with Website({"/p": Answer(body)}) as site:
-        text = (await tool.call({"url": f"{site.url}/p"})).text
+    text = (await read(tool, Answer(body), "/p")).text
     assert text.endswith("## Slide 1: Opening\n\n- why\n\nNotes: Greet the keeper.\n\n## Slide 2: Closing")
 
 
@@ -202,8 +187,7 @@ async def test_the_chapters_of_an_e_book_come_in_their_order(tool: WebFetchTool)
             **{f"o/{name.replace('%20', ' ')}": f"<html><body>{text}</body></html>" for name, text in chapters.items()},
         }
     )
-    async with Website({"/b.epub": Answer(body, "application/epub+zip")}) as site:
-        result = await tool.call({"url": f"{site.url}/b.epub"})
+    result = await read(tool, Answer(body, "application/epub+zip"), "/b.epub")
     assert result.text.startswith("[1] The Log\n")
     assert result.extras["extractor"] == "epub"
     assert result.text.endswith("One\n\nThe light.\n\n# Two\n\nThe light went out.")
@@ -216,8 +200,7 @@ async def test_rtf_gives_the_words_that_a_reader_sees(tool: WebFetchTool) -> Non
         rb"\pard\b Harbour\b0  caf\'e9 \u8364? 5\par Second line, 20\u176\'b0 C\{x\}\par}"
     )
     greek = rb"{\rtf1\ansi\ansicpg932 \'93\'fa\'96\'7b\par}"
-    async with Website({"/r": Answer(body, "application/rtf"), "/j": Answer(greek)}) as site:
-        west, japan = [(await tool.call({"url": f"{site.url}{path}"})).text for path in ("/r", "/j")]
+    west, japan = [(await read(tool, Answer(text, "application/rtf"))).text for text in (body, greek)]
     assert west.endswith("\n\n10^24 H2O 1st a^n.\nHarbour café € 5\nSecond line, 20° C{x}")
     assert japan.endswith("\n\n日本")
 
@@ -232,8 +215,7 @@ async def test_a_notebook_shows_its_texts_code_and_output(tool: WebFetchTool) ->
         },
     ]
     book = {"cells": cells, "metadata": {"kernelspec": {"language": "python"}}, "nbformat": 4}
-    async with Website({"/n.ipynb": Answer(json.dumps(book), "text/plain")}) as site:
-        text = (await tool.call({"url": f"{site.url}/n.ipynb"})).text
+    text = (await read(tool, Answer(json.dumps(book), "text/plain"), "/n.ipynb")).text
     assert text.startswith("[1] Tides\n")
     assert text.endswith("# Tides\nBy hand.\n\n```python\n1 + 1\n```\n\nOutput:\n\n```\n2\n```")
 
@@ -248,8 +230,7 @@ async def test_a_notebook_shows_its_texts_code_and_output(tool: WebFetchTool) ->
     ids=["bmp", "tiff", "avif", "doc", "unknown"],
 )
 async def test_G37_a_file_that_is_no_text_is_named_and_not_decoded(tool: WebFetchTool, body: bytes, name: str) -> None:
-    async with Website({"/f": Answer(body, "text/plain")}) as site:
-        result = await tool.call({"url": f"{site.url}/f"})
+    result = await read(tool, Answer(body, "text/plain"), "/f")
     assert result.error == "unsupported_type"
     assert name in result.text
     assert "cannot be read as text here. Look for an HTML version" in result.text
@@ -281,17 +262,15 @@ async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchToo
     ids=["bomb", "entity", "no xml", "cut", "no zip"],
 )
 async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: Callable[[], bytes], says: str) -> None:
-    async with Website({"/f": Answer(body(), "application/zip")}) as site:
-        result = await tool.call({"url": f"{site.url}/f"})
+    result = await read(tool, Answer(body(), "application/zip"), "/f")
     assert result.error == "no_content"
     assert says in result.text
 
 
 async def test_a_damaged_pdf_and_a_pdf_that_did_not_arrive_whole_are_named(make_tool: MakeTool) -> None:
     whole = pdf_file(["x" * 50] * 300)
-    async with Website({"/d": Answer(b"%PDF-1.7 " + b"x" * 3000), "/big": Answer(whole)}) as site:
-        tool = make_tool(maxBytes=20_000)
-        damaged, cut = [await tool.call({"url": f"{site.url}{path}"}) for path in ("/d", "/big")]
+    tool = make_tool(maxBytes=20_000)
+    damaged, cut = [await read(tool, Answer(body)) for body in (b"%PDF-1.7 " + b"x" * 3000, whole)]
     assert damaged.error == "no_content"
     assert "damaged" in damaged.text
     assert cut.error == "too_large"
@@ -312,10 +291,8 @@ async def test_K30_a_json_feed_becomes_a_list_of_entries(tool: WebFetchTool) -> 
             {"id": "2", "content_html": "<p>No title</p>"},
         ],
     }
-    pages = {"/f": Answer(json.dumps(feed), "application/feed+json"), "/j": Answer('{"version": "1"}', "")}
-    async with Website(pages) as site:
-        result = await tool.call({"url": f"{site.url}/f"})
-        other = await tool.call({"url": f"{site.url}/j"})
+    result = await read(tool, Answer(json.dumps(feed), "application/feed+json"))
+    other = await read(tool, Answer('{"version": "1"}', ""))
     assert result.text.startswith("[1] Coast\n")
     assert result.text.endswith("- [Storm](https://c.example/1) (2024-05-06)\n  Wet.\n- (no title)\n  No title")
     assert '"version": "1"' in other.text

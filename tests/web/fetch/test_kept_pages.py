@@ -238,9 +238,11 @@ async def test_N44_a_page_of_headings_alone_is_cut_within_two_seconds(tool: WebF
     assert "; and 1985 more" in missing.text
 
 
-@pytest.mark.parametrize(
-    ("concurrency", "hosts", "pages", "one_call", "most"),
-    [(5, 10, 3, False, (5, 2)), (5, 5, 4, True, (5, 2)), (3, 6, 1, False, (3, 1))],
+@table(
+    "concurrency hosts pages one_call most",
+    (5, 10, 3, False, (5, 2)),
+    (5, 5, 4, True, (5, 2)),
+    (3, 6, 1, False, (3, 1)),
     ids=["across calls", "in one call", "as configured"],
 )
 async def test_G18_G36_five_pages_are_read_at_once_and_two_of_one_host(

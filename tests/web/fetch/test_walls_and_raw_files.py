@@ -5,7 +5,7 @@ from nanobot.web.fetch.local import wall
 from nanobot.web.fetch.page import raw_file
 from tests.fakes.website import Answer, Names, Website
 from tests.tables import table
-from tests.web.fetch.conftest import MakeTool
+from tests.web.fetch.conftest import MakeTool, read
 
 
 @table(
@@ -54,18 +54,14 @@ async def test_a_wall_is_named_not_given_as_the_page(
     tool: WebFetchTool, title: str, text: str, kind: str, says: str
 ) -> None:
     page = f"<html><head><title>{title}</title></head><body><main><p>{text}</p></main></body></html>"
-    async with Website({"/": Answer(page)}) as site:
-        result = await tool.call({"url": f"{site.url}/"})
+    result = await read(tool, Answer(page))
     assert result.error == kind
     assert says in result.text
     assert result.untrusted
 
 
 async def test_W09_a_login_that_comes_with_status_200_is_named_as_one(tool: WebFetchTool) -> None:
-    async with Website(
-        {"/": Answer("<title>Story</title><main><p>Please log in to read this story.</p></main>")}
-    ) as site:
-        result = await tool.call({"url": f"{site.url}/"})
+    result = await read(tool, Answer("<title>Story</title><main><p>Please log in to read this story.</p></main>"))
     assert (result.error, result.extras["status"]) == ("login_wall", 200)
     assert "Look for a public source" in result.text
 

@@ -24,7 +24,8 @@ from tests.fakes.files import png
 from tests.fakes.http_server import Request, Responder
 from tests.fakes.website import Answer, Names, Website, redirect
 from tests.security.test_network import BAD_URLS
-from tests.web.fetch.conftest import LOOPBACK, MakeTool
+from tests.tables import table
+from tests.web.fetch.conftest import LOOPBACK, MakeTool, read
 
 PROSE = "The harbour was rebuilt in 1911 after the great storm, and its lighthouse still burns every night. " * 6
 ARTICLE = f"""<!doctype html><html lang="en"><head><title>The harbour</title>
@@ -87,8 +88,7 @@ async def test_N39_C4_the_json_form_has_exactly_the_seven_values(make_tool: Make
     assert value["finalUrl"] == f"{site.url}/b"
     assert value["length"] == len(value["text"])
     assert value["truncated"] is False
-    async with Website({"/long": Answer("word " * 400, "text/plain")}) as site:
-        cut = json.loads((await tool.call({"url": f"{site.url}/long", "max_chars": 200})).text)
+    cut = json.loads((await read(tool, Answer("word " * 400, "text/plain"), "/long", max_chars=200)).text)
     assert (cut["truncated"], cut["status"], cut["extractor"]) == (True, 200, "text")
 
 
@@ -107,8 +107,7 @@ async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool,
 
 async def test_N38_a_call_that_names_no_length_gets_50_000_characters_as_markdown(tool: WebFetchTool) -> None:
     long = ARTICLE.replace("</article>", f"<p>{PROSE}</p>" * 200 + "</article>")
-    async with Website({"/long": Answer(long)}) as site:
-        result = await tool.call({"url": f"{site.url}/long"})
+    result = await read(tool, Answer(long), "/long")
     assert isinstance(result.extras["length"], int)
     assert 49_000 < result.extras["length"] <= 50_000
     assert "## History" in result.text
@@ -181,8 +180,7 @@ async def test_N44_the_places_that_speak_of_something_are_found_without_a_reques
 
 
 async def test_offset_beyond_the_end_says_where_the_end_is(tool: WebFetchTool) -> None:
-    async with Website({"/t": Answer("short", "text/plain")}) as site:
-        result = await tool.call({"url": f"{site.url}/t", "offset": 99})
+    result = await read(tool, Answer("short", "text/plain"), "/t", offset=99)
     assert result.error is None
     assert "ends at character 5" in result.text
 
@@ -200,26 +198,23 @@ async def test_K31_a_result_of_the_last_search_is_read_by_its_number(tool: WebFe
     assert unknown.text == ("Error: There is no result #7: results #1 to #2 are known. Search first or give a URL.")
 
 
-@pytest.mark.parametrize(
-    ("status", "hint"),
-    [
-        (400, "check it"),
-        (401, "login"),
-        (403, "refuses programs"),
-        (404, "search again"),
-        (410, "removed"),
-        (429, "fewer requests; try another source. It may be asked again in 77 s (Retry-After)"),
-        (451, "legal"),
-        (500, "later"),
-        (503, "later"),
-    ],
+@table(
+    "status hint",
+    (400, "check it"),
+    (401, "login"),
+    (403, "refuses programs"),
+    (404, "search again"),
+    (410, "removed"),
+    (429, "fewer requests; try another source. It may be asked again in 77 s (Retry-After)"),
+    (451, "legal"),
+    (500, "later"),
+    (503, "later"),
 )
 async def test_K13_G17_an_error_status_says_what_to_try(make_tool: MakeTool, status: int, hint: str) -> None:
     page = Answer(
         "<h1>Sorry</h1><script>x</script><p>Nothing here.</p>", status=status, headers=(("Retry-After", "77"),)
     )
-    async with Website({"/e": page}) as site:
-        result = await make_tool(retries=0).call({"url": f"{site.url}/e"})
+    result = await read(make_tool(retries=0), page, "/e")
     assert result.error == "http_status"
     assert result.extras["status"] == status
     assert f"status {status}" in result.text
@@ -241,43 +236,37 @@ async def test_K11_K15_text_and_markdown_come_back_as_they_are_with_lines_of_30_
     tool: WebFetchTool, kind: str
 ) -> None:
     text = "# Title\n\n  two  blanks\tand a tab <b>not html</b>\n\n\n[x](y) " + "long " * 6000 + "\n"
-    async with Website({"/r.md": Answer(text, kind)}) as site:
-        result = await tool.call({"url": f"{site.url}/r.md"})
+    result = await read(tool, Answer(text, kind), "/r.md")
     assert result.text.partition("\n\n")[2] == text
     assert result.extras["extractor"] == "text"
     assert result.sources[0].title == "Title"
 
 
-@pytest.mark.parametrize(
+@table(
     "data",
-    [
-        '<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>',
-        '<script id="__NEXT_DATA__" type="application/json">{"page": {"body": "High water came at nine."}}</script>',
-        "<noscript><p>High water came at nine.</p></noscript>",
-        '<meta name="description" content="High water came at nine.">',
-    ],
+    '<script type="application/ld+json">{"articleBody": "High water came at nine."}</script>',
+    '<script id="__NEXT_DATA__" type="application/json">{"page": {"body": "High water came at nine."}}</script>',
+    "<noscript><p>High water came at nine.</p></noscript>",
+    '<meta name="description" content="High water came at nine.">',
     ids=["linked data", "framework", "noscript", "description"],
 )
 async def test_K16_N40_data_that_needs_no_script_stands_for_the_page(tool: WebFetchTool, data: str) -> None:
     page = f'<html><head>{data}</head><body><div id="root"></div><script src="/app.js"></script></body></html>'
-    async with Website({"/": Answer(page)}) as site:
-        result = await tool.call({"url": f"{site.url}/"})
+    result = await read(tool, Answer(page))
     assert result.extras["extractor"] == "fallback-data"
     assert "High water came at nine." in result.text
 
 
 async def test_K27_characters_that_cannot_be_read_are_told_and_doubted(tool: WebFetchTool) -> None:
     page = b"<p>" + b"Ebbe und Flut und wieder Ebbe, so ging es. " * 40 + "żółć".encode() * 400
-    async with Website({"/": Answer(page + b" \xff" * 300 + b"</p>", "text/html")}) as site:
-        result = await tool.call({"url": f"{site.url}/"})
+    result = await read(tool, Answer(page + b" \xff" * 300 + b"</p>", "text/html"))
     assert "of the characters could not be read (taken as utf-8)." in result.text
     assert "The page may show more to a browser than these" in result.text
     assert "of the characters could not be read." in result.text
 
 
 async def test_K17_an_empty_body_is_a_result(tool: WebFetchTool) -> None:
-    async with Website({"/e": Answer("")}) as site:
-        result = await tool.call({"url": f"{site.url}/e"})
+    result = await read(tool, Answer(""), "/e")
     assert result.error is None
     assert result.message == "empty body"
 
@@ -349,10 +338,8 @@ async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchT
         "<pubDate>Mon, 06 May 2024</pubDate><description>&lt;p&gt;About &x; it&lt;/p&gt;</description>"
         "</item></channel></rss>"
     )
-    pages = {"/feed": Answer(rss, "application/rss+xml"), "/t.csv": Answer("a,b\n1,x|y\n", "text/csv")}
-    async with Website(pages) as site:
-        feed = await tool.call({"url": f"{site.url}/feed"})
-        table = await tool.call({"url": f"{site.url}/t.csv"})
+    feed = await read(tool, Answer(rss, "application/rss+xml"), "/feed")
+    table = await read(tool, Answer("a,b\n1,x|y\n", "text/csv"), "/t.csv")
     assert feed.text.startswith("[1] News\n")
     assert "- [First & best](https://n.example/1) (Mon, 06 May 2024)\n  About" in feed.text
     assert "root:" not in feed.text
@@ -362,8 +349,7 @@ async def test_K30_feeds_become_lists_of_entries_and_csv_a_table(tool: WebFetchT
 
 async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path: Path) -> None:
     picture = png(30, 20)
-    async with Website({"/p": Answer(picture, "text/html")}) as site:
-        result = await tool.call({"url": f"{site.url}/p"})
+    result = await read(tool, Answer(picture, "text/html"), "/p")
     (media,) = result.media
     assert media.mime == "image/png"
     assert Path(media.path).read_bytes() == picture
@@ -373,29 +359,24 @@ async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path:
 
 
 async def test_binary_data_is_named_not_shown(tool: WebFetchTool) -> None:
-    async with Website({"/z": Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html")}) as site:
-        result = await tool.call({"url": f"{site.url}/z"})
+    result = await read(tool, Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html"), "/z")
     assert result.error == "unsupported_type"
     assert "5 kB" in result.text
 
 
 async def test_K13_the_words_of_an_error_page_are_given_up_to_300_characters(tool: WebFetchTool) -> None:
-    async with Website({"/gone": Answer("<html><body>" + "word " * 200, status=404)}) as site:
-        result = await tool.call({"url": f"{site.url}/gone"})
+    result = await read(tool, Answer("<html><body>" + "word " * 200, status=404), "/gone")
     assert "The page is not there; search again for its new address." in result.text
     assert len(result.text.partition("The page says: ")[2].rstrip()) == 299
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ("<p>You need to enable JavaScript to run this app.</p>", 'It only says "You need to enable JavaScript'),
-        ("<div id='root'></div>", "Tried: main content, visible text, data in the page."),
-    ],
+@table(
+    "body says",
+    ("<p>You need to enable JavaScript to run this app.</p>", 'It only says "You need to enable JavaScript'),
+    ("<div id='root'></div>", "Tried: main content, visible text, data in the page."),
 )
 async def test_K16_N40_a_shell_names_javascript_and_what_was_tried(tool: WebFetchTool, body: str, says: str) -> None:
-    async with Website({"/": Answer(f"<html><body>{body}<script src='/a.js'></script></body></html>")}) as site:
-        result = await tool.call({"url": f"{site.url}/"})
+    result = await read(tool, Answer(f"<html><body>{body}<script src='/a.js'></script></body></html>"))
     assert result.error == "no_content"
     assert "may require JavaScript" in result.text
     assert says in result.text
@@ -467,8 +448,7 @@ async def test_K28_K10_C20_a_page_is_read_without_context_and_without_any_agent(
 
 
 async def test_control_and_direction_characters_of_pages_are_removed(tool: WebFetchTool) -> None:
-    async with Website({"/a": Answer("a\x1b]52;c;evil\x07b\u202ec\U000e0041d", "text/plain; charset=utf-8")}) as site:
-        result = await tool.call({"url": f"{site.url}/a"})
+    result = await read(tool, Answer("a\x1b]52;c;evil\x07b\u202ec\U000e0041d", "text/plain; charset=utf-8"), "/a")
     assert result.text.endswith("\n\nabcd")
 
 
@@ -481,8 +461,7 @@ async def test_K24_G29_G31_no_answer_of_a_server_makes_the_tool_raise(
         await responder.raw(b"HTTP/1.1 %d X\r\nConnection: close\r\nLocation: %s\r\n\r\n" % (status, head) + body)
         responder.close()
 
-    async with Website({"/": garbage}) as site:
-        result = await make_tool(retries=0).call({"url": f"{site.url}/"})
+    result = await read(make_tool(retries=0), garbage)
     assert result.error is None or result.error in get_args(FetchErrorKind)
     assert result.error is None or result.text.startswith("Error: ")
     assert result.is_error is not result.success
