@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +34,9 @@ from nanobot.utils.translation import N_, _, _n, apart, listed, sentences
 
 #: Characters of the text of a job, and of what a list shows of it.
 MOST_TEXT, _SHOWN = 4_000, 80
-_ACTIONS = ("list", "add", "do", "briefing", "pause", "resume", "remove", "run", "quiet", "missed")
+#: What is done with jobs by their numbers.
+CHANGES = ("pause", "resume", "remove", "run")
+_ACTIONS = ("list", "add", "do", "briefing", *CHANGES, "quiet", "missed")
 _WORDS = {"rm": "remove", "delete": "remove", "cancel": "remove", "stop": "pause", "start": "resume"}
 _KINDS: Mapping[str, JobKind] = {"do": "ask", "ask": "ask", "briefing": "briefing", "news": "briefing"}
 _HOW = N_(
@@ -53,6 +54,7 @@ _EXAMPLES = {
     "briefing": N_("every weekday at 8: https://…, search: words"),
 }
 
+_GUESTS = N_("Appointments and watches are kept for the owner and for users; guests have none.")
 _ABSENT = N_(
     "No gateway runs. It comes while `nanobot agent` is open; what is due at another time is told at its next start. "
     "`nanobot gateway` keeps appointments all the time."
@@ -115,12 +117,11 @@ class Appointments:
     async def say(self, words: str, who: Who) -> str:
         """What becomes of `/schedule WORDS`, as Markdown."""
         _judge(who)
-        word, _blank, rest = words.strip().partition(" ")
-        action = _WORDS.get(word.casefold(), word.casefold())
-        if not words.strip() or (action == "list" and not rest):
+        action, rest = asked(words)
+        if not action or (action == "list" and not rest):
             return await self.listed(who)
-        if action in ("pause", "resume", "remove", "run") and (not rest or _is_choice(rest)):
-            return await self.change(action, rest, who)  # type: ignore[arg-type]  # one of those four
+        if action in CHANGES and is_choice(rest):
+            return await self.change(action, rest, who)
         if action == "quiet":
             return await self._quiet(rest.strip(), who)
         if action == "missed":
@@ -130,7 +131,7 @@ class Appointments:
         try:
             when, text = split(line, self._clock(), zone_named(self.zone))
         except UsageError as error:
-            near = nearest(word, _ACTIONS) if line is words and len(words.split()) < 3 else None
+            near = nearest(action, _ACTIONS) if line is words and len(words.split()) < 3 else None
             hint = _("Did you mean `/schedule {near}`?", near=near) if near else ""
             raise UsageError(sentences(str(error), hint)) from None
         made = await self.keep(kind, text, when, who)
@@ -147,23 +148,23 @@ class Appointments:
 
     async def listed(self, who: Who) -> str:
         """The jobs of a person, with their next runs and how the last ones went."""
-        found = await self._all(*await self.persons(who))
+        found = await self.own(who)
         open_ones = [job for job in found if job.due < NEVER or job.paused]
         over = [job for job in found if job.due == NEVER and not job.paused and job.last > EVER]
         if not found:
             return _("Nothing is scheduled.") + f"\n\n{_how()}"
         lines = [_("Nothing is to come.")]
         if open_ones:
-            lines = [_("**Schedule** ({zone})", zone=self.zone), "", *map(_line, open_ones)]
-        lines += ["", _("**Over**"), "", *map(_line, over[-5:])] if over else []
+            lines = [_("**Schedule** ({zone})", zone=self.zone), "", *map(line_of, open_ones)]
+        lines += ["", _("**Over**"), "", *map(line_of, over[-5:])] if over else []
         quiet = next((job.quiet for job in found if job.quiet), "")
         lines += ["", _("Quiet hours: {quiet}, for what runs at intervals.", quiet=quiet)] if quiet else []
         return "\n".join([*lines, "", _(_MORE)])
 
-    async def change(self, action: Literal["pause", "resume", "remove", "run"], wanted: str, who: Who) -> str:
-        """Pause, resume, take away or run now the jobs that are named, or all."""
+    async def change(self, action: str, wanted: str, who: Who, kind: JobKind | None = None) -> str:
+        """Do one of `CHANGES` with the jobs that are named, or all; of one kind, where that is named."""
         _judge(who)
-        jobs = await self._named(wanted, who, action)
+        jobs = await self._named(wanted, who, action, kind)
         at = self._clock()
 
         def changed(job: ScheduledJob) -> ScheduledJob | None:
@@ -178,7 +179,7 @@ class Appointments:
         done_title, nothing = _CHANGED[action]
         if not done:
             return _(nothing)
-        lines = [_(done_title), "", *(_line(job, short=action in ("remove", "run")) for job in done)]
+        lines = [_(done_title), "", *(line_of(job, short=action in ("remove", "run")) for job in done)]
         files = sorted({job.origin.split()[0] for job in done if job.origin})
         if files and action == "remove":
             again = _("A line of {files} comes back unless it is ticked or taken out there.", files=listed(files))
@@ -234,9 +235,15 @@ class Appointments:
 
     # Within
 
-    async def _named(self, wanted: str, who: Who, action: str) -> Sequence[ScheduledJob]:
+    async def own(self, who: Who, kind: JobKind | None = None) -> Sequence[ScheduledJob]:
+        """The jobs of a person, those of one kind where that is named. Raises `UsageError` for a guest."""
+        if who.role == "guest":
+            raise UsageError(_(_GUESTS))
+        return [job for job in await self._all(*await self.persons(who)) if kind in (None, job.kind)]
+
+    async def _named(self, wanted: str, who: Who, action: str, kind: JobKind | None = None) -> Sequence[ScheduledJob]:
         """The jobs that are meant, which are this person's own."""
-        own = await self._all(*await self.persons(who))
+        own, command = await self.own(who, kind), "/watch" if kind == "watch" else "/schedule"
         numbers = [int(word) for word in wanted.replace(",", " ").replace("#", " ").split() if word.isdecimal()]
         open_ones = [job for job in own if job.due < NEVER or job.paused]
         meant = [job for job in open_ones if action == "remove" or job.paused == (action == "resume")]
@@ -245,8 +252,15 @@ class Appointments:
         found = [job for job in own if job.id in numbers]
         if not numbers or len(found) < len(set(numbers)):
             missing = listed(str(one) for one in numbers if one not in {job.id for job in found})
-            what = _("You have no job {numbers}.", numbers=missing) if numbers else _which(action, len(meant))
-            raise UsageError(sentences(what, _("`/schedule` lists yours with their numbers.")))
+            which = _n(
+                "Name the number: `{command} {action} 3`; `{command} {action} all` is for {number:,} job.",
+                "Name the number: `{command} {action} 3`; `{command} {action} all` is for {number:,} jobs.",
+                len(meant),
+                command=command,
+                action=action,
+            )
+            what = _("You have no job {numbers}.", numbers=missing) if numbers else which
+            raise UsageError(sentences(what, _("`{command}` lists yours with their numbers.", command=command)))
         return found
 
     async def _quiet(self, words: str, who: Who) -> str:
@@ -302,12 +316,18 @@ def appointments_of(ledger: Ledger, home: Path, zone: str, env: Mapping[str, str
 def _judge(who: Who) -> None:
     """Raises `UsageError` for those who keep no appointments here."""
     if who.role == "guest":
-        raise UsageError(_("Appointments are kept for the owner and for users; guests have none."))
+        raise UsageError(_(_GUESTS))
     if not who.direct and who.role != "owner":
         raise UsageError(_("Only the owner may change this in a group, because all of its members share it."))
 
 
-def _is_choice(words: str) -> bool:
+def asked(words: str) -> tuple[str, str]:
+    """What is to be done, as `CHANGES` say it, and the words behind that."""
+    word, _blank, rest = words.strip().partition(" ")
+    return _WORDS.get(word.casefold(), word.casefold()), rest
+
+
+def is_choice(words: str) -> bool:
     """Whether words name jobs, so that they are no text."""
     return all(
         word.isdecimal() or word.casefold() == "all" for word in words.replace("#", "").replace(",", " ").split()
@@ -317,16 +337,6 @@ def _is_choice(words: str) -> bool:
 def _how() -> str:
     """How to change the schedule."""
     return _(_HOW, **{name: _(words) for name, words in _EXAMPLES.items()})
-
-
-def _which(action: str, number: int) -> str:
-    """Asks for the number of a job."""
-    return _n(
-        "Name the job: `/schedule {action} 3`; `/schedule {action} all` is for {number:,} job.",
-        "Name the job: `/schedule {action} 3`; `/schedule {action} all` is for {number:,} jobs.",
-        number,
-        action=action,
-    )
 
 
 def _quiet_key(person: str) -> str:
@@ -353,9 +363,9 @@ def _times(job: ScheduledJob) -> str:
     return apart((told(job), _next(job)))
 
 
-def _line(job: ScheduledJob, *, short: bool = False) -> str:
-    """A job in a list."""
-    said = _(_TITLES.get(job.kind, "{title}"), title=_title(job))
+def line_of(job: ScheduledJob, title: str = "", *, short: bool = False) -> str:
+    """A job in a list, which shows it by this title."""
+    said = title or _(_TITLES.get(job.kind, "{title}"), title=_title(job))
     if not short:
         said = _("{title}, {times}", title=said, times=_times(job))
     if not short and job.last > EVER:

@@ -4,7 +4,7 @@ A look and what it tells are kept in one transaction under its due time, so that
 crash tells the same, and tells it once.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import DecodeError, Struct, ValidationError
@@ -112,16 +112,6 @@ class WatchStore:
         query = "SELECT job, at, text FROM watch_told ORDER BY at DESC"
         found = await self._database.read(lambda db: db.fetch(Told, query))
         return tuple(one for one in found if one.job in jobs)[:most]
-
-    async def remove(self, jobs: Iterable[int]) -> None:
-        """Forget watches."""
-
-        async def work(db: Transaction) -> None:
-            for job in jobs:
-                await db.change("DELETE FROM watch WHERE job = :job", job=job)
-                await db.change("DELETE FROM watch_told WHERE job = :job", job=job)
-
-        await self._database.run(work, durable=True)
 
     async def tidy(self, at: datetime) -> None:
         """Forget what belongs to no job any more, and what was told long ago."""

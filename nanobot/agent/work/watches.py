@@ -15,11 +15,11 @@ from nanobot.agent.work.looks import Looks, Sight, spread
 from nanobot.bus.events import InboundMessage, Sender
 from nanobot.errors import NanobotError, UsageError
 from nanobot.results import ToolResult
-from nanobot.schedule.appointments import Appointments, Who
-from nanobot.schedule.job import EVER, Every, ScheduledJob, told
-from nanobot.session.database import Database
+from nanobot.schedule.appointments import CHANGES, Appointments, Who, asked, is_choice, line_of
+from nanobot.schedule.job import Every, ScheduledJob, told
+from nanobot.session.database import Database, now
 from nanobot.utils.text import shorten
-from nanobot.utils.translation import N_, _, _n, listed, sentences
+from nanobot.utils.translation import N_, _, sentences
 from nanobot.watch.store import Told, WatchState, WatchStore
 from nanobot.watch.target import WatchTarget, read_target
 from nanobot.watch.words import named
@@ -39,14 +39,7 @@ _HOW = N_(
     "- `/watch history` shows what was told."
 )
 _MORE = N_("`/watch pause|resume|run|remove <number>` changes one, `/help watch` tells how to add.")
-_CHANGES = {"pause": "pause", "resume": "resume", "remove": "remove", "run": "run", "rm": "remove", "delete": "remove"}
 _LOOKS = N_("I write where something has changed; on a page that I hardly know yet, when a second look finds it, too.")
-_PAST = {
-    "pause": N_("**Paused**"),
-    "resume": N_("**Goes on**"),
-    "remove": N_("**Removed**"),
-    "run": N_("**Looks now**"),
-}
 
 
 class Watches:
@@ -67,15 +60,14 @@ class Watches:
     async def say(self, message: InboundMessage, text: str) -> str:
         """What becomes of `/watch WORDS`, as Markdown."""
         who, sender = Who.of(message), message.sender
-        first, _blank, rest = text.strip().partition(" ")
-        word = first.casefold()
-        if not word or (word == "list" and not rest):
+        action, rest = asked(text)
+        if not action or (action == "list" and not rest):
             return await self.listed(who)
-        if word == "history":
+        if action == "history":
             return await self.history(rest, who)
-        if word in _CHANGES and re.fullmatch(r"(?:[#\d,\s]+|\s*all\s*)?", rest):
-            return await self.change(_CHANGES[word], rest, who)
-        line = rest if word == "add" else text
+        if action in CHANGES and is_choice(rest):
+            return await self.change(action, rest, who)
+        line = rest if action == "add" else text
         rhythm = _RHYTHM.search(line)
         what = line[: rhythm.start()] if rhythm else line
         return await self.add(what, "", rhythm[1] if rhythm else "", who, sender)
@@ -88,9 +80,10 @@ class Watches:
         when = self._appointments.read(phrase)
         if isinstance(when, Every):  # so that many which are added at once do not look at once
             when = replace(when, start=when.start + timedelta(seconds=spread(text, when.seconds) - when.seconds))
-        known = next((job for job in await self._own(who) if job.text == text), None)
+        known = next((job for job in await self._appointments.own(who, "watch") if job.text == text), None)
         if known is not None:
-            return _("Watched already as {number}: {watch}", number=known.id, watch=_line(known))
+            watch = _("{title}, {times}", title=named(text), times=told(known))
+            return _("Watched already as {number}: {watch}", number=known.id, watch=watch)
         state, shows = WatchState(), ""
         if self._briefings is not None:
             draft = ScheduledJob(
@@ -123,7 +116,7 @@ class Watches:
 
     async def _asked(self, sources: Sequence[WatchTarget], who: Who) -> tuple[Sequence[WatchTarget], Sequence[Told]]:
         """These sources; where there are none, the searches that a person watches, and what their watches have told."""
-        own = await self._own(who)
+        own = await self._appointments.own(who, "watch")
         if sources:
             return sources, ()
         searches = [target for job in own if (target := read_target(job.text)).kind == "search"]
@@ -139,10 +132,10 @@ class Watches:
 
     async def listed(self, who: Who) -> str:
         """The watches of a person."""
-        own = await self._own(who)
+        own = await self._appointments.own(who, "watch")
         if not own:
             return _("Nothing is watched.") + f"\n\n{_(_HOW)}"
-        lines = [f"- `{job.id}` {_line(job)}" for job in own]
+        lines = [line_of(job, named(job.text)) for job in own]
         troubles = [
             f"- `{job.id}` ⚠️ {shorten(state.trouble, _SHOWN)}"
             for job, state in [(job, (await self._looks.store.get(job.id))[0]) for job in own]
@@ -153,7 +146,7 @@ class Watches:
 
     async def history(self, wanted: str, who: Who) -> str:
         """What watches have told a person, with dates."""
-        own = {job.id: job for job in await self._own(who)}
+        own = {job.id: job for job in await self._appointments.own(who, "watch")}
         numbers = [int(one) for one in re.findall(r"\d+", wanted)]
         chosen = [number for number in own if not numbers or number in numbers]
         found = await self._looks.store.history(chosen)
@@ -165,52 +158,10 @@ class Watches:
 
     async def change(self, action: str, wanted: str, who: Who) -> str:
         """Pause, resume, take away or look now at the watches that are named, or all."""
-        own = await self._own(who)
-        numbers = {int(one) for one in re.findall(r"\d+", wanted)}
-        everything = wanted.strip().casefold() == "all"
-        chosen = own if everything else [job for job in own if job.id in numbers]
-        if not chosen or (not everything and len(chosen) < len(numbers)):
-            missing = listed(str(one) for one in sorted(numbers - {job.id for job in own}))
-            what = _("You have no watch {numbers}.", numbers=missing) if missing else _which(action, len(own))
-            raise UsageError(sentences(what, _("`/watch` lists yours with their numbers.")))
-        ids = [job.id for job in chosen]
-        match action:
-            case "pause" | "resume" | "remove" | "run":
-                await self._appointments.change(action, ", ".join(map(str, ids)), who)
-            case _:
-                raise UsageError(_("There is no {action!r} for a watch.", action=action) + f"\n\n{_(_HOW)}")
+        done = await self._appointments.change(action, wanted, who, "watch")
         if action == "remove":
-            await self._looks.store.remove(ids)
-        closing = ["", _(_LOOKS)]
-        lines = [_(_PAST[action]), "", *(f"- `{job.id}` {named(job.text)}" for job in chosen)]
-        return "\n".join(lines + (closing if action == "run" else []))
-
-    async def _own(self, who: Who) -> Sequence[ScheduledJob]:
-        if who.role == "guest":
-            raise UsageError(_("Watches are kept for the owner and for users; guests have none."))
-        jobs = await self._appointments.jobs.all(await self._appointments.persons(who))
-        return [job for job in jobs if job.kind == "watch"]
-
-
-def _line(job: ScheduledJob) -> str:
-    """A watch in a list."""
-    line = _("{title}, {times}", title=named(job.text), times=told(job))
-    if job.paused:
-        line = _("{watch}; paused", watch=line)
-    if job.last <= EVER:
-        return line
-    at, how = job.local(job.last), _(job.result)
-    return _("{job}; last {time:%Y-%m-%d %H:%M}: {result}", job=line, time=at, result=how)
-
-
-def _which(action: str, number: int) -> str:
-    """Asks for the number of a watch."""
-    return _n(
-        "Name the watch: `/watch {action} 3`; `/watch {action} all` is for {number} watch.",
-        "Name the watch: `/watch {action} 3`; `/watch {action} all` is for {number} watches.",
-        number,
-        action=action,
-    )
+            await self._looks.store.tidy(now())
+        return f"{done}\n\n{_(_LOOKS)}" if action == "run" else done
 
 
 def watches_of(appointments: Appointments, database: Database) -> Watches:

@@ -50,7 +50,7 @@ class ScheduleTool(OwnTool[ScheduleArguments], name="schedule"):
         try:
             if args.do == "list":
                 return ToolResult(await self._appointments.listed(who), _("listed the schedule"))
-            if args.do == "remove" or args.do == "pause" or args.do == "resume":
+            if args.do in _PAST:
                 said = await self._appointments.change(args.do, str(args.id or ""), who)
                 receipt = _(_PAST[args.do], number=args.id)
                 return ToolResult(said, receipt, receipt=receipt)
