@@ -252,7 +252,9 @@ class Walk:
 
     def _text(self, text: str | None, frame: _Frame) -> None:
         if text:
-            self._spans.append(Span(_SPACES.sub(" ", text).replace("\xad", ""), frame.styles, frame.href))
+            if "  " in text or not text.isprintable():  # a blank is the only space that can be printed
+                text = _SPACES.sub(" ", text).replace("\xad", "")
+            self._spans.append(Span(text, frame.styles, frame.href))
 
     def _line_break(self, frame: _Frame) -> None:
         """A line break; the second in a row begins a new paragraph."""

@@ -117,7 +117,7 @@ def inline(spans: Sequence[Span], options: Options) -> str:
         text = _AROUND_BREAKS.sub("\n", text)
     if "**" in text or "~~" in text:
         text = _EMPTY_MARKS.sub(lambda match: match[1] or match[2] or "", text)
-    return _BLANKS.sub(" ", text).strip()
+    return (_BLANKS.sub(" ", text) if "  " in text or "\t" in text else text).strip()
 
 
 def _escaped(text: str) -> str:

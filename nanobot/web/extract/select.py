@@ -10,6 +10,7 @@ kept whole, as are pages of reference, which are known by their code or by the h
 import copy
 import logging
 import re
+from bisect import bisect_left
 from itertools import accumulate
 from typing import Literal, TypeGuard
 
@@ -139,10 +140,8 @@ class _Page:
 
     def inside(self, scope: Part) -> list[Part]:
         """The parts of `scope`, outermost first, without itself."""
-        start = end = self.place[scope] + 1
-        while end < len(self.parts) and (self.parts[end].first < scope.last):
-            end += 1
-        return self.parts[start:end]
+        start = self.place[scope] + 1
+        return self.parts[start : bisect_left(self.parts, scope.last, start, key=lambda part: part.first)]
 
     def without(self, scope: Part, dropped: "dict[Part, bool]") -> list[Block]:
         """The visible blocks of `scope` that stand in no part of `dropped`, which is completed for the parts inside."""
