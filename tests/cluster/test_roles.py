@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -31,6 +32,13 @@ async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
         yield made
 
 
+async def _until(ships: Fleet, query: LiteralString, rows: Sequence[tuple[object]]) -> None:
+    """Wait until the database answers a query with these rows."""
+    async with await psycopg.AsyncConnection.connect(ships.address, autocommit=True) as db, asyncio.timeout(120):
+        while await (await db.execute(query)).fetchall() != rows:
+            await asyncio.sleep(0.05)
+
+
 async def test_a_poller_takes_in_and_workers_answer(ships: Fleet) -> None:
     ada = ships.telegram.user("Ada", ADA)
     poller = await ships.run("poller")
@@ -44,11 +52,8 @@ async def test_a_poller_takes_in_and_workers_answer(ships: Fleet) -> None:
     assert not ships.llm.requests
     worker = await ships.run("worker")
     await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA))
-    async with await psycopg.AsyncConnection.connect(ships.address, autocommit=True) as db, asyncio.timeout(120):
-        query, states = "SELECT state FROM nanobot_123456.inbox ORDER BY seq", [("new",)]
-        while states != [("dead",), ("dead",), ("done",)]:  # what nobody can read is set aside here too
-            states = await (await db.execute(query)).fetchall()
-            await asyncio.sleep(0.05)
+    settled = [("dead",), ("dead",), ("done",)]  # what nobody can read is set aside here too
+    await _until(ships, "SELECT state FROM nanobot_123456.inbox ORDER BY seq", settled)
     assert await worker.stop() == 0
     assert await poller.stop() == 0
 
@@ -74,10 +79,10 @@ async def test_a_turn_of_a_worker_that_dies_is_finished_by_another(ships: Fleet)
     ships.telegram.user("Ada", ADA).say("hello")
     await ships.llm.asked(1)
     ships.llm.after = Reply("Done.")
+    await _until(ships, "SELECT message_id <> '' FROM nanobot_123456.outbox", [(True,)])  # what it shows is noted
     await ships.run("worker")
     await first.kill()
-    await ships.telegram.until(lambda: "bot: Done." in ships.telegram.visible(ADA))
-    assert ships.telegram.visible(ADA) == ["Ada: hello", "bot: Done."]
+    await ships.telegram.until(lambda: ships.telegram.visible(ADA) == ["Ada: hello", "bot: Done."])
 
 
 async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) -> None:

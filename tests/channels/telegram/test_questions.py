@@ -18,7 +18,7 @@ from tests.channels.telegram.gateway import OWNER, configured, running, serving,
 from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.telegram_server import TelegramServer, too_many
 from tests.fakes.website import Answer, Website, private_address
 
 BUTTONS = " [Once] [Always] [No]"
@@ -131,6 +131,16 @@ async def test_a_question_without_an_answer_says_so_and_loses_its_buttons() -> N
         await first.finish(TurnFinished("cancelled", ""))
         await at.until(TURN_ENDED)
         assert not any(message.buttons for message in at.server.chats[7])
+
+
+async def test_U13_what_tells_a_group_that_something_waits_is_tried_again_where_telegram_does_not_take_it() -> None:
+    async with one_turn(group=-55) as (at, turn):
+        at.server.failing("sendMessage", too_many(1))
+        await ask(turn, "aa")
+        await at.quiet(10)
+        at.server.failing("sendMessage", None)
+        await at.until(WAITS)
+        await turn.play(ApprovalClosed("aa", "once"), until=WAITED)
 
 
 async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_was_asked(tmp_path: Path) -> None:

@@ -162,15 +162,18 @@ class OpenQuestion:
 
     async def _hold(self, sending: Sending, address: Address, group: str) -> None:
         speak("", address.key)
-        message_id, whole = 0, not is_cut(self.asked)
-        while not self.over.is_set() and not message_id:
-            whole = whole or bool(await _put(sending, address, Upload("question.txt", self._whole.encode()), 0))
-            if whole:
-                message_id = await _put(sending, address, self._screen(group), 0)
-            if not message_id:
-                await sending.queues.clock.wait(self.over, _PAUSE)
+        if is_cut(self.asked):
+            await self._until_shown(sending, address, Upload("question.txt", self._whole.encode()))
+        message_id = await self._until_shown(sending, address, self._screen(group))
         await self._turn_pages(sending, address, group, message_id)
         await _close(sending, address, self._screen(group), message_id)
+
+    async def _until_shown(self, sending: Sending, address: Address, content: ScreenMessage | Upload) -> int:
+        """Show it until it is there or the question is over; the id of its message, or 0."""
+        message_id = 0
+        while not self.over.is_set() and not (message_id := await _put(sending, address, content, 0)):
+            await sending.queues.clock.wait(self.over, _PAUSE)
+        return message_id
 
     async def _turn_pages(self, sending: Sending, address: Address, group: str, message_id: int) -> None:
         """Show other pages of it until it is over."""
@@ -193,7 +196,7 @@ class OpenQuestion:
         return question_message(self.asked, self.outcome, group)
 
     async def _tell_group(self, sending: Sending) -> None:
-        message_id = await _put(sending, self.origin, ScreenMessage(_(WAITS), silent=True), 0)
+        message_id = await self._until_shown(sending, self.origin, ScreenMessage(_(WAITS), silent=True))
         await self.over.wait()
         await _close(sending, self.origin, ScreenMessage(_(WAITED), silent=True), message_id)
 
