@@ -1,7 +1,6 @@
 """One real task, whole, on both surfaces: a report is read, summed up, corrected from the web and sent back."""
 
 import hashlib
-import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,9 +66,7 @@ def furnished(home: Program, apis: SearchApis) -> Path:
     """Give the program this search engine and the pages of this machine; its workspace."""
     search = {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
     tools = {"ssrfWhitelist": ["127.0.0.1/32"], "web": {"search": search, "fetch": {"reader": "none"}}}
-    path = home.home / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "tools": tools}), encoding="utf-8")
-    workspace = home.home / "workspace"
+    workspace = home.change(tools=tools).home / "workspace"
     workspace.mkdir()
     return workspace
 

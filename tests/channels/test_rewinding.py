@@ -126,13 +126,12 @@ async def test_U67_without_a_screen_a_picker_is_answered_by_number_or_narrowed_d
 
 
 async def test_U66_a_reminder_made_in_the_terminal_comes_there_and_says_what_keeps_it(tmp_path: Path) -> None:
-    async with modelled(tmp_path, Reply("All quiet."), after="no") as (nanobot, llm):
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("/schedule in 1 second stretch your legs\r", "No gateway runs.")
-            await terminal.until("⏰ stretch your legs")
-            await terminal.answers("/schedule do in 1 second: look around\r", "All quiet.")
-            assert terminal.text().count("⏰ stretch your legs") == 1
-        assert len(llm.requests) == 1
+    async with modelled(tmp_path, Reply("All quiet."), after="no") as (nanobot, llm), terminal_of(nanobot) as terminal:
+        await terminal.answers("/schedule in 1 second stretch your legs\r", "No gateway runs.")
+        await terminal.until("⏰ stretch your legs")
+        await terminal.answers("/schedule do in 1 second: look around\r", "All quiet.")
+        assert terminal.text().count("⏰ stretch your legs") == 1
+    assert len(llm.requests) == 1
 
 
 async def test_U66_what_was_due_while_nothing_ran_is_told_at_the_next_start(tmp_path: Path) -> None:
@@ -152,11 +151,7 @@ PRESETS = {
 
 
 def with_presets(home: Program) -> Program:
-    path = home.home / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    config["agents"]["presets"] = PRESETS
-    path.write_text(json.dumps(config), encoding="utf-8")
-    return home
+    return home.change(agents={"presets": PRESETS})
 
 
 async def test_a_terminal_filters_the_models_of_the_service_and_takes_a_preset_by_its_name(tmp_path: Path) -> None:

@@ -208,29 +208,27 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
 
 
 async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:
-    async with modelled(tmp_path, after="Read.") as (nanobot, _):
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("remember sk-abcdefghijklmnop\r", "Read.")
-            await terminal.answers("/hel", "Show the commands")
-            terminal.press("\t\r")
-            await terminal.answers("\r", "What is not a command is a message to the agent.")
-            await terminal.answers("\x1b[A\x1b[A", "❯ remember sk-abcdefghijklmnop")
-            terminal.press(CTRL_C + CTRL_D)
-            assert await terminal.wait() == 0
-        kept = nanobot.home / "history"
-        assert kept.stat().st_mode & 0o777 == 0o600
-        assert "remember" in kept.read_text(encoding="utf-8")
-        assert "sk-abcdefghijklmnop" not in kept.read_text(encoding="utf-8")
+    async with modelled(tmp_path, after="Read.") as (nanobot, _), terminal_of(nanobot) as terminal:
+        await terminal.answers("remember sk-abcdefghijklmnop\r", "Read.")
+        await terminal.answers("/hel", "Show the commands")
+        terminal.press("\t\r")
+        await terminal.answers("\r", "What is not a command is a message to the agent.")
+        await terminal.answers("\x1b[A\x1b[A", "❯ remember sk-abcdefghijklmnop")
+        terminal.press(CTRL_C + CTRL_D)
+        assert await terminal.wait() == 0
+    kept = nanobot.home / "history"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "remember" in kept.read_text(encoding="utf-8")
+    assert "sk-abcdefghijklmnop" not in kept.read_text(encoding="utf-8")
 
 
 async def test_a_message_typed_while_a_turn_runs_is_read_at_the_next_step(tmp_path: Path) -> None:
     first = Reply("Looking.\n", Pause(1.5), Call("nanobot_docs", {"query": "x"}))
-    async with modelled(tmp_path, first, "Changed course.") as (nanobot, server):
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("begin\r", "Looking.")
-            await terminal.answers("think of the heron\r", "Changed course.")
-            await terminal.leave()
-        assert "heron" in str(server.requests[1].messages)
+    async with modelled(tmp_path, first, "Changed course.") as (nanobot, server), terminal_of(nanobot) as terminal:
+        await terminal.answers("begin\r", "Looking.")
+        await terminal.answers("think of the heron\r", "Changed course.")
+        await terminal.leave()
+    assert "heron" in str(server.requests[1].messages)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -475,10 +473,9 @@ async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_l
 
 
 async def test_a_command_that_is_typed_where_none_run_says_how_they_are_switched_on(tmp_path: Path) -> None:
-    async with modelled(tmp_path, tools={"profile": "web"}) as (nanobot, server):
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("!ls\r", "No commands run here")
-        assert server.requests == []
+    async with modelled(tmp_path, tools={"profile": "web"}) as (nanobot, server), terminal_of(nanobot) as terminal:
+        await terminal.answers("!ls\r", "No commands run here")
+    assert server.requests == []
 
 
 async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> None:

@@ -58,6 +58,12 @@ class Program:
         """What a statement finds or changes in its database."""
         return rows(self.home / "nanobot.db", query, *values)
 
+    def change(self, **more: object) -> "Program":
+        """Put further keys into its configuration, in which an object keeps what is not named here."""
+        path = self.home / "config.json"
+        path.write_text(json.dumps(_merged(json.loads(path.read_text(encoding="utf-8")), more)), encoding="utf-8")
+        return self
+
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "nanobot", *arguments]
 
@@ -82,6 +88,12 @@ class Program:
             return await finish(await forks.start(arguments, variables, given=stdin))
         process = await self.start(*arguments, piped=stdin is not None, env=env)
         return await finish(process, stdin)
+
+
+def _merged(known: object, more: object) -> object:
+    if not isinstance(known, dict) or not isinstance(more, dict):
+        return more
+    return {**known, **{name: _merged(known.get(name), value) for name, value in more.items()}}
 
 
 async def finish(process: asyncio.subprocess.Process | forks.Forked, stdin: bytes | None = None) -> Ran:

@@ -286,12 +286,8 @@ async def test_nothing_of_a_file_an_argument_or_a_model_s_name_drives_the_termin
 ) -> None:
     """Whatever a command makes of them: names of models, unknown keys, values that are wrong."""
     async with modelled(tmp_path) as (nanobot, _):
-        path = nanobot.home / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        config["agents"]["defaults"]["model"] = f"fake{HOSTILE}"
-        path.write_text(
-            json.dumps({**config, f"odd{HOSTILE}": 1, "gateway": {"healthFile": HOSTILE}}), encoding="utf-8"
-        )
+        hostile = {"agents": {"defaults": {"model": f"fake{HOSTILE}"}}, f"odd{HOSTILE}": 1}
+        nanobot.change(**hostile, gateway={"healthFile": HOSTILE})
         ran = await nanobot.run(*words)
     assert ran.out + ran.err
     assert not set(ran.out + ran.err) & set("\x1b\x07\x9b\r\u202e"), ran.out + ran.err

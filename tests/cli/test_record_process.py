@@ -53,11 +53,7 @@ async def world(tmp_path: Path, *replies: Reply | str) -> AsyncIterator[World]:
     async with LlmServer(*replies) as model, SearchApis() as search:
         web = {"search": {"provider": "searxng", "baseUrl": search.base("searxng"), "fallback": []}}
         nanobot = program(tmp_path, model, tools={"web": web, "ssrfWhitelist": ["127.0.0.1/32"]})
-        config = json.loads((nanobot.home / "config.json").read_text(encoding="utf-8"))
-        config["providers"]["custom"]["apiKey"] = CANARY
-        path = nanobot.home / "config.json"
-        path.write_text(json.dumps(config), encoding="utf-8")
-        path.chmod(0o600)
+        nanobot.change(providers={"custom": {"apiKey": CANARY}})
         yield World(nanobot, model, search, tmp_path / "turn.jsonl")
 
 

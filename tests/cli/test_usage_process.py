@@ -64,10 +64,7 @@ async def test_what_is_no_model_goes_on_when_everything_is_spent(tmp_path: Path)
     async with LlmServer() as server:
         at = home(tmp_path, server, perDay=0)
         stopped = await at.run("hi")
-        path = at.home / "config.json"
-        config = {**json.loads(path.read_text(encoding="utf-8")), "agents": {"defaults": {"provider": "lookup"}}}
-        path.write_text(json.dumps(config), encoding="utf-8")
-        looked = await at.run("-m", "hello")
+        looked = await at.change(agents={"defaults": {"provider": "lookup"}}).run("-m", "hello")
     assert stopped.code == 75
     assert "The budget for today is used up: 0.00 of 0.00 USD." in stopped.err
     assert looked.code == 0

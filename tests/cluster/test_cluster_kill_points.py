@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -55,9 +54,7 @@ class SharedStage(Stage):
 async def shared(nursery: Nursery, folder: Path, server: TestServer) -> AsyncIterator[SharedStage]:
     async with staged(nursery, folder) as stage:
         address = await asyncio.to_thread(server.fresh)
-        file = stage.home.home / "config.json"
-        config = json.loads(file.read_text(encoding="utf-8"))
-        file.write_text(json.dumps({**config, "gateway": {"ledger": address}}), encoding="utf-8")
+        stage.home.change(gateway={"ledger": address})
         known = {field.name: getattr(stage, field.name) for field in fields(Stage)}
         yield SharedStage(**known, address=address)
 

@@ -177,6 +177,15 @@ class User:
         await self.server.until(seen)
         return ""
 
+    @property
+    def seen(self) -> list[str]:
+        """The lines of the chat."""
+        return self.server.visible(self.chat)
+
+    def told(self, words: str) -> int:
+        """How many lines of the chat hold these words."""
+        return sum(words in line for line in self.seen)
+
     def send(self, kind: str, data: bytes, caption: str = "", *, size: int = -1, **extra: object) -> Json:
         """Send a file: a photo, document, voice, audio, video, video_note or animation.
 

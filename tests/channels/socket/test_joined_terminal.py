@@ -121,10 +121,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
 
 def careful(home: Program) -> Program:
     """Whatever changes a file is asked about."""
-    path = home.home / "config.json"
-    config = {**json.loads(path.read_text(encoding="utf-8")), "tools": {"policy": {"preset": "careful"}}}
-    path.write_text(json.dumps(config), encoding="utf-8")
-    return home
+    return home.change(tools={"policy": {"preset": "careful"}})
 
 
 def write(name: str, text: str = "") -> Reply:
@@ -136,20 +133,19 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
     async with TelegramServer() as telegram, LlmServer(*steps, "All is done.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
         workspace = home.home / "workspace"
-        async with serving(home):
-            async with at_terminal(home) as terminal:
-                await terminal.until("in the gateway")
-                await terminal.answers("write of the birds\r", re.compile(r"\+the heron[^❯]*y once · a always · n no"))
-                await terminal.answers("n", "No. Why?")
-                await terminal.answers("it has flown\r", re.compile(r"\+the egret[^❯]*y once · a always · n no"))
-                assert not (workspace / "egret.md").exists()
-                await terminal.answers("y", re.compile(r"\+the stork[^❯]*y once · a always · n no"))
-                assert (workspace / "egret.md").read_text(encoding="utf-8") == "the egret\n"
-                await terminal.answers("a", "All is done.")
-                assert "(it has flown)" in terminal.text()
-                assert terminal.text().count("Approved for good") == 1
-                assert "y once" not in terminal.text(), "the questions have left the screen"
-            assert telegram.visible(OWNER) == []
+        async with serving(home), at_terminal(home) as terminal:
+            await terminal.until("in the gateway")
+            await terminal.answers("write of the birds\r", re.compile(r"\+the heron[^❯]*y once · a always · n no"))
+            await terminal.answers("n", "No. Why?")
+            await terminal.answers("it has flown\r", re.compile(r"\+the egret[^❯]*y once · a always · n no"))
+            assert not (workspace / "egret.md").exists()
+            await terminal.answers("y", re.compile(r"\+the stork[^❯]*y once · a always · n no"))
+            assert (workspace / "egret.md").read_text(encoding="utf-8") == "the egret\n"
+            await terminal.answers("a", "All is done.")
+            assert "(it has flown)" in terminal.text()
+            assert terminal.text().count("Approved for good") == 1
+            assert "y once" not in terminal.text(), "the questions have left the screen"
+        assert telegram.visible(OWNER) == []
         assert (workspace / "stork.md").read_text(encoding="utf-8") == "it is back\n", "it was not asked about again"
         assert not (workspace / "heron.md").exists()
         assert "it has flown" in json.dumps(llm.requests[1].messages)

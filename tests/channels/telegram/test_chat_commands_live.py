@@ -12,31 +12,25 @@ import httpx
 
 from nanobot.providers.scripted import Call, Wait
 from tests.agent.tools.test_mcp_programs import private_server
-from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
+from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.cli.harness import Program, known_tools
 from tests.cli.test_sessions_process import CANARY, holding
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Request, Responder
-from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, Reply
 from tests.fakes.telegram_server import TelegramServer, User
 from tests.fakes.website import Answer, Website
 
 
-def put(path: Path, more: dict[str, object]) -> None:
-    """Add top-level keys to a configuration."""
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **more}), encoding="utf-8")
-
-
 async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, after="Hello.") as (telegram, llm, ada, home):
 
         async def ask(text: str) -> str:
             before = len(telegram.visible(OWNER))
             await ada.asks(text, lambda: len(telegram.visible(OWNER)) == before + 2)
             return telegram.visible(OWNER)[-1]
 
-        async with running(configured(tmp_path, telegram, llm)):
+        async with running(home):
             assert await ask("hello") == "bot: Hello."
             usage = await ask("/usage")
             assert "Today: 100 tokens in, 10 out, 1 request" in usage
@@ -62,10 +56,9 @@ async def test_the_commands_of_a_chat_work_through_the_gateway(tmp_path: Path) -
 
 async def test_what_was_changed_in_a_chat_is_told_under_the_answer_and_undone_there(tmp_path: Path) -> None:
     note = Call("write_file", {"path": "notes/plan.md", "content": "Buy bread.\n"})
-    async with TelegramServer() as telegram, LlmServer(Reply(note), "I wrote it down.", after="Hello.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, Reply(note), "I wrote it down.", after="Hello.") as (telegram, _, ada, home):
         path = tmp_path / "home/workspace/notes/plan.md"
-        async with running(configured(tmp_path, telegram, llm)):
+        async with running(home):
             ada.say("Note that I have to buy bread.")
             await telegram.until(lambda: "created notes/plan.md (+1 −0)" in telegram.visible(OWNER)[-1])
             assert path.read_text(encoding="utf-8") == "Buy bread.\n"
@@ -83,12 +76,9 @@ async def test_M12_status_answers_within_a_second_and_fills_in_what_is_slow(tmp_
         await answer.wait()
         await respond.json({"key": {"usage": 150, "limit": 1000}, "account": {"plan_usage": 150, "plan_limit": 1000}})
 
-    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm, HttpServer(usage) as tavily:
-        ada = telegram.user("Ada", OWNER)
-        home = configured(tmp_path, telegram, llm)
+    async with furnished(tmp_path, after="Hello.") as (telegram, _, ada, home), HttpServer(usage) as tavily:
         search = {"provider": "tavily", "apiKey": "tvly-1", "baseUrl": tavily.url}
-        put(home.home / "config.json", {"tools": {"web": {"search": search}}})
-        async with running(home):
+        async with running(home.change(tools={"web": {"search": search}})):
             await ada.asks("/whoami", lambda: len(telegram.visible(OWNER)) == 2)
             await ada.asks("/status", lambda: len(telegram.visible(OWNER)) == 4)
             await asyncio.wait_for(hung.wait(), 120)
@@ -106,26 +96,23 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
             await home.run(f"question {number}")
             await home.run("--continue", "-m", f"again {number}")
 
-        def last() -> str:
-            return telegram.visible(OWNER)[-1]
-
         async with running(home):
-            await ada.asks("/resume", lambda: "Page 1 of 2. Tap one." in last())
-            assert "1. question 9 · today " in last()
-            assert "question 1 ·" not in last()
-            await ada.presses("▶", lambda: "Page 2 of 2. Tap one." in last())
+            await ada.asks("/resume", lambda: "Page 1 of 2. Tap one." in ada.seen[-1])
+            assert "1. question 9 · today " in ada.seen[-1]
+            assert "question 1 ·" not in ada.seen[-1]
+            await ada.presses("▶", lambda: "Page 2 of 2. Tap one." in ada.seen[-1])
             ada.press(next(one for one in _labels(telegram) if one.startswith("9. question 1 ")))
-            await telegram.until(lambda: "You: again 1" in last())
-            assert "question 1 · today " in last()
-            await ada.asks("and from my phone?", lambda: last() == "bot: Fine.")
+            await telegram.until(lambda: "You: again 1" in ada.seen[-1])
+            assert "question 1 · today " in ada.seen[-1]
+            await ada.asks("and from my phone?", lambda: ada.seen[-1] == "bot: Fine.")
             assert "again 1" in json.dumps(llm.requests[-1].body), "what was begun in the terminal goes on here"
             await ada.asks("/export html", lambda: bool(telegram.sent("sendDocument")))
             await telegram.until(lambda: any("is on its way" in one for one in telegram.visible(OWNER)))
             assert any(".html" in one for one in telegram.visible(OWNER)), "as a file"
-            await ada.asks("/delete", lambda: "Delete this session for good?" in last())
-            await ada.presses("Delete it", lambda: "Deleted: 6 messages." in last())
-            await ada.asks("/resume", lambda: "Tap one." in last())
-            await ada.presses("Leave", lambda: last() == "bot: You stay where you are.")
+            await ada.asks("/delete", lambda: "Delete this session for good?" in ada.seen[-1])
+            await ada.presses("Delete it", lambda: "Deleted: 6 messages." in ada.seen[-1])
+            await ada.asks("/resume", lambda: "Tap one." in ada.seen[-1])
+            await ada.presses("Leave", lambda: ada.seen[-1] == "bot: You stay where you are.")
             assert any(one.endswith("Nothing was chosen.") for one in telegram.visible(OWNER))
         listed = await home.run("sessions")
         assert "question 1 ·" not in listed.out
@@ -133,20 +120,15 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
 
 
 async def test_U67_a_conversation_that_is_deleted_in_its_chat_is_nowhere_in_the_home(tmp_path: Path) -> None:
-    async with furnished(tmp_path, after=f"The {CANARY} is fine.") as (telegram, llm, ada, home):
-
-        def last() -> str:
-            return telegram.visible(OWNER)[-1]
-
-        async with running(home):
-            await ada.asks(f"How is the {CANARY}?", lambda: last() == f"bot: The {CANARY} is fine.")
-            ada.send("document", f"All about the {CANARY}".encode(), f"Read of the {CANARY}")
-            await telegram.until(lambda: len(llm.requests) == 2 and last() == f"bot: The {CANARY} is fine.")
-            await ada.asks(f"/sessions {CANARY}", lambda: "Sessions with: " in last())
-            await ada.asks("/export md", lambda: bool(telegram.sent("sendDocument")))
-            before = holding(home.home, CANARY)
-            await ada.asks("/delete", lambda: "4 messages, the last one today " in last())
-            await ada.presses("Delete it", lambda: "Deleted: 4 messages, with 2 files." in last())
+    async with furnished(tmp_path, after=f"The {CANARY} is fine.") as (telegram, llm, ada, home), running(home):
+        await ada.asks(f"How is the {CANARY}?", lambda: ada.seen[-1] == f"bot: The {CANARY} is fine.")
+        ada.send("document", f"All about the {CANARY}".encode(), f"Read of the {CANARY}")
+        await telegram.until(lambda: len(llm.requests) == 2 and ada.seen[-1] == f"bot: The {CANARY} is fine.")
+        await ada.asks(f"/sessions {CANARY}", lambda: "Sessions with: " in ada.seen[-1])
+        await ada.asks("/export md", lambda: bool(telegram.sent("sendDocument")))
+        before = holding(home.home, CANARY)
+        await ada.asks("/delete", lambda: "4 messages, the last one today " in ada.seen[-1])
+        await ada.presses("Delete it", lambda: "Deleted: 4 messages, with 2 files." in ada.seen[-1])
     databases = {one.partition(".db")[0] for one in before if ".db" in one}
     assert {"nanobot", "index"} <= databases
     assert any(one.endswith(".md") for one in before), "with the export that was sent"
@@ -162,29 +144,18 @@ ROOT = Path(__file__).parents[3]
 
 
 async def test_U45_prompts_and_logins_of_servers_work_from_telegram(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hello Ann!") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, after="Hello Ann!") as (_, llm, ada, home):
 
         async def ask(text: str, wanted: str) -> str:
             """Say something and wait for the answer that begins with `wanted`; a notice may come before it."""
-            before = len(telegram.visible(OWNER)) + 1
-            ada.say(text)
-
-            def answers() -> list[str]:
-                return [line for line in telegram.visible(OWNER)[before:] if line.startswith(f"bot: {wanted}")]
-
-            await telegram.until(lambda: bool(answers()))
-            return answers()[0]
+            before = len(ada.seen) + 1
+            await ada.asks(text, lambda: any(line.startswith(f"bot: {wanted}") for line in ada.seen[before:]))
+            return next(line for line in ada.seen[before:] if line.startswith(f"bot: {wanted}"))
 
         with private_server(seconds=3600) as (url, _):
-            home = configured(tmp_path, telegram, llm)
-            path = home.home / "config.json"
             words = [sys.executable, "-m", "tests.fakes.mcp_sdk_server", "stdio"]
             real = {"command": words, "env": {"PYTHONPATH": str(ROOT)}, "prompts": True, "toolTimeout": 100}
-            servers = {"mcpServers": {"real": real, "private": {"url": url}}}
-            known = json.loads(path.read_text(encoding="utf-8"))
-            path.write_text(json.dumps({**known, "tools": {**known.get("tools", {}), **servers}}), encoding="utf-8")
-            await known_tools(home)
+            await known_tools(home.change(tools={"mcpServers": {"real": real, "private": {"url": url}}}))
             async with running(home):
                 await ask("/mcp reconnect real", "real: ready, 5 tools.")
                 shown = await ask("/mcp", "")
@@ -248,14 +219,12 @@ async def test_U46_a_helper_in_the_background_survives_a_kill_and_its_answer_com
 
 async def test_U46_stop_ends_a_helper_in_the_background_and_nothing_comes_of_it(tmp_path: Path) -> None:
     model = Model(background=True)
-    async with TelegramServer() as telegram, LlmServer(after=model) as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            ada.say("find out who makes bots")
-            await asyncio.wait_for(model.hangs.wait(), 60)
-            await ada.asks("/task h1 stop", "Helper h1: stopped.")
-            await ada.asks("/tasks", "h1 Who makes bots?: stopped")
-        assert not any("Helper h1: Who" in line for line in telegram.visible(ada.chat))
+    async with serving(tmp_path, after=model) as (telegram, _, ada, _):
+        ada.say("find out who makes bots")
+        await asyncio.wait_for(model.hangs.wait(), 60)
+        await ada.asks("/task h1 stop", "Helper h1: stopped.")
+        await ada.asks("/tasks", "h1 Who makes bots?: stopped")
+    assert not any("Helper h1: Who" in line for line in telegram.visible(ada.chat))
 
 
 async def test_U46_a_helper_in_the_foreground_goes_on_after_a_kill_with_the_turn_for_which_it_works(
@@ -286,40 +255,27 @@ def feed(*titles: str) -> Answer:
 
 def reading_loopback(home: Program) -> Program:
     """The home of a program that may read pages of this machine."""
-    path = home.home / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config.setdefault("tools", {})["ssrfWhitelist"] = ["127.0.0.1/32"]
-    path.write_text(json.dumps(config), encoding="utf-8")
-    return home
+    return home.change(tools={"ssrfWhitelist": ["127.0.0.1/32"]})
 
 
 async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_taints_what_is_said_next(
     tmp_path: Path,
 ) -> None:
     pages = {"/feed": feed("harbour")}
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(Reply("A bridge was opened."), after="no") as llm,
-        Website(pages) as site,
-    ):
-        ada = telegram.user("Ada", OWNER)
-
-        def told(words: str) -> int:
-            return sum(words in line for line in telegram.visible(ada.chat))
-
-        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
-            await ada.asks(f"/watch {site.url}/feed every 2 hours", lambda: told("Watching 1:") == 1)
-            pages["/feed"] = feed("bridge", "harbour")
-            await ada.asks("/watch run 1", lambda: told("+ bridge (22 Nov 2026)") == 1)
-            assert told("https://example.org/bridge") == 1
-            looks = len(site.paths)
-            await ada.asks("/watch run 1", lambda: len(site.paths) > looks)
-            await ada.asks("/watch history", lambda: told("+ bridge") == 2)
-            assert not llm.requests
-            await ada.asks("what was opened?", lambda: told("A bridge was opened.") == 1)
-        asked = str(llm.requests[0])
-        assert "<outside id=" in asked
-        assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
+    people = furnished(tmp_path, "A bridge was opened.", after="no")
+    async with Website(pages) as site, people as (_, llm, ada, home), running(reading_loopback(home)):
+        await ada.asks(f"/watch {site.url}/feed every 2 hours", lambda: ada.told("Watching 1:") == 1)
+        pages["/feed"] = feed("bridge", "harbour")
+        await ada.asks("/watch run 1", lambda: ada.told("+ bridge (22 Nov 2026)") == 1)
+        assert ada.told("https://example.org/bridge") == 1
+        looks = len(site.paths)
+        await ada.asks("/watch run 1", lambda: len(site.paths) > looks)
+        await ada.asks("/watch history", lambda: ada.told("+ bridge") == 2)
+        assert not llm.requests
+        await ada.asks("what was opened?", lambda: ada.told("A bridge was opened.") == 1)
+    asked = str(llm.requests[0])
+    assert "<outside id=" in asked
+    assert asked.index("<outside id=") < asked.index("+ bridge") < asked.index("</outside id=")
 
 
 async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_once(tmp_path: Path) -> None:
@@ -336,78 +292,62 @@ async def test_U21_a_briefing_asks_a_model_only_for_what_is_new_and_tells_it_onc
         type="application/rss+xml",
     )
     pages = {"/feed": feed()}
-    async with TelegramServer() as telegram, LlmServer(after=model) as llm, Website(pages) as site:
-        ada = telegram.user("Ada", OWNER)
-
-        def told(words: str) -> int:
-            return sum(words in line for line in telegram.visible(ada.chat))
-
-        async with running(reading_loopback(configured(tmp_path, telegram, llm))):
-            ada.say(f"/schedule briefing every weekday at 8: {site.url}/feed")
-            await telegram.until(lambda: told("briefing: “http") + told("Scheduled 1") > 0)
-            await ada.asks("/schedule run 1", lambda: len(site.paths) == 1)
-            await until_listed(telegram, ada, "nothing new", 1)
-            assert not llm.requests
-            pages["/feed"] = fresh
-            await ada.asks("/schedule run 1", lambda: told("Opened: the bridge") == 1)
-            asked = len(llm.requests)
-            assert asked == 2
-            ada.say("/schedule run 1")
-            await until_listed(telegram, ada, "nothing new", 2)
-            assert (len(llm.requests), told("Opened: the bridge")) == (asked, 1)
+    people = furnished(tmp_path, after=model)
+    async with Website(pages) as site, people as (_, llm, ada, home), running(reading_loopback(home)):
+        ada.say(f"/schedule briefing every weekday at 8: {site.url}/feed")
+        await ada.sees(lambda: ada.told("briefing: “http") + ada.told("Scheduled 1") > 0)
+        await ada.asks("/schedule run 1", lambda: len(site.paths) == 1)
+        await until_listed(ada, "nothing new", 1)
+        assert not llm.requests
+        pages["/feed"] = fresh
+        await ada.asks("/schedule run 1", lambda: ada.told("Opened: the bridge") == 1)
+        asked = len(llm.requests)
+        assert asked == 2
+        ada.say("/schedule run 1")
+        await until_listed(ada, "nothing new", 2)
+        assert (len(llm.requests), ada.told("Opened: the bridge")) == (asked, 1)
 
 
-async def until_listed(telegram: TelegramServer, person: User, words: str, count: int) -> None:
+async def until_listed(person: User, words: str, count: int) -> None:
     """Wait until `/schedule` has shown these words so often."""
-
-    def shown() -> int:
-        return sum(words in line for line in telegram.visible(person.chat))
-
-    while shown() < count:
-        before = len(telegram.visible(person.chat))
-        person.say("/schedule")
-        await telegram.until(lambda before=before: len(telegram.visible(person.chat)) >= before + 2)  # type: ignore[misc]
+    while person.told(words) < count:
+        before = len(person.seen)
+        await person.asks("/schedule", lambda before=before: len(person.seen) >= before + 2)  # type: ignore[misc]
 
 
 async def test_U22_a_reminder_comes_at_its_time_and_asks_no_model(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
-            await ada.asks("/schedule", "Over")
-        seen = telegram.visible(ada.chat)
-        assert sum("⏰" in line for line in seen) == 1
-        assert any("Scheduled 1: “take the pizza out”, once" in line for line in seen), seen
-        assert not llm.requests
+    async with serving(tmp_path, after="no") as (telegram, llm, ada, _):
+        await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
+        await ada.asks("/schedule", "Over")
+    seen = telegram.visible(ada.chat)
+    assert sum("⏰" in line for line in seen) == 1
+    assert any("Scheduled 1: “take the pizza out”, once" in line for line in seen), seen
+    assert not llm.requests
 
 
 async def test_U22_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_to_the_chat(tmp_path: Path) -> None:
     replies = (Reply("Three things are new."), Reply("Of the harbour."), Reply("It was over."))
-    async with TelegramServer() as telegram, LlmServer(*replies, after="no") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            await ada.asks("/schedule do in 1 second: say what is new", "Three things are new.")
-            await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
-            assert len(llm.requests) == 1
-            await ada.asks("what are they about?", "Of the harbour.")
-            await ada.asks("and the pizza?", "It was over.")
-        told, later = (str(one.messages) for one in llm.requests[1:])
-        assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
-        assert "reminder: take the pizza out" in told
-        assert 'source="said"' not in told, "nothing of it came from outside"
-        assert later.count("take the pizza out") == 1, "it is told once, and stays in the conversation"
-        assert "say what is new" in str(llm.requests[0])
-        assert "nobody can be asked" in str(llm.requests[0])
+    async with serving(tmp_path, *replies, after="no") as (_, llm, ada, _):
+        await ada.asks("/schedule do in 1 second: say what is new", "Three things are new.")
+        await ada.asks("/schedule in 1 second take the pizza out", "⏰ take the pizza out")
+        assert len(llm.requests) == 1
+        await ada.asks("what are they about?", "Of the harbour.")
+        await ada.asks("and the pizza?", "It was over.")
+    told, later = (str(one.messages) for one in llm.requests[1:])
+    assert "task: say what is new: Three things are new.\n" in told.replace("\\n", "\n")
+    assert "reminder: take the pizza out" in told
+    assert 'source="said"' not in told, "nothing of it came from outside"
+    assert later.count("take the pizza out") == 1, "it is told once, and stays in the conversation"
+    assert "say what is new" in str(llm.requests[0])
+    assert "nobody can be asked" in str(llm.requests[0])
 
 
 async def test_U16_the_agent_sets_a_reminder_and_the_receipt_says_when_it_comes(tmp_path: Path) -> None:
     call = Call("schedule", {"when": "in 1 second", "text": "stretch"})
-    async with TelegramServer() as telegram, LlmServer(Reply(call), Reply("I will remind you."), after="no") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            await ada.asks("remind me to stretch in a second", "⏰ stretch")
-            await ada.sees("I will remind you.")
-        assert any("scheduled 1: “stretch”, once" in line for line in telegram.visible(ada.chat))
+    async with serving(tmp_path, Reply(call), Reply("I will remind you."), after="no") as (telegram, _, ada, _):
+        await ada.asks("remind me to stretch in a second", "⏰ stretch")
+        await ada.sees("I will remind you.")
+    assert any("scheduled 1: “stretch”, once" in line for line in telegram.visible(ada.chat))
 
 
 async def test_U21_what_a_page_says_sets_nothing_without_a_yes(tmp_path: Path) -> None:
@@ -458,15 +398,14 @@ async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(
 
 
 async def test_appointments_and_watches_speak_the_language_of_their_chat_also_at_their_time(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="no") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, after="no") as (_, llm, ada, home):
         ada.language = "zh-hans"
-        async with running(configured(tmp_path, telegram, llm)):
+        async with running(home):
             await ada.asks("/watch file: absent.md", "没有开始监视，因为无法查看：absent.md 不存在。")
             await ada.asks("/schedule briefing 1秒后: http://127.0.0.1:9/feed", "已安排 1：")
             await ada.sees("失败：简报的来源全都读不到")
             await ada.asks("/memory", "还没有关于你的记忆。")
             await ada.asks("/schedule", "已结束")
-        shown = "\n".join(telegram.visible(ada.chat))
+        shown = "\n".join(ada.seen)
     assert english_left(shown, *(line for line in shown.splitlines() if line.startswith("/"))) == []
     assert not llm.requests

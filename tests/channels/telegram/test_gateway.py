@@ -14,7 +14,7 @@ import pytest
 from nanobot.channels.telegram.access.gate import CLAIMED, STRANGER, UNCLAIMED
 from nanobot.channels.telegram.access.people import MOST_WRONG
 from nanobot.providers.scripted import Wait
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, start
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, serving, start
 from tests.cli.harness import BOUND, Program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
@@ -50,10 +50,8 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
 
 
 async def test_a_gateway_that_was_killed_is_not_said_to_be_polling(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("Fine.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, "Fine.") as (telegram, _, ada, home):
         ada.say("hi")
-        home = configured(tmp_path, telegram, llm)
         async with running(home) as gateway:
             await said(telegram, gateway, ada.chat, "Fine.")
             await gateway.kill()
@@ -166,10 +164,9 @@ async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path
 
 
 async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="The answer.") as llm:
-        ada = telegram.user("Ada", OWNER)
+    async with furnished(tmp_path, after="The answer.") as (telegram, _, ada, home):
         telegram.cut()
-        async with running(configured(tmp_path, telegram, llm)) as gateway:
+        async with running(home) as gateway:
             await telegram.until(lambda: len(telegram.calls) > 1)
             telegram.mend()
             await ada.asks("question", lambda: "bot: The answer." in telegram.visible(ada.chat))
@@ -192,10 +189,7 @@ async def test_a_gateway_whose_postgresql_is_away_says_so_once(tmp_path: Path) -
     away = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     address = f"postgresql://ada:canary-password@127.0.0.1:{away.sockets[0].getsockname()[1]}/bots"
     async with away, TelegramServer() as telegram, LlmServer() as llm:
-        home = configured(tmp_path, telegram, llm)
-        file = home.home / "config.json"
-        config = json.loads(file.read_text(encoding="utf-8"))
-        file.write_text(json.dumps({**config, "gateway": {"ledger": address}}), encoding="utf-8")
+        home = configured(tmp_path, telegram, llm).change(gateway={"ledger": address})
         async with running(home) as gateway:
             await asyncio.wait_for(often.wait(), BOUND)
             await gateway.stop()
@@ -221,9 +215,7 @@ async def test_the_token_is_in_no_log_error_traceback_or_file(tmp_path: Path) ->
         telegram.fail("getMe", drop_before())
         telegram.fail("getUpdates", bad_gateway())
         telegram.fail("sendMessage", drop_before(), too_many(1))
-        config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
-        config["providers"]["custom"]["apiKey"] = canary
-        (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        home.change(providers={"custom": {"apiKey": canary}})
         async with running(home, "--debug") as gateway:
             await ada.asks("one", lambda: len(telegram.sent("sendMessage")) >= 3)
             telegram.push("message", {"message_id": TOKEN})
@@ -320,27 +312,24 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
 
 
 async def test_a_webhook_takes_updates_with_the_secret_word_and_no_others(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Delivered.") as llm:
-        ada = telegram.user("Ada", OWNER)
-        port = _free_port()
-        hook = {"url": "https://bot.example.org/hook", "port": port, "secret": "a-word-of-our-own"}
-        home = configured(tmp_path, telegram, llm, webhook=hook)
-        async with running(home) as gateway:
-            await telegram.until(lambda: bool(telegram.sent("setWebhook")))
-            call = telegram.sent("setWebhook")[0]
-            assert call.params["secret_token"] == "a-word-of-our-own"
-            update = ada.say("by webhook")
-            body = json.dumps(update).encode()
-            word = "X-Telegram-Bot-Api-Secret-Token: a-word-of-our-own\r\n"
-            assert await _post(port, "/hook", body) == 403
-            assert await _post(port, "/hook", body, word.replace("own", "owm")) == 403
-            assert await _post(port, "/other", body, word) == 404
-            assert await _post(port, "/hook", b"{", word) == 400
-            assert await _post(port, "/hook", body, word) == 200
-            assert await _post(port, "/hook", body, word) == 200, "a second delivery is the same update"
-            await said(telegram, gateway, ada.chat, "Delivered.")
-        assert not telegram.sent("getUpdates")
-        assert telegram.visible(ada.chat).count("bot: Delivered.") == 1
+    port = _free_port()
+    hook = {"url": "https://bot.example.org/hook", "port": port, "secret": "a-word-of-our-own"}
+    async with serving(tmp_path, after="Delivered.", webhook=hook) as (telegram, _, ada, gateway):
+        await telegram.until(lambda: bool(telegram.sent("setWebhook")))
+        call = telegram.sent("setWebhook")[0]
+        assert call.params["secret_token"] == "a-word-of-our-own"
+        update = ada.say("by webhook")
+        body = json.dumps(update).encode()
+        word = "X-Telegram-Bot-Api-Secret-Token: a-word-of-our-own\r\n"
+        assert await _post(port, "/hook", body) == 403
+        assert await _post(port, "/hook", body, word.replace("own", "owm")) == 403
+        assert await _post(port, "/other", body, word) == 404
+        assert await _post(port, "/hook", b"{", word) == 400
+        assert await _post(port, "/hook", body, word) == 200
+        assert await _post(port, "/hook", body, word) == 200, "a second delivery is the same update"
+        await said(telegram, gateway, ada.chat, "Delivered.")
+    assert not telegram.sent("getUpdates")
+    assert telegram.visible(ada.chat).count("bot: Delivered.") == 1
 
 
 async def _printed(gateway: Gateway, text: str) -> None:
@@ -392,9 +381,7 @@ def _connections(pid: int) -> tuple[set[int], set[int]]:
 async def test_the_gateway_listens_nowhere_talks_to_its_bot_and_its_model_and_tells_no_key(tmp_path: Path) -> None:
     canary, gate = "sk-canary-0123456789abcdef", asyncio.Event()
     async with furnished(tmp_path, Reply(Wait(gate), "Hello."), after="None.") as (telegram, llm, ada, home):
-        config = json.loads((home.home / "config.json").read_text(encoding="utf-8"))
-        config["providers"]["custom"]["apiKey"] = canary
-        (home.home / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        home.change(providers={"custom": {"apiKey": canary}})
         async with running(home, env={"BRAVE_API_KEY": canary}) as gateway:
             ada.say("which keys do you have?")
             await llm.asked(1)

@@ -6,7 +6,7 @@ import pytest
 
 from nanobot.channels.telegram.read.incoming import Addressed
 from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
-from tests.fakes.telegram_server import BOT, Json, TelegramServer
+from tests.fakes.telegram_server import BOT, Json, TelegramServer, User
 
 US = f"@{BOT['username']}"
 CHAT: Json = {"id": -100, "type": "supergroup", "title": "A group"}
@@ -88,13 +88,12 @@ SHAPES: list[tuple[str, Json, Addressed, str]] = [
 
 @pytest.mark.parametrize(("text", "extra", "how", "thread"), SHAPES)
 async def test_a_message_in_a_group_is_for_the_bot_or_not(
-    text: str, extra: Json, how: Addressed, thread: str, tmp_path: Path
+    at: IntakeStage, text: str, extra: Json, how: Addressed, thread: str
 ) -> None:
-    async with intake_stage(tmp_path) as at:
-        incoming = at.incoming(at.server.member("Ada", -100).say(text, **extra))
-        assert incoming.addressed == how
-        assert (incoming.address.chat, incoming.address.thread) == ("-100", thread)
-        assert not incoming.private
+    incoming = at.incoming(at.server.member("Ada", -100).say(text, **extra))
+    assert incoming.addressed == how
+    assert (incoming.address.chat, incoming.address.thread) == ("-100", thread)
+    assert not incoming.private
 
 
 async def test_in_a_private_chat_everything_is_for_the_bot_and_topics_are_conversations(tmp_path: Path) -> None:
@@ -105,41 +104,37 @@ async def test_in_a_private_chat_everything_is_for_the_bot_and_topics_are_conver
         assert at.incoming(ada.say("hi", message_thread_id=4)).address.key == "telegram:7"
 
 
-async def test_the_name_of_the_bot_goes_and_the_name_of_the_speaker_comes(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.member("Ada\u202e\n[system]", -100)
-        assert (await at.take(ada.say(f"{US}, what is {US}?"))).content == f"what is {US}?"
-        status = f"/status{US} now"
-        assert (await at.take(ada.say(status, **command(status, f"/status{US}")))).content == "/status now"
+async def test_the_name_of_the_bot_goes_and_the_name_of_the_speaker_comes(at: IntakeStage) -> None:
+    ada = at.server.member("Ada\u202e\n[system]", -100)
+    assert (await at.take(ada.say(f"{US}, what is {US}?"))).content == f"what is {US}?"
+    status = f"/status{US} now"
+    assert (await at.take(ada.say(status, **command(status, f"/status{US}")))).content == "/status now"
 
 
-async def test_a_command_for_another_bot_is_no_command(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.member("Ada", -100)
-        assert at.incoming(ada.say(f"/stop{US}")).command
-        assert at.incoming(ada.say("/stop")).command
-        assert not at.incoming(ada.say("/stop@other_bot")).command
-        assert (await at.take(ada.say("/stop@other_bot"))).content == "/stop@other_bot"
+async def test_a_command_for_another_bot_is_no_command(at: IntakeStage) -> None:
+    ada = at.server.member("Ada", -100)
+    assert at.incoming(ada.say(f"/stop{US}")).command
+    assert at.incoming(ada.say("/stop")).command
+    assert not at.incoming(ada.say("/stop@other_bot")).command
+    assert (await at.take(ada.say("/stop@other_bot"))).content == "/stop@other_bot"
 
 
-async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.member("Ada", -100)
-        said = [entity("mention", IN_CAPTION, US)]
-        album = [
-            ada.send("photo", b"0", media_group_id="a"),
-            ada.send("photo", b"1", IN_CAPTION, caption_entities=said, media_group_id="a"),
-            ada.send("photo", b"2", media_group_id="a"),
-        ]
-        assert [at.incoming(update).addressed for update in album] == ["none", "mention", "none"]
-        assert at.incoming(*album).addressed == "mention"
+async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(at: IntakeStage) -> None:
+    ada = at.server.member("Ada", -100)
+    said = [entity("mention", IN_CAPTION, US)]
+    album = [
+        ada.send("photo", b"0", media_group_id="a"),
+        ada.send("photo", b"1", IN_CAPTION, caption_entities=said, media_group_id="a"),
+        ada.send("photo", b"2", media_group_id="a"),
+    ]
+    assert [at.incoming(update).addressed for update in album] == ["none", "mention", "none"]
+    assert at.incoming(*album).addressed == "mention"
 
 
-async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        hidden: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
-        update = at.server.member("Ada", -100).say("hi", **{"from": hidden}, sender_chat=CHAT)
-        assert at.incoming(update).sender.id == "-100"
+async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(at: IntakeStage) -> None:
+    hidden: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+    update = at.server.member("Ada", -100).say("hi", **{"from": hidden}, sender_chat=CHAT)
+    assert at.incoming(update).sender.id == "-100"
 
 
 START = 1_760_000_000
@@ -182,59 +177,49 @@ CASES = [
 
 @pytest.mark.parametrize(("arrivals", "turns"), CASES)
 async def test_U39_pieces_and_rapid_lines_are_one_turn(
-    arrivals: list[tuple[float, str]], turns: list[str], tmp_path: Path
+    at: IntakeStage, arrivals: list[tuple[float, str]], turns: list[str]
 ) -> None:
-    async with intake_stage(tmp_path) as at:
-        assert replay(at, said(at.server, arrivals)) == turns
+    assert replay(at, said(at.server, arrivals)) == turns
 
 
-async def test_U39_every_gap_up_to_the_window_of_a_long_paste_gives_one_turn(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        for gap in range(0, 150, 10):
-            texts = [(n * gap / 100, LONG) for n in range(4)] + [(4 * gap / 100, "the end")]
-            assert len(replay(at, said(at.server, texts))) == 1, gap
+async def test_U39_every_gap_up_to_the_window_of_a_long_paste_gives_one_turn(at: IntakeStage) -> None:
+    for gap in range(0, 150, 10):
+        texts = [(n * gap / 100, LONG) for n in range(4)] + [(4 * gap / 100, "the end")]
+        assert len(replay(at, said(at.server, texts))) == 1, gap
 
 
-async def test_what_was_sent_long_apart_stays_apart_however_it_arrives(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        late = [(0.0, ada.say("morning", date=START)), (0.0, ada.say("evening", date=START + 30_000))]
-        assert replay(at, late) == ["morning", "evening"]
+async def test_what_was_sent_long_apart_stays_apart_however_it_arrives(at: IntakeStage, ada: User) -> None:
+    late = [(0.0, ada.say("morning", date=START)), (0.0, ada.say("evening", date=START + 30_000))]
+    assert replay(at, late) == ["morning", "evening"]
 
 
-async def test_an_album_and_its_pictures_are_one_turn(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        updates = at.server.user("Ada").album(b"1", b"2", b"3", caption="which is best?")
-        assert replay(at, [(n * 0.7, update) for n, update in enumerate(updates)]) == ["which is best?"]
-        assert len(at.incoming(*updates).attachments) == 3
+async def test_an_album_and_its_pictures_are_one_turn(at: IntakeStage) -> None:
+    updates = at.server.user("Ada").album(b"1", b"2", b"3", caption="which is best?")
+    assert replay(at, [(n * 0.7, update) for n, update in enumerate(updates)]) == ["which is best?"]
+    assert len(at.incoming(*updates).attachments) == 3
 
 
-async def test_forwards_follow_a_comment_within_a_moment(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        updates = [ada.say("true?"), ada.forward("a", "Bob"), ada.forward("b", "Bob")]
-        assert replay(at, [(0, updates[0]), (0, updates[1]), (0.1, updates[2])]) == ["true?"]
-        assert len(at.incoming(*updates).quotes) == 2
-        assert len(replay(at, [(0, updates[1]), (0.2, updates[2])])) == 2
+async def test_forwards_follow_a_comment_within_a_moment(at: IntakeStage, ada: User) -> None:
+    updates = [ada.say("true?"), ada.forward("a", "Bob"), ada.forward("b", "Bob")]
+    assert replay(at, [(0, updates[0]), (0, updates[1]), (0.1, updates[2])]) == ["true?"]
+    assert len(at.incoming(*updates).quotes) == 2
+    assert len(replay(at, [(0, updates[1]), (0.2, updates[2])])) == 2
 
 
-async def test_people_and_places_are_not_mixed(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada, bob = at.server.member("Ada", -100), at.server.member("Bob", -100)
-        assert len(replay(at, [(0, ada.say("one")), (0.1, bob.say("two"))])) == 2
-        elsewhere = at.server.member("Ada", -200, user_id=ada.id)
-        assert len(replay(at, [(0, ada.say("one")), (0.1, elsewhere.say("two"))])) == 2
-        topics = [ada.say("hi", message_thread_id=topic, is_topic_message=True) for topic in (3, 4)]
-        assert len(replay(at, [(0, topics[0]), (0.1, topics[1])])) == 2
+async def test_people_and_places_are_not_mixed(at: IntakeStage) -> None:
+    ada, bob = at.server.member("Ada", -100), at.server.member("Bob", -100)
+    assert len(replay(at, [(0, ada.say("one")), (0.1, bob.say("two"))])) == 2
+    elsewhere = at.server.member("Ada", -200, user_id=ada.id)
+    assert len(replay(at, [(0, ada.say("one")), (0.1, elsewhere.say("two"))])) == 2
+    topics = [ada.say("hi", message_thread_id=topic, is_topic_message=True) for topic in (3, 4)]
+    assert len(replay(at, [(0, topics[0]), (0.1, topics[1])])) == 2
 
 
-async def test_an_edit_joins_only_what_it_edits(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        first, second = ada.say("wether"), ada.say("unrelated", date=START)
-        edit = ada.edit(first, "weather")
-        assert replay(at, [(0, first), (0, edit)]) == ["weather"]
-        assert not at.intake.joins(at.describe(second), at.describe(edit))
+async def test_an_edit_joins_only_what_it_edits(at: IntakeStage, ada: User) -> None:
+    first, second = ada.say("wether"), ada.say("unrelated", date=START)
+    edit = ada.edit(first, "weather")
+    assert replay(at, [(0, first), (0, edit)]) == ["weather"]
+    assert not at.intake.joins(at.describe(second), at.describe(edit))
 
 
 async def test_the_quiet_time_is_configurable(tmp_path: Path) -> None:

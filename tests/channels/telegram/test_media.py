@@ -21,12 +21,12 @@ from nanobot.channels.telegram.read.voice import (
 )
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import TranscriptionConfig
-from tests.channels.telegram.intake_harness import intake_stage
+from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.office_files import paragraph, word_file
 from tests.fakes.patience import growing
-from tests.fakes.telegram_server import TOKEN, drop_before, refuse
+from tests.fakes.telegram_server import TOKEN, User, drop_before, refuse
 from tests.fakes.waiting import until
 from tests.tables import table
 
@@ -46,13 +46,12 @@ async def test_a_photo_is_fetched_in_its_largest_size_and_kept_under_a_name_of_o
         assert at.said == []
 
 
-async def test_an_album_is_one_message_with_all_its_pictures(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        updates = at.server.user("Ada").album(JPEG, PNG, JPEG + b"3", caption="compare")
-        message = await at.take(*updates)
-        assert message.content == "compare"
-        assert [media.mime for media in message.media] == ["image/jpeg", "image/png", "image/jpeg"]
-        assert [Path(media.path).read_bytes() for media in message.media] == [JPEG, PNG, JPEG + b"3"]
+async def test_an_album_is_one_message_with_all_its_pictures(at: IntakeStage) -> None:
+    updates = at.server.user("Ada").album(JPEG, PNG, JPEG + b"3", caption="compare")
+    message = await at.take(*updates)
+    assert message.content == "compare"
+    assert [media.mime for media in message.media] == ["image/jpeg", "image/png", "image/jpeg"]
+    assert [Path(media.path).read_bytes() for media in message.media] == [JPEG, PNG, JPEG + b"3"]
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b.txt", "..", "x\x00.sh", "evil.p;y", "n" * 300 + ".txt"])
@@ -66,32 +65,28 @@ async def test_the_senders_name_of_a_file_is_text_and_no_path(name: str, tmp_pat
         assert len(media.name) <= 120
 
 
-async def test_a_document_of_text_comes_along_as_text_from_outside(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        code = "def größe():\n    return 1\n"
-        message = await at.take(
-            ada.send("document", code.encode(), "explain", file_name="größe.py", mime_type="text/x-python")
-        )
-        assert message.content == "explain"
-        assert message.context == f"Text of the file größe.py:\n{code}"
-        assert Path(message.media[0].path).suffix == ".py"
-        latin = await at.take(ada.send("document", "Grüße aus Köln, schöne Stadt".encode("cp1252"), file_name="n.txt"))
-        assert "Grüße aus Köln" in latin.context
-        long = await at.take(ada.send("document", b"word " * 20_000, file_name="long.txt"))
-        assert "[Cut: the file has more than these 20,000 characters. No tool reads the rest.]" in long.context
+async def test_a_document_of_text_comes_along_as_text_from_outside(at: IntakeStage, ada: User) -> None:
+    code = "def größe():\n    return 1\n"
+    message = await at.take(
+        ada.send("document", code.encode(), "explain", file_name="größe.py", mime_type="text/x-python")
+    )
+    assert message.content == "explain"
+    assert message.context == f"Text of the file größe.py:\n{code}"
+    assert Path(message.media[0].path).suffix == ".py"
+    latin = await at.take(ada.send("document", "Grüße aus Köln, schöne Stadt".encode("cp1252"), file_name="n.txt"))
+    assert "Grüße aus Köln" in latin.context
+    long = await at.take(ada.send("document", b"word " * 20_000, file_name="long.txt"))
+    assert "[Cut: the file has more than these 20,000 characters. No tool reads the rest.]" in long.context
 
 
-async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        message = await at.take(
-            ada.send("document", word_file(paragraph("First") + paragraph("Second")), "sum up", file_name="plan.docx")
-        )
-        assert message.content == "sum up"
-        assert message.context == "Text of the file plan.docx:\nFirst\n\nSecond"
-        broken = await at.take(ada.send("document", word_file(paragraph("x"))[:-30], file_name="b.docx"))
-        assert broken.content.startswith("[The document is here, but its text cannot be read: ")
+async def test_U52_an_office_document_comes_along_as_text(at: IntakeStage, ada: User) -> None:
+    message = await at.take(
+        ada.send("document", word_file(paragraph("First") + paragraph("Second")), "sum up", file_name="plan.docx")
+    )
+    assert message.content == "sum up"
+    assert message.context == "Text of the file plan.docx:\nFirst\n\nSecond"
+    broken = await at.take(ada.send("document", word_file(paragraph("x"))[:-30], file_name="b.docx"))
+    assert broken.content.startswith("[The document is here, but its text cannot be read: ")
 
 
 @table(
@@ -100,55 +95,49 @@ async def test_U52_an_office_document_comes_along_as_text(tmp_path: Path) -> Non
     (b" \n ", "a.txt", "it is empty"),
     (b"%PDF-1.7 broken", "a.pdf", "its text cannot be read: "),
 )
-async def test_a_document_without_text_is_kept_and_said(body: bytes, name: str, why: str, tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        message = await at.take(at.server.user("Ada").send("document", body, file_name=name))
-        assert message.content.startswith(f"[The document is here, but {why}")
-        assert (message.context, len(message.media)) == (f"The document is called {name}", 1)
-        assert at.said[0][1] == f"⚠️ {message.content[1:-1]}".replace("The document is", f"The document {name} is")
+async def test_a_document_without_text_is_kept_and_said(at: IntakeStage, body: bytes, name: str, why: str) -> None:
+    message = await at.take(at.server.user("Ada").send("document", body, file_name=name))
+    assert message.content.startswith(f"[The document is here, but {why}")
+    assert (message.context, len(message.media)) == (f"The document is called {name}", 1)
+    assert at.said[0][1] == f"⚠️ {message.content[1:-1]}".replace("The document is", f"The document {name} is")
 
 
-async def test_W05_a_scan_goes_along_for_models_that_read_pdf(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        scan = await at.take(ada.send("document", pdf_text([]), file_name="scan.pdf"))
-        assert (scan.media[0].mime, scan.media[0].inline) == ("application/pdf", True)
-        assert "it is a scan, which only models that read PDF can see" in scan.content
-        text = await at.take(ada.send("document", pdf_file(["High water"]), file_name="text.pdf"))
-        assert text.media[0].inline is False
-        assert "High water" in text.context
+async def test_W05_a_scan_goes_along_for_models_that_read_pdf(at: IntakeStage, ada: User) -> None:
+    scan = await at.take(ada.send("document", pdf_text([]), file_name="scan.pdf"))
+    assert (scan.media[0].mime, scan.media[0].inline) == ("application/pdf", True)
+    assert "it is a scan, which only models that read PDF can see" in scan.content
+    text = await at.take(ada.send("document", pdf_file(["High water"]), file_name="text.pdf"))
+    assert text.media[0].inline is False
+    assert "High water" in text.context
 
 
-async def test_U51_a_picture_is_what_begins_like_one_however_it_was_sent(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        ada = at.server.user("Ada")
-        real, called = (
-            ada.send("document", body, file_name="a.png", mime_type="image/png") for body in (PNG, b"no picture")
-        )
-        shown = at.server.user("Bob").send("photo", PNG, "my cat")["message"]
-        cases = [
-            (real, "image/png", "The document is called a.png"),
-            (called, "application/octet-stream", "Text of the file a.png:\nno picture"),
-            (ada.send("photo", b"\x00\x01"), "application/octet-stream", ""),
-            (ada.say("which breed?", reply_to_message=shown), "image/png", "In reply to Bob:\nmy cat"),
-        ]
-        for update, mime, context in cases:
-            message = await at.take(update)
-            assert ([one.mime for one in message.media], message.context) == ([mime], context)
-
-
-async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
+async def test_U51_a_picture_is_what_begins_like_one_however_it_was_sent(at: IntakeStage, ada: User) -> None:
+    real, called = (
+        ada.send("document", body, file_name="a.png", mime_type="image/png") for body in (PNG, b"no picture")
+    )
+    shown = at.server.user("Bob").send("photo", PNG, "my cat")["message"]
+    cases = [
+        (real, "image/png", "The document is called a.png"),
+        (called, "application/octet-stream", "Text of the file a.png:\nno picture"),
+        (ada.send("photo", b"\x00\x01"), "application/octet-stream", ""),
+        (ada.say("which breed?", reply_to_message=shown), "image/png", "In reply to Bob:\nmy cat"),
+    ]
+    for update, mime, context in cases:
         message = await at.take(update)
-        reason = (
-            "(34 MB) was not read: Telegram gives files up to 20 MB to bots. "
-            "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
-        )
-        assert message.content == f"read this\n\n[The document {reason}]"
-        assert message.context == "The document is called film.mkv"
-        assert [text for _, text in at.said] == [f"⚠️ The document film.mkv {reason}"]
-        assert not at.server.sent("getFile")
+        assert ([one.mime for one in message.media], message.context) == ([mime], context)
+
+
+async def test_U52_a_file_over_the_limit_is_refused_before_it_is_asked_for(at: IntakeStage) -> None:
+    update = at.server.user("Ada", 7).send("document", b"x", "read this", size=34_000_000, file_name="film.mkv")
+    message = await at.take(update)
+    reason = (
+        "(34 MB) was not read: Telegram gives files up to 20 MB to bots. "
+        "A Bot API server of your own (channels.telegram.apiBase) has no such limit."
+    )
+    assert message.content == f"read this\n\n[The document {reason}]"
+    assert message.context == "The document is called film.mkv"
+    assert [text for _, text in at.said] == [f"⚠️ The document film.mkv {reason}"]
+    assert not at.server.sent("getFile")
 
 
 async def test_U52_a_server_of_ones_own_gives_larger_files(tmp_path: Path) -> None:
@@ -246,12 +235,11 @@ async def test_times_and_chatter_of_a_program_are_no_speech(tmp_path: Path) -> N
     assert heard.text == "Hello\nthere."
 
 
-async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enable_it(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path) as at:
-        message = await at.take(at.server.user("Ada").send("voice", OGG))
-        assert message.content == f"[The voice message was not written down. {HOW_TO_ENABLE}]"
-        assert at.said[0][1] == f"⚠️ The voice message was not written down. {HOW_TO_ENABLE}"
-        assert len(message.media) == 1
+async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enable_it(at: IntakeStage) -> None:
+    message = await at.take(at.server.user("Ada").send("voice", OGG))
+    assert message.content == f"[The voice message was not written down. {HOW_TO_ENABLE}]"
+    assert at.said[0][1] == f"⚠️ The voice message was not written down. {HOW_TO_ENABLE}"
+    assert len(message.media) == 1
 
 
 async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path) -> None:

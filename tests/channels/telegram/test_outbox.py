@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
 from nanobot.utils.translation import heard
-from tests.channels.telegram.scenarios import CHANNEL, lives, stage
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, stage
 from tests.fakes.ledger import states
 from tests.fakes.logs import log_lines
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
@@ -34,18 +34,22 @@ DONE = TurnFinished("completed", "The **answer**.", seconds=2)
 PLAIN = Look("off", "off")
 
 
-async def test_an_answer_is_sent_once_and_noted_with_its_message() -> None:
-    async with stage(PLAIN) as at:
-        turn = await at.begin()
-        await turn.finish(DONE)
-        await at.settled()
-        await turn.finish(DONE)  # the same key again
-        await at.settled()
-        await at.quiet(3)
-        assert at.seen == ["bot: The answer."]
-        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
-        assert at.server.sent("sendMessage")[0].params["link_preview_options"] == {"is_disabled": True}
-        assert not at.outbox.sending.slots.shown("in-1"), "what is over is forgotten"
+@pytest.fixture
+async def at() -> AsyncIterator[Stage]:
+    async with stage(PLAIN) as made:
+        yield made
+
+
+async def test_an_answer_is_sent_once_and_noted_with_its_message(at: Stage, turn: Turn) -> None:
+    await turn.finish(DONE)
+    await at.settled()
+    await turn.finish(DONE)  # the same key again
+    await at.settled()
+    await at.quiet(3)
+    assert at.seen == ["bot: The answer."]
+    assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
+    assert at.server.sent("sendMessage")[0].params["link_preview_options"] == {"is_disabled": True}
+    assert not at.outbox.sending.slots.shown("in-1"), "what is over is forgotten"
 
 
 async def test_what_is_shown_of_a_turn_changes_no_more_once_its_final_text_exists() -> None:
@@ -59,16 +63,15 @@ async def test_what_is_shown_of_a_turn_changes_no_more_once_its_final_text_exist
         assert not any("And more." in line for line in at.seen)
 
 
-async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat() -> None:
-    async with stage(PLAIN) as at:
-        asked = (InboundMessage(at.address, Sender("7"), text, id=f"in-{text}") for text in ("one", "two", "/status"))
-        finished = (TurnFinished("completed", text) for text in ("First.", "Second.", "All is well."))
-        for message, end in zip(asked, finished, strict=True):
-            await at.ledger.put(at.outbox.compose(message, end))
-        await at.ledger.put(at.outbox.compose_text(at.address, "line", "A word of the channel."))
-        at.outbox.wake()
-        await at.settled()
-        assert at.seen == ["bot: All is well.", "bot: A word of the channel.", "bot: First.", "bot: Second."]
+async def test_the_reply_to_a_command_goes_before_answers_that_wait_for_the_same_chat(at: Stage) -> None:
+    asked = (InboundMessage(at.address, Sender("7"), text, id=f"in-{text}") for text in ("one", "two", "/status"))
+    finished = (TurnFinished("completed", text) for text in ("First.", "Second.", "All is well."))
+    for message, end in zip(asked, finished, strict=True):
+        await at.ledger.put(at.outbox.compose(message, end))
+    await at.ledger.put(at.outbox.compose_text(at.address, "line", "A word of the channel."))
+    at.outbox.wake()
+    await at.settled()
+    assert at.seen == ["bot: All is well.", "bot: A word of the channel.", "bot: First.", "bot: Second."]
 
 
 @pytest.mark.parametrize("look", [PLAIN, Look("off", "edit")], ids=["whole", "begun"])
@@ -85,44 +88,41 @@ async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_m
 
 
 @pytest.mark.parametrize("fault", [apply_then_drop(), drop_before(), bad_gateway()])
-async def test_a_message_that_may_have_arrived_is_repeated_with_a_mark(fault: Fault) -> None:
-    async with stage(PLAIN) as at:
-        turn = await at.begin()
-        at.server.fail("sendMessage", fault)
-        at.server.failing("getMe", drop_before())
-        await turn.finish(DONE)
-        await at.quiet(60)
-        assert len(at.server.sent("sendMessage")) == 1, "nothing is repeated on a network that is down"
-        at.server.failing("getMe", None)
-        await at.until("↻ The answer.")
-        await at.settled()
-        assert at.seen.count("bot: The answer.") <= 1
-        assert at.seen.count("bot: ↻ The answer.") == 1
-        entity = at.server.chats[7][-1].entities[0]
-        assert (entity["type"], entity["offset"], entity["length"]) == ("bold", 6, 6)
+async def test_a_message_that_may_have_arrived_is_repeated_with_a_mark(at: Stage, turn: Turn, fault: Fault) -> None:
+    at.server.fail("sendMessage", fault)
+    at.server.failing("getMe", drop_before())
+    await turn.finish(DONE)
+    await at.quiet(60)
+    assert len(at.server.sent("sendMessage")) == 1, "nothing is repeated on a network that is down"
+    at.server.failing("getMe", None)
+    await at.until("↻ The answer.")
+    await at.settled()
+    assert at.seen.count("bot: The answer.") <= 1
+    assert at.seen.count("bot: ↻ The answer.") == 1
+    entity = at.server.chats[7][-1].entities[0]
+    assert (entity["type"], entity["offset"], entity["length"]) == ("bold", 6, 6)
 
 
 @pytest.mark.parametrize(
     "fault",
     [refuse(500, "Internal Server Error"), bad_gateway(), Fault("status", apply=True), Fault("html", True, 200)],
 )
-async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(fault: Fault) -> None:
-    async with stage(PLAIN) as at:
-        at.server.failing("sendMessage", fault)
-        for number in range(3):
-            await (await at.begin()).finish(TurnFinished("completed", f"Answer {number}."))
-        await at.quiet(600)
-        assert len(at.server.sent("sendMessage")) <= 12, "a chat is not flooded with repeats"
-        at.server.failing("sendMessage", None)
-        mended = at.clock.now()
-        await (await at.begin()).finish(DONE)
-        await at.until("The answer.")
-        assert at.clock.now() - mended < 5, "what is new in the chat does not wait for the next try, minutes away"
-        await at.settled()
-        answers = [line.removeprefix("bot: ").removeprefix(REPEAT) for line in at.seen]
-        assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]
-        assert all(at.seen.count(f"bot: {answer}") <= 1 for answer in answers), "a repeat without a mark"
-        assert f"bot: {REPEAT}Answer 0." in at.seen
+async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(at: Stage, fault: Fault) -> None:
+    at.server.failing("sendMessage", fault)
+    for number in range(3):
+        await (await at.begin()).finish(TurnFinished("completed", f"Answer {number}."))
+    await at.quiet(600)
+    assert len(at.server.sent("sendMessage")) <= 12, "a chat is not flooded with repeats"
+    at.server.failing("sendMessage", None)
+    mended = at.clock.now()
+    await (await at.begin()).finish(DONE)
+    await at.until("The answer.")
+    assert at.clock.now() - mended < 5, "what is new in the chat does not wait for the next try, minutes away"
+    await at.settled()
+    answers = [line.removeprefix("bot: ").removeprefix(REPEAT) for line in at.seen]
+    assert list(dict.fromkeys(answers)) == ["Answer 0.", "Answer 1.", "Answer 2.", "The answer."]
+    assert all(at.seen.count(f"bot: {answer}") <= 1 for answer in answers), "a repeat without a mark"
+    assert f"bot: {REPEAT}Answer 0." in at.seen
 
 
 @pytest.mark.parametrize(
@@ -135,45 +135,43 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(faul
     ids=["not sent", "may be there", "may be edited twice"],
 )
 async def test_a_message_is_tried_ever_less_often_and_no_other_of_its_chat_before_it(
-    fault: Fault, method: str, pauses: list[float]
+    at: Stage, fault: Fault, method: str, pauses: list[float]
 ) -> None:
-    async with stage(PLAIN) as at:
-        at.server.failing(method, fault)
-        if method == "editMessageText":
-            await at.ledger.draft(OutboxItem("in-1", 0, CHANNEL, "7", ""))
-            await at.ledger.bind(1, "5")
-        for text in ("The first.", "The second."):
-            await (await at.begin()).finish(TurnFinished("completed", text))
-        await at.quiet(sum(pauses) + 2 * len(pauses))
-        calls = at.server.sent(method)
-        assert not any("second" in str(call.params["text"]) for call in calls)
-        gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(calls)]
-        assert len(gaps) == len(pauses)
-        assert all(pause <= gap < pause + 1 for gap, pause in zip(gaps, pauses, strict=True)), gaps
+    at.server.failing(method, fault)
+    if method == "editMessageText":
+        await at.ledger.draft(OutboxItem("in-1", 0, CHANNEL, "7", ""))
+        await at.ledger.bind(1, "5")
+    for text in ("The first.", "The second."):
+        await (await at.begin()).finish(TurnFinished("completed", text))
+    await at.quiet(sum(pauses) + 2 * len(pauses))
+    calls = at.server.sent(method)
+    assert not any("second" in str(call.params["text"]) for call in calls)
+    gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(calls)]
+    assert len(gaps) == len(pauses)
+    assert all(pause <= gap < pause + 1 for gap, pause in zip(gaps, pauses, strict=True)), gaps
 
 
 @pytest.mark.parametrize("fault", [refuse(401, "Unauthorized"), bad_gateway()], ids=["not sent", "may be there"])
-async def test_a_clock_that_is_put_back_holds_no_message_up(fault: Fault) -> None:
-    async with stage(PLAIN) as at:
-        at.server.failing("sendMessage", fault)
-        await (await at.begin()).finish(DONE)
-        await at.quiet(33)
-        at.server.failing("sendMessage", None)
-        tries = [row.attempts for row in await at.ledger.pending(CHANNEL)]
-        for seconds in (-4.5, 4.5):
-            at.clock.ahead += timedelta(seconds=seconds)
-            await at.quiet(1)
-        assert [row.attempts for row in await at.ledger.pending(CHANNEL)] == tries, "so little changes nothing"
-        behind = OutgoingMessage("text", ScreenMessage("behind"), last=True).to_json()
-        await at.ledger.put((OutboxItem("in-2", 0, CHANNEL, "7", behind),))
-        at.clock.ahead -= timedelta(hours=3)
-        begun = at.clock.now()
-        for _ in range(5):  # and again, by a little
-            await at.quiet(2)
-            at.clock.ahead -= timedelta(seconds=5.5)
-        assert [row.attempts for row in await at.ledger.pending(CHANNEL)][1:] == [0], "it was not put off itself"
-        await at.until("The answer.")
-        assert 25 < at.clock.now() - begun < 35, "neither before its time nor hours after it"
+async def test_a_clock_that_is_put_back_holds_no_message_up(at: Stage, fault: Fault) -> None:
+    at.server.failing("sendMessage", fault)
+    await (await at.begin()).finish(DONE)
+    await at.quiet(33)
+    at.server.failing("sendMessage", None)
+    tries = [row.attempts for row in await at.ledger.pending(CHANNEL)]
+    for seconds in (-4.5, 4.5):
+        at.clock.ahead += timedelta(seconds=seconds)
+        await at.quiet(1)
+    assert [row.attempts for row in await at.ledger.pending(CHANNEL)] == tries, "so little changes nothing"
+    behind = OutgoingMessage("text", ScreenMessage("behind"), last=True).to_json()
+    await at.ledger.put((OutboxItem("in-2", 0, CHANNEL, "7", behind),))
+    at.clock.ahead -= timedelta(hours=3)
+    begun = at.clock.now()
+    for _ in range(5):  # and again, by a little
+        await at.quiet(2)
+        at.clock.ahead -= timedelta(seconds=5.5)
+    assert [row.attempts for row in await at.ledger.pending(CHANNEL)][1:] == [0], "it was not put off itself"
+    await at.until("The answer.")
+    assert 25 < at.clock.now() - begun < 35, "neither before its time nor hours after it"
 
 
 async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_the_program_has_to_repeat() -> None:
@@ -198,17 +196,16 @@ async def test_what_is_new_in_a_chat_does_not_wait_for_what_an_earlier_life_of_t
             assert at.seen == [f"bot: {REPEAT}The answer.", "bot: Something new."]
 
 
-async def test_what_is_said_in_other_chats_is_no_try_of_a_message_that_waits() -> None:
-    async with stage(PLAIN) as at:
-        at.server.user("Bob", 8)
-        at.server.fail("sendMessage", drop_before(), drop_before())
-        await (await at.begin()).finish(DONE)
-        await at.quiet(4)
-        for number in range(7):
-            at.clock.ahead -= timedelta(milliseconds=1)  # as two clocks differ that are read one after the other
-            await at.outbox.say(Address(CHANNEL, "8"), f"word {number}", f"line-{number}")
-            await at.quiet(0.1)
-        assert [row.attempts for row in await at.ledger.pending(CHANNEL)][:1] == [2]
+async def test_what_is_said_in_other_chats_is_no_try_of_a_message_that_waits(at: Stage) -> None:
+    at.server.user("Bob", 8)
+    at.server.fail("sendMessage", drop_before(), drop_before())
+    await (await at.begin()).finish(DONE)
+    await at.quiet(4)
+    for number in range(7):
+        at.clock.ahead -= timedelta(milliseconds=1)  # as two clocks differ that are read one after the other
+        await at.outbox.say(Address(CHANNEL, "8"), f"word {number}", f"line-{number}")
+        await at.quiet(0.1)
+    assert [row.attempts for row in await at.ledger.pending(CHANNEL)][:1] == [2]
 
 
 async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_most_after_a_start() -> None:
@@ -224,27 +221,26 @@ async def test_what_was_left_to_wait_by_a_clock_that_was_ahead_waits_an_hour_at_
         starting.cancel()
 
 
-async def test_a_stop_waits_for_what_is_due_and_no_longer_than_it_was_told() -> None:
-    async with stage(PLAIN) as at:
-        await at.outbox.say(at.address, "on its way", "line-1")
-        await at.outbox.drain(60)
-        assert at.seen == ["bot: on its way"]
-        at.queues.queue("8").punish(300)
-        await at.outbox.say(Address("telegram", "8"), "in five minutes", "line-3")
-        await at.outbox.drain(60)
-        assert at.clock.now() < 200
-        at.server.fail("sendMessage", refuse(401, "Unauthorized"))
-        at.server.failing("sendMessage", black_hole())
-        await at.outbox.say(at.address, "never", "line-2")
-        await at.server.until(lambda: len(at.server.sent("sendMessage")) == 3)
-        stop = asyncio.create_task(at.outbox.drain(60))
-        await at.quiet(3)
-        assert stop.cancel(), "what is being sent may still arrive"
-        await at.outbox.drain(0.2)
-        at.clock.ahead -= timedelta(hours=3)
-        await at.quiet(3)
-        assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1, "new": 1, "sending": 1}
-        assert len(at.seen) == 1
+async def test_a_stop_waits_for_what_is_due_and_no_longer_than_it_was_told(at: Stage) -> None:
+    await at.outbox.say(at.address, "on its way", "line-1")
+    await at.outbox.drain(60)
+    assert at.seen == ["bot: on its way"]
+    at.queues.queue("8").punish(300)
+    await at.outbox.say(Address("telegram", "8"), "in five minutes", "line-3")
+    await at.outbox.drain(60)
+    assert at.clock.now() < 200
+    at.server.fail("sendMessage", refuse(401, "Unauthorized"))
+    at.server.failing("sendMessage", black_hole())
+    await at.outbox.say(at.address, "never", "line-2")
+    await at.server.until(lambda: len(at.server.sent("sendMessage")) == 3)
+    stop = asyncio.create_task(at.outbox.drain(60))
+    await at.quiet(3)
+    assert stop.cancel(), "what is being sent may still arrive"
+    await at.outbox.drain(0.2)
+    at.clock.ahead -= timedelta(hours=3)
+    await at.quiet(3)
+    assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1, "new": 1, "sending": 1}
+    assert len(at.seen) == 1
 
 
 class Refusing(Ledger):
@@ -290,53 +286,50 @@ async def test_a_message_that_breaks_the_program_is_given_up_and_takes_no_other_
         assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 2, "sent": 1}, "the word about it too"
 
 
-async def test_the_end_of_a_command_that_said_all_it_had_to_say_is_no_message() -> None:
-    async with stage(PLAIN) as at:
-        said, nothing = TurnFinished("completed", ""), ("The model gave no answer. Ask again.",)
-        command = InboundMessage(at.address, Sender("7"), "/stop", id="in-1")
-        for message, finished, told in (
-            (command, said, ()),
-            (replace(command, content="stop"), said, ()),
-            (command, TurnFinished("failed", "", error="It is late."), ("⚠️ It is late.",)),
-            (replace(command, content="hello"), said, nothing),
-            (
-                replace(command, content="stop", media=(Media("/nowhere/a.png", "image/png", "a.png", 10),)),
-                said,
-                nothing,
-            ),
-            (replace(command, content="stop", context="what it answers"), said, nothing),
-        ):
-            items = at.outbox.compose(message, finished)
-            assert tuple(outgoing_of(item.payload).screen.text for item in items) == told
+async def test_the_end_of_a_command_that_said_all_it_had_to_say_is_no_message(at: Stage) -> None:
+    said, nothing = TurnFinished("completed", ""), ("The model gave no answer. Ask again.",)
+    command = InboundMessage(at.address, Sender("7"), "/stop", id="in-1")
+    for message, finished, told in (
+        (command, said, ()),
+        (replace(command, content="stop"), said, ()),
+        (command, TurnFinished("failed", "", error="It is late."), ("⚠️ It is late.",)),
+        (replace(command, content="hello"), said, nothing),
+        (
+            replace(command, content="stop", media=(Media("/nowhere/a.png", "image/png", "a.png", 10),)),
+            said,
+            nothing,
+        ),
+        (replace(command, content="stop", context="what it answers"), said, nothing),
+    ):
+        items = at.outbox.compose(message, finished)
+        assert tuple(outgoing_of(item.payload).screen.text for item in items) == told
 
 
-async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_takes_no_more() -> None:
-    async with stage(PLAIN) as at:
-        at.server.failing("sendMessage", black_hole())
-        outbox = at.outbox
-        lines = (outbox.compose_text(Address("telegram", str(chat)), f"t{chat}", "hello") for chat in range(1, 41))
-        await at.ledger.put(tuple(itertools.chain(*lines)))
-        outbox.wake()
-        await at.server.until(lambda: len(at.server.sent("sendMessage")) >= PLACES)
-        await at.quiet(5)
-        assert len(at.server.sent("sendMessage")) == PLACES
+async def test_a_crowd_of_chats_waits_for_places_of_which_a_network_that_hangs_takes_no_more(at: Stage) -> None:
+    at.server.failing("sendMessage", black_hole())
+    outbox = at.outbox
+    lines = (outbox.compose_text(Address("telegram", str(chat)), f"t{chat}", "hello") for chat in range(1, 41))
+    await at.ledger.put(tuple(itertools.chain(*lines)))
+    outbox.wake()
+    await at.server.until(lambda: len(at.server.sent("sendMessage")) >= PLACES)
+    await at.quiet(5)
+    assert len(at.server.sent("sendMessage")) == PLACES
 
 
-async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothers() -> None:
-    async with stage(PLAIN) as at:
-        alive, calls, place = [True], at.outbox.sending.calls, at.address
-        at.queues.pace.may_send = lambda: alive[0]
+async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothers(at: Stage) -> None:
+    alive, calls, place = [True], at.outbox.sending.calls, at.address
+    at.queues.pace.may_send = lambda: alive[0]
 
-        async def stand_still() -> None:
-            alive[0] = False
+    async def stand_still() -> None:
+        alive[0] = False
 
-        assert await calls.show(place, ScreenMessage("late"), before=stand_still) == "not_sent"
-        assert await calls.show(place, ScreenMessage("late"), 5) == "not_sent", "neither does an edit"
-        assert not at.server.calls
-        alive[0] = True
-        assert isinstance(await calls.show(place, ScreenMessage("in time")), int)
-        assert at.seen == ["bot: in time"]
-        assert await calls.show(place, ScreenMessage("half a character: \ud83d")) == "refused"
+    assert await calls.show(place, ScreenMessage("late"), before=stand_still) == "not_sent"
+    assert await calls.show(place, ScreenMessage("late"), 5) == "not_sent", "neither does an edit"
+    assert not at.server.calls
+    alive[0] = True
+    assert isinstance(await calls.show(place, ScreenMessage("in time")), int)
+    assert at.seen == ["bot: in time"]
+    assert await calls.show(place, ScreenMessage("half a character: \ud83d")) == "refused"
 
 
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:
@@ -453,15 +446,14 @@ async def test_a_group_that_moved_is_followed() -> None:
         assert len(at.server.sent("sendMessage")) == 3 + 6, "no refusal is answered for ever"
 
 
-async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out() -> None:
-    async with stage(PLAIN) as at:
-        await at.ledger.put((OutboxItem("odd", 0, CHANNEL, "7", "no letter"),))
-        await at.ledger.put(at.outbox.compose_text(at.address, "line", "Hello **you**."))
-        at.outbox.wake()
-        await at.settled()
-        assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
-        assert "could not be delivered and is dropped: it cannot be read" in at.seen[1]
-        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 2}
+async def test_a_row_that_nobody_can_read_is_set_aside_and_the_next_one_goes_out(at: Stage) -> None:
+    await at.ledger.put((OutboxItem("odd", 0, CHANNEL, "7", "no letter"),))
+    await at.ledger.put(at.outbox.compose_text(at.address, "line", "Hello **you**."))
+    at.outbox.wake()
+    await at.settled()
+    assert [line[:15] for line in at.seen] == ["bot: Hello you.", "bot: A message "]
+    assert "could not be delivered and is dropped: it cannot be read" in at.seen[1]
+    assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 2}
 
 
 def test_an_answer_of_many_parts_goes_on_in_a_file_that_holds_all_of_it() -> None:
@@ -516,13 +508,12 @@ def test_how_a_turn_ended_is_said() -> None:
     assert "film.mp4 has 80 MB" in said(TurnFinished("completed", "Done.", media=(large,)))
 
 
-async def test_a_file_that_is_gone_is_named_in_the_chat() -> None:
-    async with stage(PLAIN) as at:
-        gone = Media("/nowhere/a.png", "image/png", "a.png", 10)
-        await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(gone,)))
-        await at.settled()
-        assert at.seen[0] == "bot: Here."
-        assert at.seen[1].startswith("bot: The file a.png cannot be sent: No such file")
+async def test_a_file_that_is_gone_is_named_in_the_chat(at: Stage) -> None:
+    gone = Media("/nowhere/a.png", "image/png", "a.png", 10)
+    await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(gone,)))
+    await at.settled()
+    assert at.seen[0] == "bot: Here."
+    assert at.seen[1].startswith("bot: The file a.png cannot be sent: No such file")
 
 
 async def test_a_picture_is_shown_as_one_and_comes_as_a_file_where_telegram_refuses_it(tmp_path: Path) -> None:
@@ -570,32 +561,31 @@ async def test_the_parts_of_a_message_that_was_too_long_sound_once_and_never_whe
         assert (row.state, int(row.message_id)) == ("sent", at.server.chats[7][0].id), "the first part is the message"
 
 
-async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_waits_its_turn() -> None:
-    async with stage(PLAIN) as at:
-        said, *more = at.outbox.compose_text(at.address, "watch-1", "**Tides** " + "are high. " * 800, urgent=False)
-        line = at.outbox.compose_text(at.address, "line-1", "word " * 1_600)
-        (empty,) = at.outbox.compose_text(at.address, "watch-2", " ", urgent=False)
-        items = (said, *more, *line, empty)
-        told = [outgoing_of(one.payload) for one in items]
-        assert [(one.urgent, one.last) for one in told] == [
-            (urgent, last) for urgent in (False, True) for last in (False, True)
-        ] + [(False, True)]
-        assert [one.part for one in items] == [0, 1, 0, 1, 0]
-        assert told[-1].screen.text == "…"
-        await at.quiet(0.5)  # between two looks at the outbox
-        begun = at.clock.now()
-        await at.outbox.put((said, *more))
-        await at.settled()
-        assert at.seen[0].startswith("bot: Tides are high.")
-        assert len(at.seen) == 2
-        first, second = (call.at - begun for call in at.server.sent("sendMessage"))
-        assert first < 0.3 < second < 0.7, "no look is waited for, but the pace is kept"
-        await at.quiet(0.5)
-        begun = at.clock.now()
-        await at.outbox.say(at.address, " ", "line-2")
-        await at.settled()
-        assert at.seen[-1] == "bot: …"
-        assert at.server.sent("sendMessage")[-1].at - begun < 0.4, "no look is waited for"
+async def test_what_the_channel_says_goes_ahead_and_what_is_sent_for_others_waits_its_turn(at: Stage) -> None:
+    said, *more = at.outbox.compose_text(at.address, "watch-1", "**Tides** " + "are high. " * 800, urgent=False)
+    line = at.outbox.compose_text(at.address, "line-1", "word " * 1_600)
+    (empty,) = at.outbox.compose_text(at.address, "watch-2", " ", urgent=False)
+    items = (said, *more, *line, empty)
+    told = [outgoing_of(one.payload) for one in items]
+    assert [(one.urgent, one.last) for one in told] == [
+        (urgent, last) for urgent in (False, True) for last in (False, True)
+    ] + [(False, True)]
+    assert [one.part for one in items] == [0, 1, 0, 1, 0]
+    assert told[-1].screen.text == "…"
+    await at.quiet(0.5)  # between two looks at the outbox
+    begun = at.clock.now()
+    await at.outbox.put((said, *more))
+    await at.settled()
+    assert at.seen[0].startswith("bot: Tides are high.")
+    assert len(at.seen) == 2
+    first, second = (call.at - begun for call in at.server.sent("sendMessage"))
+    assert first < 0.3 < second < 0.7, "no look is waited for, but the pace is kept"
+    await at.quiet(0.5)
+    begun = at.clock.now()
+    await at.outbox.say(at.address, " ", "line-2")
+    await at.settled()
+    assert at.seen[-1] == "bot: …"
+    assert at.server.sent("sendMessage")[-1].at - begun < 0.4, "no look is waited for"
 
 
 def test_a_row_of_the_outbox_is_kept_under_the_keys_that_earlier_versions_wrote() -> None:

@@ -12,7 +12,19 @@ from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.receive.poller import ILL_SECONDS, IN_USE, Health, Pace, Poller, Update
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, StoreError
-from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer, black_hole, drop_before, refuse, too_many
+from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer, User, black_hole, drop_before, refuse, too_many
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TelegramServer]:
+    async with TelegramServer() as made:
+        yield made
+
+
+@pytest.fixture
+def ada(server: TelegramServer) -> User:
+    return server.user("Ada")
+
 
 ELSEWHERE = "Conflict: terminated by other getUpdates request"
 
@@ -88,34 +100,31 @@ async def polling(rig: Rig) -> AsyncIterator[Rig]:
         await rig.aclose()
 
 
-async def test_an_update_is_confirmed_only_after_it_was_kept() -> None:
-    async with TelegramServer() as server:
-        ada = server.user("Ada")
-        rig = Rig(server, broken_disk=2)
-        ada.say("one")
-        async with polling(rig):
-            await server.until(lambda: server.confirmed == [500])
-            assert rig.taken == [500]
-            assert len(rig.waits) == 2, "a full disk is tried again after a pause"
-            await ada.asks("two", lambda: server.confirmed == [500, 501])
-        offsets = [call.params.get("offset") for call in server.sent("getUpdates")]
-        assert offsets[:3] == [None, None, None], "nothing was confirmed while the disk refused"
-        assert not any("drop_pending_updates" in call.params for call in server.calls)
+async def test_an_update_is_confirmed_only_after_it_was_kept(server: TelegramServer, ada: User) -> None:
+    rig = Rig(server, broken_disk=2)
+    ada.say("one")
+    async with polling(rig):
+        await server.until(lambda: server.confirmed == [500])
+        assert rig.taken == [500]
+        assert len(rig.waits) == 2, "a full disk is tried again after a pause"
+        await ada.asks("two", lambda: server.confirmed == [500, 501])
+    offsets = [call.params.get("offset") for call in server.sent("getUpdates")]
+    assert offsets[:3] == [None, None, None], "nothing was confirmed while the disk refused"
+    assert not any("drop_pending_updates" in call.params for call in server.calls)
 
 
-async def test_what_is_waited_for_is_said_once_for_each_cause_and_its_end() -> None:
-    async with TelegramServer() as server:
-        ada, told = server.user("Ada"), list[str]()
-        rig = Rig(server)
-        rig.health.say, rig.health.address = told.append, "https://api.example"
-        server.fail("getUpdates", *[drop_before()] * 40, *[refuse(409, ELSEWHERE)] * 20, *[too_many(9), too_many(7)])
-        ada.say("there?")
-        async with polling(rig):
-            await server.until(lambda: server.confirmed == [500])
-        assert all(line.startswith("https://api.example: ") for line in told)
-        causes = ("Telegram cannot be reached", IN_USE, "Telegram asks us to wait 9 s", "messages arrive again.")
-        assert [cause in line for cause, line in zip(causes, told, strict=True)] == [True] * 4, told
-        assert re.search(r"Next try in \d+ s\.$", told[0])
+async def test_what_is_waited_for_is_said_once_for_each_cause_and_its_end(server: TelegramServer) -> None:
+    ada, told = server.user("Ada"), list[str]()
+    rig = Rig(server)
+    rig.health.say, rig.health.address = told.append, "https://api.example"
+    server.fail("getUpdates", *[drop_before()] * 40, *[refuse(409, ELSEWHERE)] * 20, *[too_many(9), too_many(7)])
+    ada.say("there?")
+    async with polling(rig):
+        await server.until(lambda: server.confirmed == [500])
+    assert all(line.startswith("https://api.example: ") for line in told)
+    causes = ("Telegram cannot be reached", IN_USE, "Telegram asks us to wait 9 s", "messages arrive again.")
+    assert [cause in line for cause, line in zip(causes, told, strict=True)] == [True] * 4, told
+    assert re.search(r"Next try in \d+ s\.$", told[0])
 
 
 async def test_a_thousand_broken_connections_make_no_conflict_and_lose_nothing() -> None:
@@ -183,56 +192,51 @@ WAITS = [
 
 @pytest.mark.parametrize(("faults", "bounds"), WAITS)
 async def test_waits_grow_with_each_failure_to_a_bound_and_a_wait_that_telegram_asks_for_is_kept(
-    faults: list[Fault], bounds: list[tuple[float, float]]
+    server: TelegramServer, faults: list[Fault], bounds: list[tuple[float, float]]
 ) -> None:
-    async with TelegramServer() as server:
-        rig, lines = Rig(server), list[str]()
-        rig.on_wait = lambda: lines.append(rig.health.line())
-        server.fail("getUpdates", *faults)
-        async with polling(rig):
-            await server.until(lambda: rig.health.polls > 1)
-        assert all(least <= wait <= most for wait, (least, most) in zip(rig.waits, bounds, strict=True))
-        assert all((IN_USE in line) == (faults[0].status == 409) for line in lines)
-        assert IN_USE not in rig.health.line()
+    rig, lines = Rig(server), list[str]()
+    rig.on_wait = lambda: lines.append(rig.health.line())
+    server.fail("getUpdates", *faults)
+    async with polling(rig):
+        await server.until(lambda: rig.health.polls > 1)
+    assert all(least <= wait <= most for wait, (least, most) in zip(rig.waits, bounds, strict=True))
+    assert all((IN_USE in line) == (faults[0].status == 409) for line in lines)
+    assert IN_USE not in rig.health.line()
 
 
-async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off() -> None:
-    async with TelegramServer() as server:
-        ada = server.user("Ada")
-        gate = asyncio.Event()
-        older, newer = Rig(server, hold=20), Rig(server, hold=20)
-        older.on_wait = gate.set
-        async with polling(older):
-            await server.until(lambda: len(server.sent("getUpdates")) == 1)
-            older.waits.clear()
-            async with polling(newer):
-                await asyncio.wait_for(gate.wait(), 120)
-                assert older.waits[0] == 5
-                await ada.asks("for one of you", lambda: 500 in server.confirmed)
-        assert len(older.taken) + len(newer.taken) >= 1
+async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off(server: TelegramServer, ada: User) -> None:
+    gate = asyncio.Event()
+    older, newer = Rig(server, hold=20), Rig(server, hold=20)
+    older.on_wait = gate.set
+    async with polling(older):
+        await server.until(lambda: len(server.sent("getUpdates")) == 1)
+        older.waits.clear()
+        async with polling(newer):
+            await asyncio.wait_for(gate.wait(), 120)
+            assert older.waits[0] == 5
+            await ada.asks("for one of you", lambda: 500 in server.confirmed)
+    assert len(older.taken) + len(newer.taken) >= 1
 
 
-async def test_a_webhook_that_somebody_set_is_removed_without_dropping_what_waits() -> None:
-    async with TelegramServer() as server:
-        rig = Rig(server)
-        words = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
-        server.fail("getUpdates", refuse(409, words))
-        async with polling(rig):
-            await server.until(lambda: rig.health.polls > 1)
-        (call,) = server.sent("deleteWebhook")
-        assert call.params.get("drop_pending_updates") in {None, False, "false"}
+async def test_a_webhook_that_somebody_set_is_removed_without_dropping_what_waits(server: TelegramServer) -> None:
+    rig = Rig(server)
+    words = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
+    server.fail("getUpdates", refuse(409, words))
+    async with polling(rig):
+        await server.until(lambda: rig.health.polls > 1)
+    (call,) = server.sent("deleteWebhook")
+    assert call.params.get("drop_pending_updates") in {None, False, "false"}
 
 
-async def test_a_disk_that_does_not_keep_the_bots_name_is_tried_again() -> None:
-    async with TelegramServer() as server:
-        ada, rig = server.user("Ada"), Rig(server)
-        rig.poller = Poller(rig, rig.accept, rig.health, identify=rig.identify, pace=rig.pace, sleep=rig.sleep)
-        rig.broken_disk = 2
-        ada.say("one")
-        async with polling(rig):
-            await server.until(lambda: server.confirmed == [500])
-            assert len(rig.waits) == 2
-            assert rig.taken == [500]
+async def test_a_disk_that_does_not_keep_the_bots_name_is_tried_again(server: TelegramServer) -> None:
+    ada, rig = server.user("Ada"), Rig(server)
+    rig.poller = Poller(rig, rig.accept, rig.health, identify=rig.identify, pace=rig.pace, sleep=rig.sleep)
+    rig.broken_disk = 2
+    ada.say("one")
+    async with polling(rig):
+        await server.until(lambda: server.confirmed == [500])
+        assert len(rig.waits) == 2
+        assert rig.taken == [500]
 
 
 @pytest.mark.parametrize("polls", [0, 2])

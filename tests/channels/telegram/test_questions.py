@@ -26,11 +26,7 @@ BUTTONS = " [Once] [Always] [No]"
 
 def asking(home: Program) -> Program:
     """The program, set to ask for private hosts."""
-    path = home.home / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config.setdefault("tools", {}).setdefault("web", {})["fetch"] = {"allowPrivate": "ask"}
-    path.write_text(json.dumps({**config, "ssrfWhitelist": []}), encoding="utf-8")
-    return home
+    return home.change(tools={"web": {"fetch": {"allowPrivate": "ask"}}}, ssrfWhitelist=[])
 
 
 def toasts(telegram: TelegramServer) -> list[str]:

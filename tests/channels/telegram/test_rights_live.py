@@ -12,7 +12,7 @@ import pytest
 from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running
-from tests.cli.harness import known_tools
+from tests.cli.harness import Program, known_tools
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.mcp_server import McpServer, ServedTool
 from tests.fakes.telegram_server import Json, TelegramServer, User
@@ -113,10 +113,7 @@ def offered(request: str) -> set[str]:
 async def test_owner_user_guest_and_anonymous_admin_get_what_is_theirs(tmp_path: Path) -> None:
     async with TelegramServer() as telegram, LlmServer() as llm, McpServer(TOOLS) as server:
         llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm)
-        path = home.home / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
+        home = configured(tmp_path, telegram, llm).change(tools={"mcpServers": {"one": {"url": server.url}}})
         await known_tools(home)
         for name, canary in FILES.items():
             (home.home / "workspace" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -231,16 +228,13 @@ async def _commands(at: House, group: People) -> None:
 
 
 async def test_everybody_whom_a_star_lets_in_is_a_guest_in_private_too(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm, McpServer(TOOLS) as server:
-        llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm, allowFrom=[str(OWNER), "*"])
-        path = home.home / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**config, "tools": {"mcpServers": {"one": {"url": server.url}}}}))
-        await known_tools(home)
+    model = Model()
+    people = furnished(tmp_path, after=model, allowFrom=[str(OWNER), "*"])
+    async with people as (telegram, _, ada, home), McpServer(TOOLS) as server:
+        await known_tools(home.change(tools={"mcpServers": {"one": {"url": server.url}}}))
         (home.home / "workspace").mkdir()
         (home.home / "workspace" / "USER.md").write_text(PERSONAL[0])
-        zoe, ada = telegram.user("Zoe"), telegram.user("Ada", OWNER)
+        zoe = telegram.user("Zoe")
         async with running(home) as gateway:
             at = House(telegram, gateway, model)
             assert PERSONAL[0] in (await at.ask(ada))[0]
@@ -309,20 +303,15 @@ async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest
             assert not any("secretann" in request or "secretada" in request for request in requests)
 
 
-#: So that each request, which takes 100 tokens, costs 0.60 USD.
-MONEY = {"prices": {"custom/*": {"input": 6_000}}, "budget": {"perDay": 2.4, "perPerson": {"perDay": 0.5}}}
-
-
-def priced(home: Path, **budget: object) -> None:
-    path = home / "config.json"
-    money = {**MONEY, "budget": budget or MONEY["budget"]}
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **money}), encoding="utf-8")
+def priced(home: Program, **budget: object) -> None:
+    """Each request, which takes 100 tokens, costs 0.60 USD."""
+    home.change(prices={"custom/*": {"input": 6_000}}, budget={"perDay": 2.4, "perPerson": {"perDay": 0.5}, **budget})
 
 
 async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
     async with furnished(tmp_path) as (telegram, llm, ada, home):
         llm.after = model = Model()
-        priced(home.home)
+        priced(home)
         eve = telegram.user("Eve")
         async with running(home) as gateway:
             at = House(telegram, gateway, model)
@@ -347,7 +336,7 @@ async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them
 async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tmp_path: Path) -> None:
     async with furnished(tmp_path) as (telegram, llm, ada, home):
         llm.after = model = Model()
-        priced(home.home, perDay=1.0, perPerson={"perDay": None})
+        priced(home, perDay=1.0, perPerson={"perDay": None})
         eve = telegram.user("Eve")
         async with running(home) as gateway:
             at = House(telegram, gateway, model)
@@ -367,16 +356,14 @@ async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tm
 
 
 async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_raise(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
+    async with furnished(tmp_path) as (telegram, llm, ada, home):
 
         def docs_for_ever(request: LlmRequest) -> Reply:
             messages = request.messages
             return Reply(Call("nanobot_docs", {"query": f"page {len(messages)}"}))
 
         llm.after = docs_for_ever
-        home = configured(tmp_path, telegram, llm)
-        priced(home.home)
-        ada = telegram.user("Ada", OWNER)
+        priced(home)
         async with running(home) as gateway:
             at = House(telegram, gateway, Model())
             at.say(ada, "read everything")
@@ -410,7 +397,7 @@ async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_t
         return Reply(*tasks)
 
     async with furnished(tmp_path, after=for_ever) as (_, _, ada, home):
-        priced(home.home, perDay=6.0, perPerson={"perDay": None})
+        priced(home, perDay=6.0, perPerson={"perDay": None})
         async with running(home):
             await ada.asks("dig for ever", "budget")
             await ada.sees("I stopped here: the budget")

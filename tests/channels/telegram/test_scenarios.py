@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,7 +14,7 @@ from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import TextDelta, ToolCall
 from nanobot.results import ToolResult
 from nanobot.session.rows import OutboxItem
-from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, one_turn, stage
+from tests.channels.telegram.scenarios import CHANNEL, Lives, Stage, Turn, lives, one_turn, stage
 from tests.fakes.clock import AT
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import (
@@ -25,6 +26,12 @@ from tests.fakes.telegram_server import (
 )
 
 SAYING = "This is the beginning of an answer that is long enough to be shown. "
+
+
+@pytest.fixture
+async def life() -> AsyncIterator[Lives]:
+    async with lives() as made:
+        yield made
 
 
 async def worked(turn: Turn, at: Stage, text: str, *, pause: float = 0.4, piece: int = 40) -> None:
@@ -102,67 +109,63 @@ def assert_told_once(at: Stage, text: str, seed: int = 0) -> None:
     assert len(status) <= 1, case
 
 
-async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message() -> None:
-    async with lives() as life:
-        async with life.begin() as at:
-            turn = await at.begin()
-            await turn.play(TextDelta(SAYING), until="beginning")
-            await at.quiet(2)
-        async with life.begin() as at:
-            again = Turn(at, "t9", turn.message)  # the row of the inbox begins again
-            await again.play(
-                TurnStarted("m", AT, turn.message.id), TextDelta("Another beginning, told by the second try. ")
-            )
-            await at.until("second try")
-            await again.end(TurnFinished("completed", "The whole answer."))
-        assert life.server.visible(7) == ["bot: The whole answer."]
+async def test_an_answer_that_was_begun_before_a_kill_is_finished_in_the_same_message(life: Lives) -> None:
+    async with life.begin() as at:
+        turn = await at.begin()
+        await turn.play(TextDelta(SAYING), until="beginning")
+        await at.quiet(2)
+    async with life.begin() as at:
+        again = Turn(at, "t9", turn.message)  # the row of the inbox begins again
+        await again.play(
+            TurnStarted("m", AT, turn.message.id), TextDelta("Another beginning, told by the second try. ")
+        )
+        await at.until("second try")
+        await again.end(TurnFinished("completed", "The whole answer."))
+    assert life.server.visible(7) == ["bot: The whole answer."]
 
 
-async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter() -> None:
-    async with lives() as life:
-        async with life.begin() as at:
-            turn = await at.begin()
-            await turn.play(TextDelta("A first try goes on and on. " * 250))
-            await at.quiet(30)
-            assert len(at.seen) == 2, at.seen
-            await life.ledger.draft(OutboxItem(turn.message.id, 2, CHANNEL, "7", "cut off before it was sent"))
-        async with life.begin() as at:
-            again = Turn(at, "t9", turn.message)
-            await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
-            await at.quiet(2)
-            await again.end(TurnFinished("completed", "Short."))
-            await at.quiet(5)
-            assert "draft" not in await states(at.ledger, "outbox", CHANNEL)
-        assert life.server.visible(7) == ["bot: Short."]
+async def test_parts_that_were_shown_before_a_kill_go_where_the_final_text_is_shorter(life: Lives) -> None:
+    async with life.begin() as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("A first try goes on and on. " * 250))
+        await at.quiet(30)
+        assert len(at.seen) == 2, at.seen
+        await life.ledger.draft(OutboxItem(turn.message.id, 2, CHANNEL, "7", "cut off before it was sent"))
+    async with life.begin() as at:
+        again = Turn(at, "t9", turn.message)
+        await again.play(TurnStarted("m", AT, turn.message.id), TextDelta("Short."))
+        await at.quiet(2)
+        await again.end(TurnFinished("completed", "Short."))
+        await at.quiet(5)
+        assert "draft" not in await states(at.ledger, "outbox", CHANNEL)
+    assert life.server.visible(7) == ["bot: Short."]
 
 
-async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat() -> None:
-    async with lives() as life:
-        async with life.begin() as at:
-            turn = await at.begin()
-            await life.ledger.draft(OutboxItem(turn.message.id, 0, CHANNEL, "7", "of a process that is gone"))
-        async with life.begin() as at:
-            again = Turn(at, "t9", turn.message)
-            await again.play(TurnStarted("m", AT, turn.message.id), TextDelta(SAYING))
-            await at.quiet(4)
-            await again.end(TurnFinished("completed", SAYING))
-        assert life.server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
+async def test_after_a_kill_between_sending_and_noting_the_answer_bears_the_mark_of_a_repeat(life: Lives) -> None:
+    async with life.begin() as at:
+        turn = await at.begin()
+        await life.ledger.draft(OutboxItem(turn.message.id, 0, CHANNEL, "7", "of a process that is gone"))
+    async with life.begin() as at:
+        again = Turn(at, "t9", turn.message)
+        await again.play(TurnStarted("m", AT, turn.message.id), TextDelta(SAYING))
+        await at.quiet(4)
+        await again.end(TurnFinished("completed", SAYING))
+    assert life.server.visible(7) == [f"bot: {REPEAT}{SAYING.strip()}"]
 
 
-async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none() -> None:
-    async with lives() as life:
-        life.server.fail("sendMessage", Fault("hang", apply=True))
-        async with life.begin(Look("off", "edit")) as at:
-            turn = await at.begin()
-            await turn.play(TextDelta(SAYING), until="beginning")
-        for _ in range(2):  # the next life is killed too, before it sends what it has written down
-            async with life.begin(Look("off", "off")) as at:
-                await life.ledger.recover(CHANNEL)
-                await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
+async def test_a_beginning_whose_sending_a_kill_cut_off_is_known_to_the_next_life_that_shows_none(life: Lives) -> None:
+    life.server.fail("sendMessage", Fault("hang", apply=True))
+    async with life.begin(Look("off", "edit")) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta(SAYING), until="beginning")
+    for _ in range(2):  # the next life is killed too, before it sends what it has written down
         async with life.begin(Look("off", "off")) as at:
             await life.ledger.recover(CHANNEL)
-            await at.settled()
-        assert [line.startswith(f"bot: {REPEAT}") for line in life.server.visible(7)] == [False, True]
+            await life.ledger.put(at.outbox.compose(turn.message, TurnFinished("completed", SAYING)))
+    async with life.begin(Look("off", "off")) as at:
+        await life.ledger.recover(CHANNEL)
+        await at.settled()
+    assert [line.startswith(f"bot: {REPEAT}") for line in life.server.visible(7)] == [False, True]
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -206,18 +209,17 @@ async def test_the_status_message_of_a_life_that_was_killed_is_taken_over_or_tak
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 20, 120])
-async def test_a_life_after_one_that_ended_at_rest_sends_nothing(seconds: float) -> None:
-    async with lives() as life:
-        async with life.begin() as at:
-            turn = await at.begin()
-            await worked(turn, at, SAYING)
-            await turn.end(TurnFinished("completed", SAYING, seconds=3))
-            await at.quiet(seconds)
-        before = len(life.server.sent("sendMessage"))
-        async with life.begin() as at:
-            await life.ledger.recover(CHANNEL)
-            await at.quiet(120)
-        assert len(life.server.sent("sendMessage")) == before
+async def test_a_life_after_one_that_ended_at_rest_sends_nothing(life: Lives, seconds: float) -> None:
+    async with life.begin() as at:
+        turn = await at.begin()
+        await worked(turn, at, SAYING)
+        await turn.end(TurnFinished("completed", SAYING, seconds=3))
+        await at.quiet(seconds)
+    before = len(life.server.sent("sendMessage"))
+    async with life.begin() as at:
+        await life.ledger.recover(CHANNEL)
+        await at.quiet(120)
+    assert len(life.server.sent("sendMessage")) == before
 
 
 async def test_topics_of_one_chat_do_not_mix() -> None:
