@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from nanobot.errors import UsageError
@@ -27,6 +28,7 @@ from nanobot.utils.translation import _
 IMPORTED, _OWNER = "(imported)", "terminal:local"
 #: Characters of a title; files of a skill, and bytes of all of them.
 _TITLE, _FILES, _BYTES = 60, 500, 10_000_000
+_LEFT_OUT = frozenset({".git", "__pycache__"})
 _KNOWN = "SELECT session_id, count(*) FROM record WHERE turn = :turn GROUP BY session_id"
 _HAVE = """
 SELECT coalesce(max(seq), 0), count(CASE WHEN turn = :turn THEN 1 END) FROM record WHERE session_id = :session
@@ -140,25 +142,17 @@ def copy_skill(source: Path, place: Path) -> None:
 
 def skill_files(folder: Path) -> list[Path]:
     """The plain files of a skill. Raises `UsageError` for more than a skill has."""
-    found: list[Path] = []
-    size = 0
-    for place, inner, names in os.walk(folder):
-        inner[:] = [one for one in inner if one not in (".git", "__pycache__")]
-        for name in sorted(names):
-            path = Path(place, name)
-            mode = path.lstat()
-            if stat.S_ISREG(mode.st_mode):
-                found.append(path)
-                size += mode.st_size
-        if len(found) > _FILES or size > _BYTES:
-            raise UsageError(
-                _(
-                    "{folder} holds more than a skill: over {files} files, or {size} MB.",
-                    folder=folder,
-                    files=_FILES,
-                    size=_BYTES // 1_000_000,
-                )
+    within = (path for path in folder.rglob("*") if _LEFT_OUT.isdisjoint(path.relative_to(folder).parts))
+    found = list(islice((path for path in within if path.is_file() and not path.is_symlink()), _FILES + 1))
+    if len(found) > _FILES or sum(path.stat().st_size for path in found) > _BYTES:
+        raise UsageError(
+            _(
+                "{folder} holds more than a skill: over {files} files, or {size} MB.",
+                folder=folder,
+                files=_FILES,
+                size=_BYTES // 1_000_000,
             )
+        )
     return found
 
 

@@ -170,18 +170,9 @@ async def reached(call: Callable[[], Awaitable[None]], health: Health, what: str
         try:
             async with asyncio.timeout(POLL_SECONDS):
                 return await call()
-        except (InvalidToken, EndPointNotFound) as error:
-            raise _refused(health) from error
-        except RetryAfter as error:
-            wait = penalty_of(error)
-            said = Later(_ASKED, seconds=wait)
-        except (TelegramError, TimeoutError) as error:
-            wait = min(_MOST, wait * 2)
-            said = Later(what, why=_told(error))
-        except StoreError as error:
-            logger.error("what Telegram has said could not be kept: {}", error)
-            wait = min(_MOST, wait * 2)
-            said = Later(_NOT_KEPT, why=str(error))
+        except (TelegramError, TimeoutError, StoreError) as error:
+            said, asked = _judged(error, health, what)
+            wait = asked or min(_MOST, wait * 2)
         health.failed("retrying", said, wait)
         await sleep(wait)
 
@@ -240,19 +231,10 @@ class Poller:
                 async with asyncio.timeout(self._pace.deadline):
                     rows = await self._client.get_updates(self._offset)
                 await self._commit(rows)
-            except (InvalidToken, EndPointNotFound) as error:
-                raise _refused(self._health) from error
             except Conflict as error:
                 await self._conflict(error)
-            except RetryAfter as error:
-                wait = penalty_of(error)
-                self._health.failed("retrying", Later(_ASKED, seconds=wait), wait)
-                await self._sleep(wait)
-            except (TelegramError, TimeoutError) as error:
-                await self._failed(_told(error))
-            except StoreError as error:
-                logger.error("updates could not be kept and were not confirmed: {}", error)
-                await self._failed(str(error), _NOT_KEPT)
+            except (TelegramError, TimeoutError, StoreError) as error:
+                await self._failed(*_judged(error, self._health, UNREACHED))
 
     async def _commit(self, rows: list[Update]) -> None:
         numbered = {number_of(row.get("update_id")): row for row in rows}
@@ -262,7 +244,7 @@ class Poller:
             await self._accept([*numbered.values()])
             self._offset = max(numbered) + 1
         elif rows:  # they cannot be confirmed, and would come again at once
-            await self._failed(Later(N_("its updates have no numbers")))
+            await self._failed(Later(UNREACHED, why=Later(N_("its updates have no numbers"))))
             return
         self._conflicts = 0
         self._health.works("polling")
@@ -280,18 +262,30 @@ class Poller:
         self._health.failed("conflict", Later(IN_USE), wait)
         await self._sleep(wait)
 
-    async def _failed(self, reason: str, what: str = UNREACHED) -> None:
+    async def _failed(self, said: str, asked: float = 0.0) -> None:
         count = self._health.failures + 1
-        wait = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10)) * random.uniform(0.5, 1.0)
-        self._health.failed("retrying", Later(what, why=reason), wait)
-        if count % self._pace.rebuild == 0:
+        grown = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10)) * random.uniform(0.5, 1.0)
+        wait = asked or grown
+        self._health.failed("retrying", said, wait)
+        if not asked and count % self._pace.rebuild == 0:
             await self._client.renew()
         await self._sleep(wait)
 
 
-def _refused(health: Health) -> ChannelError:
-    health.failed("stopped", Later(_REFUSED))
-    return ChannelError(_(_REFUSED))
+def _judged(error: Exception, health: Health, what: str) -> tuple[str, float]:
+    """What is said of a call that failed, `what` of most; and the seconds that Telegram asks us to wait, 0.0 where it
+    asks for none. Raises `ChannelError` when Telegram refuses the token."""
+    match error:
+        case InvalidToken() | EndPointNotFound():
+            health.failed("stopped", Later(_REFUSED))
+            raise ChannelError(_(_REFUSED)) from error
+        case RetryAfter():
+            wait = penalty_of(error)
+            return Later(_ASKED, seconds=wait), wait
+        case StoreError():
+            logger.error("what Telegram has said could not be kept and was not confirmed: {}", error)
+            return Later(_NOT_KEPT, why=str(error)), 0.0
+    return Later(what, why=_told(error)), 0.0
 
 
 def _told(error: Exception) -> str:
