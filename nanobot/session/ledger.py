@@ -33,6 +33,8 @@ from nanobot.session.store import SessionStore
 SUSPECT_AFTER, MOST_ATTEMPTS = 2, 5
 #: Days after which what is done is forgotten.
 KEEP_DAYS = 7
+#: Rows of the outbox that are handed out at once.
+DUE = 50
 #: Begins the key of the note with what was said in a chat beside its conversation, as `session.heard` keeps it.
 HEARD = "heard "
 _ACCEPT = """
@@ -95,6 +97,11 @@ WHERE seq = :seq AND state IN ('new', 'unknown') AND NOT EXISTS (
   AND earlier.state IN ('new', 'sending', 'unknown') AND earlier.seq <= outbox.seq
   AND (earlier.state = 'sending' OR earlier.not_before > :at OR earlier.worker NOT IN (:worker, '')))
 """
+_ARRIVED = """
+UPDATE outbox SET state = 'sent', at = :at, message_id = CASE WHEN :message_id = '' THEN message_id ELSE :message_id END
+WHERE seq = :seq
+"""
+_DRAFTS = f"{OUTBOX} WHERE turn = {{}} AND state = 'draft' ORDER BY part"
 #: A row that has not ended and that no other worker sends.
 _STILL_OPEN = "UPDATE outbox SET {} WHERE seq = :seq AND state NOT IN ('sent', 'failed') AND worker IN (:worker, '')"
 _HOLD = """
@@ -241,8 +248,7 @@ class Ledger:
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         """The drafts of a turn, by part; its final text may have fewer parts."""
-        query = f"{OUTBOX} WHERE turn = :turn AND state = 'draft' ORDER BY part"
-        return await self.database.read(lambda db: outbox_rows(db, query, turn=turn))
+        return await self.database.read(lambda db: outbox_rows(db, _DRAFTS.format(":turn"), turn=turn))
 
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
@@ -250,7 +256,7 @@ class Ledger:
             "UPDATE outbox SET message_id = :message_id WHERE seq = :seq", seq=seq, message_id=message_id
         )
 
-    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = 50) -> tuple[OutboxRow, ...]:
+    async def due(self, channel: str, *, without: Collection[str] = (), limit: int = DUE) -> tuple[OutboxRow, ...]:
         """The rows that may be sent now, oldest first, but for the chats in `without`. None has an earlier row of its
         chat before it that is being sent, waits for its time, or is another worker's."""
         values = {"channel": channel, "without": json.dumps(list(without)), **self._here()}
@@ -264,13 +270,14 @@ class Ledger:
         """
         return await self.database.run(lambda db: self._begin(db, seq), durable=True, fenced=True)
 
-    async def ack(self, seq: int, message_id: str = "") -> None:
-        """It arrived. An empty `message_id` keeps the one that is bound."""
-        change = (
-            "UPDATE outbox SET state = 'sent', at = :at, "
-            "message_id = CASE WHEN :message_id = '' THEN message_id ELSE :message_id END WHERE seq = :seq"
-        )
-        await self._change(change, seq=seq, message_id=message_id, at=stamp(self._clock()))
+    async def ack(self, seq: int, message_id: str = "") -> tuple[OutboxRow, ...]:
+        """It arrived; the `drafts` of its turn. An empty `message_id` keeps the one that is bound."""
+
+        async def work(db: Transaction) -> tuple[OutboxRow, ...]:
+            await db.change(_ARRIVED, seq=seq, message_id=message_id, at=stamp(self._clock()))
+            return await outbox_rows(db, _DRAFTS.format("(SELECT turn FROM outbox WHERE seq = :seq)"), seq=seq)
+
+        return await self.database.run(work, durable=True)
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
         """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`.

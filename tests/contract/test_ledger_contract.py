@@ -309,13 +309,14 @@ async def test_drafts_of_a_turn_are_known_until_they_are_final_or_forgotten(ledg
     for part in (2, 0, 1):
         await ledger.draft(item("t", part))
     await ledger.draft(item("u"))
-    await ledger.finish((), (item("t", 0),))
+    (said,) = await ledger.finish((), (item("t", 0),))
     await ledger.bind((await ledger.drafts("t"))[0].seq, "77")
     assert [(row.item.part, row.message_id) for row in await ledger.drafts("t")] == [(1, "77"), (2, "")]
+    assert await ledger.ack(said.seq) == await ledger.drafts("t"), "what is to be taken away is told with the arrival"
     await ledger.fail((await ledger.drafts("t"))[0].seq, "the final text is shorter")
     assert [row.item.part for row in await ledger.drafts("t")] == [2]
     clock.forward(days=8)
-    assert await ledger.purge() == 3
+    assert await ledger.purge() == 4
     assert await ledger.drafts("t") == ()
 
 

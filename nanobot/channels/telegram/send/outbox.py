@@ -38,6 +38,7 @@ from nanobot.channels.telegram.settings import CHANNEL
 from nanobot.command.router import parse_command
 from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
+from nanobot.session.ledger import DUE
 from nanobot.session.rows import OutboxItem, OutboxRow
 from nanobot.utils.translation import N_, Later, _, day_of, speak, told
 
@@ -129,11 +130,12 @@ class TelegramOutbox:
             while True:
                 self._work.clear()
                 await self._reschedule()
-                while rows := await self._due():
-                    for row in _firsts(rows):
-                        self._serving.add(row.item.chat)
-                        group.create_task(self._serve(row))
-                await self.sending.queues.clock.wait(self._work, _LOOK)
+                rows = await self._due()
+                for row in _firsts(rows):
+                    self._serving.add(row.item.chat)
+                    group.create_task(self._serve(row))
+                if len(rows) < DUE:  # else there may be more
+                    await self.sending.queues.clock.wait(self._work, _LOOK)
 
     async def _reschedule(self) -> None:
         """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
@@ -243,11 +245,11 @@ class TelegramOutbox:
         logger.bind(turn=row.item.turn).info("send of row {} to chat {}: {}", row.seq, row.item.chat, outcome)
         match outcome:
             case int():
-                await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
+                drafts = await until_stored(lambda: ledger.ack(row.seq, str(outcome)))
                 if not row.item.turn.startswith(_LOST):  # it says that another message did not arrive
                     self.alarms.well(CHANNEL)
                 if outgoing.last:
-                    await self._tidy(row)
+                    await self._tidy(row, drafts)
             case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
@@ -294,17 +296,17 @@ class TelegramOutbox:
     async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
         await until_stored(lambda: self._ledger.postpone(row.seq, until, unsure=unsure))
 
-    async def _tidy(self, row: OutboxRow) -> None:
+    async def _tidy(self, row: OutboxRow, drafts: Sequence[OutboxRow]) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The queue is held."""
-        turn, last, ledger = row.item.turn, row.item.part, self._ledger
-        own, drafts = self._slots.slot(turn, STATUS_PART).row, await ledger.drafts(turn)
+        turn, last = row.item.turn, row.item.part
+        own = self._slots.slot(turn, STATUS_PART).row
         # Its own status is folded by `show`.
         left = {int(one.message_id) for one in drafts if one.message_id and one.seq != own}
         shown = {slot.message_id for part, slot in self._slots.shown(turn) if part > last}
         for message_id in sorted(shown | left):
             await self._calls.delete(row.item.chat, message_id)
         for one in drafts:
-            await ledger.ack(one.seq)
+            await self._ledger.ack(one.seq)
         self._slots.forget(turn)
 
     def _items(self, address: Address, key: str, messages: Sequence[OutgoingMessage]) -> tuple[OutboxItem, ...]:
