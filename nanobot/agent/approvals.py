@@ -147,10 +147,11 @@ class Approvals(Struct):
         What they have allowed for good counts where they could be asked. `said` gives the conversation, which tells
         whose wish it is; `proposes` what they may write anew.
         """
-        verdict = self.policy.judge(call)
+        # What is written may be long, and is looked through for secrets.
+        verdict = self.policy.judge(call) if call.public else await asyncio.to_thread(self.policy.judge, call)
         if verdict.decision == "ask" and approve is not None:
             held = await self._held(call.person, tainted=bool(call.taint))
-            verdict = self.policy.judge(replace(call, permitted=held))
+            verdict = await asyncio.to_thread(self.policy.judge, replace(call, permitted=held))
         if verdict.decision != "ask":
             return Ruling(verdict)
         if approve is None:
