@@ -23,9 +23,8 @@ from nanobot.channels.terminal.live import Live, status_line, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.screen import Screen
 from nanobot.channels.view import TurnView
-from nanobot.errors import ProviderError
 from nanobot.messages import AssistantMessage, Usage
-from nanobot.providers.scripted import Call, Fail, Say, Step, Wait
+from nanobot.providers.scripted import Call, Say, Step, Wait
 from tests.agent.harness import FakeTool
 from tests.channels.harness import SmallAgent, small_agent
 
@@ -124,14 +123,6 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
                 await asyncio.wait({talk}, timeout=120)
 
 
-async def test_enter_sends_and_the_answer_is_printed() -> None:
-    async with desk("The answer.") as at:
-        await at.prints("a question\r", "The answer.")
-        assert at.screen.printed.index("❯ a question") < at.screen.printed.index("The answer.")
-        at.keys.send_text("\x04")
-        assert await at.left() == 0
-
-
 @pytest.mark.parametrize("word", ["exit", "quit", "/quit now", ":q"])
 async def test_words_that_leave_leave(word: str) -> None:
     async with desk() as at:
@@ -150,16 +141,6 @@ async def test_a_running_tool_is_live_and_printed_when_it_is_over() -> None:
         gate.set()
         await at.printed("Done.")
         assert at.screen.printed.count('✓ search "herons"') == 1
-
-
-async def test_ctrl_c_while_a_turn_runs_stops_it_and_the_chat_goes_on() -> None:
-    async with desk((Say("Begun."), Wait(asyncio.Event())), "Next.") as at:
-        await at.answers("go\r", "Begun.")
-        await at.prints("\x03", "Stopped.")
-        await at.prints("more\r", "Next.")
-        await at.answers("\x03", "press Ctrl-C again to exit")
-        at.keys.send_text("\x03")
-        assert await at.left() == 130
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x1b"])
@@ -210,12 +191,6 @@ async def test_leaving_while_a_turn_runs_keeps_what_was_said() -> None:
         session = await at.agent.sessions.current(TERMINAL.key)
         kept = [message.text for message in await at.agent.sessions.history(session.id) if message.role == "user"]
         assert any("heron" in text for text in kept)
-
-
-async def test_a_failed_turn_is_one_line_and_the_chat_goes_on() -> None:
-    async with desk(Fail(ProviderError("auth", "The key was refused.")), "Fine now.") as at:
-        await at.answers("go\r", "The key was refused")
-        await at.answers("again\r", "Fine now.")
 
 
 async def test_the_channel_and_the_agent_meet_their_protocols() -> None:

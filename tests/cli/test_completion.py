@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import table
+
 BASH = """\
 source "$1"
 COMP_WORDS=("${@:2}")
@@ -44,20 +46,18 @@ async def completed(script: Path, *words: str) -> list[str]:
     return sorted(out.decode().split())
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["g"], ["gateway"]),
-        (["mcp", ""], ["add", "list", "login", "remove", "test"]),
-        (["mcp", "add", "--s"], ["--sse"]),
-        (["gateway", "--role", ""], ["all", "poller", "worker"]),
-        (["gateway", "--debug", "--role", "w"], ["worker"]),
-        (["--color", "a"], ["always", "auto"]),
-        (["completion", ""], ["bash", "fish", "zsh"]),
-        (["help", "quick"], ["quickstart"]),
-        (["--config", "x"], []),
-        (["onboard", "--telegram-t"], ["--telegram-token-env"]),
-    ],
+@table(
+    "words offered",
+    (["g"], ["gateway"]),
+    (["mcp", ""], ["add", "list", "login", "remove", "test"]),
+    (["mcp", "add", "--s"], ["--sse"]),
+    (["gateway", "--role", ""], ["all", "poller", "worker"]),
+    (["gateway", "--debug", "--role", "w"], ["worker"]),
+    (["--color", "a"], ["always", "auto"]),
+    (["completion", ""], ["bash", "fish", "zsh"]),
+    (["help", "quick"], ["quickstart"]),
+    (["--config", "x"], []),
+    (["onboard", "--telegram-t"], ["--telegram-token-env"]),
 )
 async def test_bash_offers_what_can_follow(scripts: Path, words: list[str], offered: list[str]) -> None:
     found = await completed(scripts / "bash", *words)

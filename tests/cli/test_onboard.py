@@ -294,18 +294,16 @@ def test_a_python_that_is_too_old_says_which_one_is_needed(tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("sessions show caf\udce9", "There is no session 'caf\\udce9' here."),
-        ("replay ~nobody-here/turn.jsonl", "~nobody-here/turn.jsonl"),
-        ("restore ~nobody-here/all.tar.gz", "There is no backup ~nobody-here/all.tar.gz."),
-        ("skill check ~nobody-here/skill", "There is no skill '~nobody-here/skill'."),
-        ("skill check /" + "n" * 300, "this name is too long: /nnn"),
-        ("library add /" + "n" * 300, "this name is too long: /nnn"),
-        ("status --workspace /" + "n" * 300, "this name is too long: /nnn"),
-        ("status --workspace {loop}", "is no folder"),
-    ],
+@table(
+    "words said",
+    ("sessions show caf\udce9", "There is no session 'caf\\udce9' here."),
+    ("replay ~nobody-here/turn.jsonl", "~nobody-here/turn.jsonl"),
+    ("restore ~nobody-here/all.tar.gz", "There is no backup ~nobody-here/all.tar.gz."),
+    ("skill check ~nobody-here/skill", "There is no skill '~nobody-here/skill'."),
+    ("skill check /" + "n" * 300, "this name is too long: /nnn"),
+    ("library add /" + "n" * 300, "this name is too long: /nnn"),
+    ("status --workspace /" + "n" * 300, "this name is too long: /nnn"),
+    ("status --workspace {loop}", "is no folder"),
 )
 async def test_words_that_name_no_file_or_session_get_one_sentence(tmp_path: Path, words: str, said: str) -> None:
     loop = tmp_path / "loop"

@@ -11,14 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from nanobot import __version__
 from nanobot.providers.scripted import Call, Pause
 from tests.cli.harness import Program, finish, program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.search_apis import SearchApis
 from tests.fakes.website import Answer, Website
+from tests.tables import table
 
 CANARY = "canary-7b19e2-do-not-tell"
 ENV_CANARY = "ZZcanary55from77the99environment"
@@ -199,14 +198,12 @@ async def test_a_turn_that_failed_fails_again_in_the_same_words(tmp_path: Path) 
     assert "no such key" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "needs a message"),
-        (["-m", "/help"], "a command is none"),
-        (["--record", "", "-m", "hi"], "--record: it is empty"),
-        (["--session", "", "-m", "hi"], "--session: it is empty"),
-    ],
+@table(
+    "arguments words",
+    ([], "needs a message"),
+    (["-m", "/help"], "a command is none"),
+    (["--record", "", "-m", "hi"], "--record: it is empty"),
+    (["--session", "", "-m", "hi"], "--session: it is empty"),
 )
 async def test_only_a_question_can_be_recorded(tmp_path: Path, arguments: list[str], words: str) -> None:
     async with world(tmp_path) as here:

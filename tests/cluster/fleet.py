@@ -11,6 +11,8 @@ from tests.cli.harness import Program, known_tools, program
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.telegram_server import TOKEN, TelegramServer
 
+ADA, BOB = 5001, 5002
+
 
 @dataclass(slots=True)
 class Fleet:

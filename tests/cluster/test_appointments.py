@@ -1,26 +1,9 @@
 """The schedule of gateways that share a database: one of them keeps it, and another where that one dies."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
-from tests.cluster.fleet import Fleet, fleet
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.postgres import TestServer
-from tests.fakes.telegram_server import TelegramServer
-
-ADA = 5001
 
 
-@pytest.fixture
-async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(after="Done.") as llm,
-        fleet(tmp_path, telegram, llm, postgres.fresh(), [ADA]) as made,
-    ):
-        yield made
+from tests.cluster.fleet import ADA, Fleet
+from tests.fakes.llm_server import Reply
 
 
 async def test_U22_the_gateway_that_keeps_the_schedule_reads_heartbeat_of_its_home(ships: Fleet) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
@@ -47,6 +48,14 @@ async def join(address: str) -> AsyncIterator[Join]:
 async def accepted(ledger: PostgresLedger, update: str, key: str = "telegram:7") -> InboxRow:
     (row,) = await ledger.accept(HOME, (Arrival(update, "{}", key),))
     return row
+
+
+async def blocked(address: str) -> None:
+    """Wait until somebody waits for a lock."""
+    waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with psycopg.connect(address, autocommit=True) as beside:
+        while beside.execute(waits).fetchone() is None:
+            await asyncio.sleep(0.01)
 
 
 def answer(row: InboxRow, text: str, part: int = 0, chat: str = "7") -> OutboxItem:
@@ -124,64 +133,57 @@ async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: 
     async with await psycopg.AsyncConnection.connect(address) as db, asyncio.timeout(120):
         await db.execute("SELECT 1 FROM nanobot_1.lease WHERE holder = %s FOR KEY SHARE", (slow.database.worker,))
         freeing = asyncio.create_task(other.free(slow.database.worker))
-        waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        with psycopg.connect(address, autocommit=True) as beside:
-            while beside.execute(waits).fetchone() is None:
-                await asyncio.sleep(0.01)
+        await blocked(address)
         await db.execute("INSERT INTO nanobot_1.lease VALUES ('session:x', %s, 'infinity')", (slow.database.worker,))
         await db.commit()
         await freeing
     assert await other.sessions.database.hold("x") == ""
 
 
-async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(join: Join, address: str) -> None:
-    poller, ledger, taken = await join(), PostgresLedger(address, HOME), asyncio.Queue[str]()
+@asynccontextmanager
+async def working(address: str, places: int) -> AsyncIterator[tuple[PostgresLedger, asyncio.Queue[str]]]:
+    """A worker with so many places, and the updates that it takes."""
+    ledger, taken = PostgresLedger(address, HOME), asyncio.Queue[str]()
 
     async def nothing(_: tuple[InboxRow, ...]) -> None: ...
 
-    worker = ClusterWorker(ledger, 0)  # it asks for none
+    worker = ClusterWorker(ledger, places)
     task = asyncio.create_task(worker.run(Handlers(lambda row: taken.put_nowait(row.id), nothing, lambda _: None)))
     async with asyncio.timeout(120):
         await worker.joined.wait()
-        row, jobs = await accepted(poller, "1"), poller.jobs
-        assert await ledger.jobs.fetch_job([HOME], ledger.number)
-        assert await taken.get() == row.id
-        await ledger.finish((row.seq,))
-        while await jobs.list_jobs_async(task=SERVE):
-            await asyncio.sleep(0.05)
+        yield ledger, taken
     task.cancel()
     await asyncio.wait({task})
     await worker.aclose()
     await ledger.aclose()
+
+
+async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(join: Join, address: str) -> None:
+    poller = await join()
+    async with working(address, 0) as (ledger, taken):  # it asks for none
+        row = await accepted(poller, "1")
+        assert await ledger.jobs.fetch_job([HOME], ledger.number)
+        assert await taken.get() == row.id
+        await ledger.finish((row.seq,))
+        while await poller.jobs.list_jobs_async(task=SERVE):
+            await asyncio.sleep(0.05)
 
 
 async def test_what_comes_in_an_own_session_waits_for_no_job_that_the_engine_is_slow_to_give(
     join: Join, address: str
 ) -> None:
     """Who reads /stop late stops nothing."""
-    poller, ledger, taken = await join(), PostgresLedger(address, HOME), asyncio.Queue[str]()
-
-    async def nothing(_: tuple[InboxRow, ...]) -> None: ...
-
-    worker = ClusterWorker(ledger, 8)
-    task = asyncio.create_task(worker.run(Handlers(lambda row: taken.put_nowait(row.id), nothing, lambda _: None)))
-    async with asyncio.timeout(120), await psycopg.AsyncConnection.connect(address) as db:
+    poller = await join()
+    async with working(address, 8) as (_, taken), await psycopg.AsyncConnection.connect(address) as db:
         await accepted(poller, "1")
         assert await taken.get() == "1"
         await db.execute("SELECT 1 FROM nanobot_1.procrastinate_workers FOR UPDATE")  # who gets a job refers to one
         await accepted(poller, "2", "telegram:8")
-        waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        with psycopg.connect(address, autocommit=True) as beside:
-            while beside.execute(waits).fetchone() is None:
-                await asyncio.sleep(0.01)
+        await blocked(address)
         await accepted(poller, "3")
         assert await taken.get() == "3"
         await db.commit()
         assert await taken.get() == "2"
-    task.cancel()
-    await asyncio.wait({task})
-    await worker.aclose()
-    await ledger.aclose()
 
 
 async def test_what_is_said_in_a_supergroup_is_worked_on_by_who_moves_the_group_there(join: Join) -> None:

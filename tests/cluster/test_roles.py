@@ -3,33 +3,20 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import LiteralString
 
 import psycopg
-import pytest
 
 from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.cli.harness import program
-from tests.cluster.fleet import Fleet, fleet
+from tests.cluster.fleet import ADA, BOB, Fleet, fleet
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.patience import growing
 from tests.fakes.postgres import Door, TestServer
 from tests.fakes.telegram_server import TOKEN, Fault, Json, TelegramServer
-
-ADA, BOB = 5001, 5002
-
-
-@pytest.fixture
-async def ships(tmp_path: Path, postgres: TestServer) -> AsyncIterator[Fleet]:
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(after="Done.") as llm,
-        fleet(tmp_path, telegram, llm, postgres.fresh(), [ADA, BOB]) as made,
-    ):
-        yield made
 
 
 async def _until(ships: Fleet, query: LiteralString, rows: Sequence[tuple[object]]) -> None:
@@ -87,6 +74,7 @@ async def test_a_turn_of_a_worker_that_dies_is_finished_by_another(ships: Fleet)
 
 async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) -> None:
     """Three workers, two turns at a time: what comes during a turn must not become work of another worker."""
+    ships.people = (ADA, BOB)
     ada, bob = ships.telegram.user("Ada", ADA), ships.telegram.user("Bob", BOB)
     heard = asyncio.Event()
     ships.llm.after = Reply(Wait(heard), Call("nanobot_docs", {"query": "telegram"}))
@@ -113,7 +101,7 @@ async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) 
 async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_another(ships: Fleet) -> None:
     """It was in the middle of showing a message of which the rest waits in its socket; and of sending one whole, which
     Telegram has and which may be sent once more with a mark."""
-    stopped = asyncio.Event()
+    ships.people, stopped = (ADA, BOB), asyncio.Event()
     begin, more, end = "The beginning of an answer that is long enough to be shown at once.", "It grows.", "The end."
     ships.llm.after = Reply("To Bob.")
     await ships.run("poller")

@@ -14,28 +14,27 @@ from nanobot.config.loader import Loaded, load_text
 from nanobot.errors import ConfigError
 from tests.fakes.patience import growing
 from tests.fakes.waiting import until
+from tests.tables import table
 
 
 def loads(data: Mapping[str, object], **env: str) -> Loaded:
     return load_text(json.dumps(data), Path("config.json"), env=env)
 
 
-@pytest.mark.parametrize(
-    ("written", "becomes"),
-    [
-        ("${KEY}", "value"),
-        ("${env:KEY}", "value"),
-        ("Bearer ${KEY}!", "Bearer value!"),
-        ("${NONE:-other}", "other"),
-        ("${env:NONE:-}", ""),
-        ("${EMPTY:-other}", "other"),
-        ("${KEY:-other}", "value"),
-        ("$$", "$"),
-        ("$${KEY}", "${KEY}"),
-        ("pa$word", "pa$word"),
-        ("${KEY}${KEY}", "valuevalue"),
-        ("${NONE:-http://h:1/}", "http://h:1/"),
-    ],
+@table(
+    "written becomes",
+    ("${KEY}", "value"),
+    ("${env:KEY}", "value"),
+    ("Bearer ${KEY}!", "Bearer value!"),
+    ("${NONE:-other}", "other"),
+    ("${env:NONE:-}", ""),
+    ("${EMPTY:-other}", "other"),
+    ("${KEY:-other}", "value"),
+    ("$$", "$"),
+    ("$${KEY}", "${KEY}"),
+    ("pa$word", "pa$word"),
+    ("${KEY}${KEY}", "valuevalue"),
+    ("${NONE:-http://h:1/}", "http://h:1/"),
 )
 def test_C10_N09_K21_a_variable_is_filled_in(written: str, becomes: str) -> None:
     expanded = expand(written, {"KEY": "value", "EMPTY": ""})

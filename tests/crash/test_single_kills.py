@@ -155,17 +155,3 @@ async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_afte
         await settled(home)
         assert [line for line in telegram.visible(ada.chat) if ANSWER in line] == [f"bot: {ANSWER}"]
         assert home.rows("SELECT attempts FROM inbox") == [(0,)], "it does not count as a crash"
-
-
-async def test_a_second_gateway_on_the_same_home_is_refused_in_one_sentence(nursery: Nursery, tmp_path: Path) -> None:
-    async with furnished(tmp_path, after=ANSWER) as (telegram, _, ada, home):
-        first = await nursery.start(home, "gateway")
-        await telegram.until(lambda: bool(telegram.sent("getUpdates")))
-        second = await nursery.start(home, "gateway")
-        assert await second.ended() != 0
-        told = second.text.splitlines()
-        assert len(told) == 1, told
-        assert f"process {first.pid}" in told[0]
-        ada.say("question")
-        await answered(telegram, ada.chat)
-        assert await first.stop() == 0

@@ -281,6 +281,11 @@ class TelegramServer(Served):
     def member(self, name: str, group: int, *, user_id: int = 0, kind: str = "supergroup") -> User:
         return User(self, user_id or 1000 + next(self.ids), name, group, kind)
 
+    @property
+    def toasts(self) -> list[str]:
+        """What presses of buttons were answered with."""
+        return [str(call.params.get("text", "")) for call in self.sent("answerCallbackQuery")]
+
     def fail(self, method: str, *faults: Fault) -> None:
         """What goes wrong in the next calls of `method`, in order; `file` is the download of a file."""
         self._faults[method.lower()].extend(faults)

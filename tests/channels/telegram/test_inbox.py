@@ -14,7 +14,7 @@ from nanobot.bus.events import InboundMessage, Role
 from nanobot.channels.telegram.access.gate import STRANGER, Gate
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.bot import TelegramLine
-from nanobot.channels.telegram.read.incoming import IncomingMessage
+from nanobot.channels.telegram.read.incoming import IncomingMessage, arrivals_of
 from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.receive.inbox import Inbox, OfferMenu
@@ -75,12 +75,9 @@ def text_of(row: OutboxRow) -> str:
 
 async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_on(tmp_path: Path) -> None:
     ledger = Ledger(MemoryDatabase())
-    async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
-        async with aclosing(TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))) as line:
-            intake = BrokenIntake(line, MediaFolder(tmp_path, client))
-            inbox = inbox_over(ledger, line, intake, agent, 7)
+    async with TelegramServer() as server:
+        async with life(tmp_path, ledger, intake=BrokenIntake, server=server, ends=120) as (inbox, _agent):
             await inbox.accept([update(1, 7, "hello"), update(2, 8, "from a stranger"), update(3, 7, "/whoami")])
-            await inbox.aclose(120)
         assert server.visible(8) == [f"bot: {STRANGER}"]
     told = {(row.item.chat, text_of(row)) for row in await ledger.pending(CHANNEL)}
     assert len([text for chat, text in told if chat == "7" and "set aside" in text]) == 1
@@ -91,15 +88,11 @@ async def test_a_message_on_which_nanobot_breaks_is_refused_aloud_and_others_go_
 async def test_what_was_begun_as_one_message_before_a_crash_is_the_same_message_after_it(tmp_path: Path) -> None:
     ledger = Ledger(MemoryDatabase())
     updates = [update(number, 7, text) for number, text in ((1, "one"), (2, "two"), (3, "three"))]
-    rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
+    rows = await ledger.accept(CHANNEL, arrivals_of(updates))
     await ledger.claim((rows[0].seq, rows[1].seq))  # and then the process died; the third came in the same second
-    async with small_agent(["first", "second"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        async with aclosing(TelegramLine(TelegramSettings(TOKEN))) as line:
-            inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
-            await inbox.resume()
-            await inbox.aclose(120)
-        asked = [one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage)]
-    assert "\n\n".join(asked) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
+    async with life(tmp_path, ledger, "first", "second", ends=120) as (inbox, agent):
+        await inbox.resume()
+    assert asked(agent) == "one\ntwo\n\nthree", "a line of its own, whether it was read on the way or asked after"
     assert await states(ledger, "inbox", CHANNEL) == {"done": 3}
 
 
@@ -114,12 +107,8 @@ class SlowAtFirst(Ledger):
 
 async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_after_it(tmp_path: Path) -> None:
     ledger = SlowAtFirst(MemoryDatabase())
-    async with small_agent(["the answer"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        line = TelegramLine(TelegramSettings(TOKEN))
-        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+    async with life(tmp_path, ledger, "the answer", ends=120) as (inbox, _agent):
         await inbox.accept([update(1, 7, "/new"), update(2, 7, "an easy one")])
-        await inbox.aclose(120)
-        await line.aclose()
     texts = [text_of(row) for row in await ledger.pending(CHANNEL)]
     assert texts[-1] == "the answer"
     assert await states(ledger, "inbox", CHANNEL) == {"done": 2}
@@ -128,18 +117,13 @@ async def test_a_command_that_ends_turns_never_ends_that_of_a_message_that_came_
 async def test_an_update_that_is_handed_over_again_while_it_waits_is_answered_once(tmp_path: Path) -> None:
     ledger = SlowAtFirst(MemoryDatabase())
     updates = [update(1, 7, "first"), update(2, 7, "second")]
-    rows = await ledger.accept(CHANNEL, tuple(Arrival(str(one["update_id"]), json.dumps(one)) for one in updates))
-    async with small_agent(["an answer", "another"], store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        line = TelegramLine(TelegramSettings(TOKEN))
-        inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+    rows = await ledger.accept(CHANNEL, arrivals_of(updates))
+    async with life(tmp_path, ledger, "an answer", "another", ends=120) as (inbox, agent):
         inbox.take(rows[0])
         await asyncio.sleep(0)
         for row in (rows[1], rows[1], rows[0], rows[1]):  # by an engine that hands over what is not begun after a while
             inbox.take(row)
-        await inbox.aclose(120)
-        await line.aclose()
-        said = "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
-    assert (said.count("first"), said.count("second")) == (1, 1)
+    assert (asked(agent).count("first"), asked(agent).count("second")) == (1, 1)
     assert await states(ledger, "inbox", CHANNEL) == {"done": 2}
 
 
@@ -150,9 +134,8 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
     tmp_path: Path,
 ) -> None:
     ledger = Ledger(MemoryDatabase())
-    async with TelegramServer() as server, small_agent([]) as agent, httpx.AsyncClient() as client:
-        async with aclosing(TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))) as line:
-            inbox = inbox_over(ledger, line, TelegramIntake(line, MediaFolder(tmp_path, client)), agent, 7)
+    async with TelegramServer() as server:
+        async with life(tmp_path, ledger, server=server, ends=120) as (inbox, agent):
             message, number = update(1, 7, "of the bot")["message"], len(FORGED)
             for person in (7, 8):
                 sender = {"id": person, "is_bot": False, "first_name": "P"}
@@ -163,7 +146,6 @@ async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command
                         for at, data in enumerate(FORGED)
                     ]
                 )
-            await inbox.aclose(120)
         assert len(server.sent("answerCallbackQuery")) == 2 * number
     assert (await ledger.pending(CHANNEL), agent.provider.requests) == ((), [])
     assert await states(ledger, "inbox", CHANNEL) == {"done": 2 * number}
@@ -184,16 +166,20 @@ def update(number: int, person: int, text: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def life(
-    folder: Path, ledger: Ledger, *steps: Step, intake: type[TelegramIntake] = TelegramIntake
+    folder: Path,
+    ledger: Ledger,
+    *steps: Step,
+    intake: type[TelegramIntake] = TelegramIntake,
+    server: TelegramServer | None = None,
+    ends: float = 0,
 ) -> AsyncIterator[tuple[Inbox, SmallAgent]]:
-    """One life of the program on `ledger`; what runs at the end of it is given back."""
-    line = TelegramLine(TelegramSettings(TOKEN))
-    async with small_agent(steps, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
-        reads = intake(line, MediaFolder(folder, client))
-        inbox = inbox_over(ledger, line, reads, agent, 7)
+    """One life of the program on `ledger`; what still runs `ends` seconds after its end is given back."""
+    settings = TelegramSettings(TOKEN, base_url=f"{server.url}/bot") if server else TelegramSettings(TOKEN)
+    making, asking = small_agent(steps, store=ledger.sessions), aclosing(TelegramLine(settings))
+    async with making as agent, asking as line, httpx.AsyncClient() as client:
+        inbox = inbox_over(ledger, line, intake(line, MediaFolder(folder, client)), agent, 7)
         yield inbox, agent
-        await inbox.aclose(0)
-    await line.aclose()
+        await inbox.aclose(ends)
 
 
 def edit(number: int, message: int, text: str) -> dict[str, object]:
@@ -204,7 +190,7 @@ def edit(number: int, message: int, text: str) -> dict[str, object]:
 
 
 def asked(agent: SmallAgent) -> str:
-    return "\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
+    return "\n\n".join(one.text for one in agent.provider.requests[-1].messages if isinstance(one, UserMessage))
 
 
 class Diary(Ledger):

@@ -29,6 +29,7 @@ from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, stage
 from tests.fakes.ledger import states
 from tests.fakes.logs import log_lines
 from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, black_hole, drop_before, refuse, too_many
+from tests.tables import table
 
 DONE = TurnFinished("completed", "The **answer**.", seconds=2)
 PLAIN = Look("off", "off")
@@ -41,8 +42,7 @@ async def at() -> AsyncIterator[Stage]:
 
 
 async def test_an_answer_is_sent_once_and_noted_with_its_message(at: Stage, turn: Turn) -> None:
-    await turn.finish(DONE)
-    await at.settled()
+    await turn.end(DONE)
     await turn.finish(DONE)  # the same key again
     await at.settled()
     await at.quiet(3)
@@ -81,8 +81,7 @@ async def test_a_message_that_certainly_did_not_go_out_is_sent_again_without_a_m
         at.server.fail("sendMessage", too_many(2), too_many(1))
         await turn.play(TextDelta("The answer, as far as it is known. " * 3))
         await at.quiet(3)
-        await turn.finish(DONE)
-        await at.settled()
+        await turn.end(DONE)
         assert at.seen == ["bot: The answer."]
         assert at.queues.queue("7").interval == pytest.approx(1.5 * 1.7**2 * 0.95), "slower, and recovering"
 
@@ -125,13 +124,11 @@ async def test_answers_of_ten_bad_minutes_are_all_there_afterwards_in_order(at: 
     assert f"bot: {REPEAT}Answer 0." in at.seen
 
 
-@pytest.mark.parametrize(
-    ("fault", "method", "pauses"),
-    [
-        (refuse(401, "Unauthorized"), "sendMessage", [1, 2, 4, 8, 16, 32, 60, 60, 60]),
-        (bad_gateway(), "sendMessage", [2.5, 6.25, 15.625, 39.0625, 97.65625, 244.140625, 610.3515625]),
-        (bad_gateway(), "editMessageText", [1, 2, 4, 8, 16, 32, 60, 60, 60]),
-    ],
+@table(
+    "fault method pauses",
+    (refuse(401, "Unauthorized"), "sendMessage", [1, 2, 4, 8, 16, 32, 60, 60, 60]),
+    (bad_gateway(), "sendMessage", [2.5, 6.25, 15.625, 39.0625, 97.65625, 244.140625, 610.3515625]),
+    (bad_gateway(), "editMessageText", [1, 2, 4, 8, 16, 32, 60, 60, 60]),
     ids=["not sent", "may be there", "may be edited twice"],
 )
 async def test_a_message_is_tried_ever_less_often_and_no_other_of_its_chat_before_it(
@@ -386,8 +383,7 @@ async def test_what_telegram_refuses_is_said_in_the_chat_in_its_language() -> No
     async with stage(PLAIN, group=-77) as at:
         heard("zh", at.address.key)
         at.server.fail("sendMessage", refuse(400, "Bad Request: STRANGE_THING_INVALID"))
-        await (await at.begin()).finish(DONE)
-        await at.settled()
+        await (await at.begin()).end(DONE)
         await at.until("无法送达")
         assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 1}
 
@@ -397,8 +393,7 @@ async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> N
     async with stage(PLAIN) as at:
         for refusals, kinds in ((1, ["bold"]), (2, [])):
             at.server.fail("sendMessage", *[refuse(400, "Bad Request: can't parse entities: no")] * refusals)
-            await (await at.begin()).finish(TurnFinished("completed", text))
-            await at.settled()
+            await (await at.begin()).end(TurnFinished("completed", text))
             assert [one["type"] for one in at.server.chats[7][-1].entities] == kinds
         assert at.seen == ["bot: See this now."] * 2
 
@@ -407,11 +402,9 @@ async def test_a_lost_thread_gets_a_second_try_and_then_the_chat_itself() -> Non
     async with stage(PLAIN, group=-1001) as at:
         lost = refuse(400, "Bad Request: message thread not found")
         at.server.fail("sendMessage", lost)
-        await (await at.begin("9")).finish(DONE)
-        await at.settled()
+        await (await at.begin("9")).end(DONE)
         at.server.fail("sendMessage", lost, lost)
-        await (await at.begin("9")).finish(DONE)
-        await at.settled()
+        await (await at.begin("9")).end(DONE)
         assert [message.thread for message in at.server.chats[-1001]] == [9, None]
 
 
@@ -422,14 +415,12 @@ async def test_a_blocked_bot_gives_up_and_stops_typing() -> None:
         await at.server.until(lambda: bool(at.server.calls))
         await at.quiet(12)
         assert len(at.server.calls) == 1, "typing, or on a slow machine the status; after its refusal neither"
-        await turn.finish(DONE)
-        await at.settled()
+        await turn.end(DONE)
         assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1}
         assert [call.params["text"] for call in at.server.calls[1:]] == ["The answer."]
         at.server.blocked.clear()
         again = await at.begin()
-        await again.finish(DONE)
-        await at.settled()
+        await again.end(DONE)
         assert at.seen == ["bot: The answer."]
 
 
@@ -437,8 +428,7 @@ async def test_a_group_that_moved_is_followed() -> None:
     async with stage(PLAIN, group=-5) as at:
         at.server.migrated[-5] = -1005
         for _ in range(2):
-            await (await at.begin()).finish(DONE)
-            await at.settled()
+            await (await at.begin()).end(DONE)
         assert at.server.visible(-1005) == ["bot: The answer."] * 2
         assert [call.params["chat_id"] for call in at.server.sent("sendMessage")].count("-5") <= 1
         at.server.failing("sendMessage", refuse(400, "Bad Request: message to edit not found"))
@@ -510,8 +500,7 @@ def test_how_a_turn_ended_is_said() -> None:
 
 async def test_a_file_that_is_gone_is_named_in_the_chat(at: Stage) -> None:
     gone = Media("/nowhere/a.png", "image/png", "a.png", 10)
-    await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(gone,)))
-    await at.settled()
+    await (await at.begin()).end(TurnFinished("completed", "Here.", media=(gone,)))
     assert at.seen[0] == "bot: Here."
     assert at.seen[1].startswith("bot: The file a.png cannot be sent: No such file")
 
@@ -521,8 +510,7 @@ async def test_a_picture_is_shown_as_one_and_comes_as_a_file_where_telegram_refu
     async with stage(PLAIN) as at:
         for sent in ((1, 0), (2, 1)):
             picture = Media(str(file), "image/png", "a.png", 3)
-            await (await at.begin()).finish(TurnFinished("completed", "Here.", media=(picture,)))
-            await at.settled()
+            await (await at.begin()).end(TurnFinished("completed", "Here.", media=(picture,)))
             assert (len(at.server.sent("sendPhoto")), len(at.server.sent("sendDocument"))) == sent
             at.server.fail("sendPhoto", refuse(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"))
 

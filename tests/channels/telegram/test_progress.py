@@ -128,8 +128,7 @@ async def test_a_final_text_whose_edit_broke_is_edited_in_again(at: Stage) -> No
     await turn.play(StepStarted(1), TextDelta(text))
     await at.until("shown.")
     at.server.fail("editMessageText", bad_gateway())
-    await turn.finish(TurnFinished("completed", f"{text}And more."))
-    await at.settled()
+    await turn.end(TurnFinished("completed", f"{text}And more."))
     assert at.seen == [f"bot: {text}And more."]
 
 

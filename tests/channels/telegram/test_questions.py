@@ -29,10 +29,6 @@ def asking(home: Program) -> Program:
     return home.change(tools={"web": {"fetch": {"allowPrivate": "ask"}}}, ssrfWhitelist=[])
 
 
-def toasts(telegram: TelegramServer) -> list[str]:
-    return [str(call.params.get("text", "")) for call in telegram.sent("answerCallbackQuery")]
-
-
 async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path: Path) -> None:
     pages = {"/": Answer("the blue door", "text/plain")}
     async with TelegramServer() as telegram, Website(pages, private_address()) as site:
@@ -55,13 +51,13 @@ async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path
                 assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith("→ Once")
             assert site.paths == ["/"]
             assert "the blue door" in json.dumps(llm.requests[1].body)
-            assert toasts(telegram) == ["Answered: once."]
+            assert telegram.toasts == ["Answered: once."]
             assert sum("Confirm" in line for line in telegram.visible(OWNER)) == 1
             asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
             async with running(home):
-                await ada.presses("Once", lambda: len(toasts(telegram)) == 2)
+                await ada.presses("Once", lambda: len(telegram.toasts) == 2)
                 await telegram.until(lambda: not asked.buttons)
-            assert "This question is over" in toasts(telegram)[1]
+            assert "This question is over" in telegram.toasts[1]
             assert site.paths == ["/"]
 
 
@@ -103,8 +99,8 @@ async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers
                 note = next(message for message in telegram.chats[-55] if message.text == WAITS)
                 assert not any("Confirm" in line or "[Once]" in line for line in telegram.visible(-55))
                 note.buttons, note.data = ["Once"], question.data[:1]  # a client may send what it likes
-                await eve.presses("Once", lambda: len(toasts(telegram)) == 1)
-                assert toasts(telegram) == ["This button is not for you."]
+                await eve.presses("Once", lambda: len(telegram.toasts) == 1)
+                assert telegram.toasts == ["This button is not for you."]
                 telegram.user("Ada", OWNER).press("No")
                 await telegram.shows(-55, "Not read.")
                 assert "→ No" in await telegram.shows(OWNER, "Confirm Web Fetch")
@@ -154,14 +150,14 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
             assert "☑ ask" in await telegram.shows(-55, "☐ plan")
             (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
             data = asked.data[:1]
-            await eve.presses("Tuesday", lambda: len(toasts(telegram)) == 1)
+            await eve.presses("Tuesday", lambda: len(telegram.toasts) == 1)
             ada.press("Friday")
             await telegram.shows(-55, "Friday it is.")
             assert "2. Friday" in await telegram.shows(-55, "→ Friday")
             asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
             await ada.presses("Tuesday", lambda: not asked.buttons)
         only = "Only the person who was asked may answer this."
-        assert toasts(telegram) == [
+        assert telegram.toasts == [
             only,
             "Answered: Friday",
             "This question is over: it was answered, or its turn has ended.",
@@ -207,9 +203,9 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
             async with running(home):
                 await telegram.until(lambda: sum("[Once]" in line for line in telegram.visible(OWNER)) == 2)
                 telegram.press(ada, old, "Once")
-                await telegram.until(lambda: len(toasts(telegram)) == 1)
+                await telegram.until(lambda: len(telegram.toasts) == 1)
                 await telegram.until(lambda: not old.buttons)
-                assert "This question is over" in toasts(telegram)[0]
+                assert "This question is over" in telegram.toasts[0]
                 assert site.paths == []
                 await ada.presses("Once", "It is blue.")
             assert site.paths == ["/"]

@@ -229,8 +229,7 @@ async def test_topics_of_one_chat_do_not_mix() -> None:
             await turn.play(TextDelta(f"{SAYING} In topic {number}."))
         await at.quiet(4)
         for number, turn in enumerate(turns):
-            await turn.finish(TurnFinished("completed", f"Answer {number}."))
-        await at.settled()
+            await turn.end(TurnFinished("completed", f"Answer {number}."))
         assert [at.server.visible(-1001, thread=thread) for thread in (11, 12, 13)] == [
             [f"bot: Answer {number}."] for number in range(3)
         ]
