@@ -1,7 +1,5 @@
 """The schedule of gateways that share a database: one of them keeps it, and another where that one dies."""
 
-
-
 from tests.cluster.fleet import ADA, Fleet
 from tests.fakes.llm_server import Reply
 
