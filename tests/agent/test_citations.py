@@ -254,6 +254,11 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("Die Messe dauert vom 3. bis 5. Mai 2024 [5].", "Die Messe findet am 3., 4. und 5. Mai 2024 statt.", ""),
         ("It came out on 3 May 2024 [5].", "Out on 3 May. Begun in 2023.", ""),
         ("It came out in June 2024 [5].", "Out on 3 May 2024.", "June 2024: not on [5]"),
+        ("The fair is held in June [5].", "The fair was held on 3 May 2024. It is held outdoors.", "June: not on [5]"),
+        ("The fair is held in May; it may rain [5].", "The fair was held on 2024-05-03, in the rain.", ""),
+        ("La fiera si tiene a giugno [5].", "La fiera si tiene il 3 maggio, con la festa.", "giugno: not on [5]"),
+        ("Amy Lee is number 69 of the list [5].", "The list:\n\n68. Scott Stapp\n69. Amy Lee\n70. Don Dokken", ""),
+        ("Der Autor folgt einem Gedanken Kants [5].", "Der Autor folgt hier Kant und der Idee von der Zeit.", ""),
         ("It came out on May 3rd, 2023 [5].", "Out on 3 May 2024.", "May 3rd, 2023: not on [5], which has 3 May"),
     ],
 )
@@ -341,6 +346,18 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "pro Stunde: not on [5], which has pro Tag",
         ),
         ("Mme Marchandeau runs the house [5].", "The house is run by Hélène Marchandeau.", ""),
+        # A name in another language stands there as it is, in the place of which no other name stands.
+        (
+            "Der Film von 2019 ist von Jürgen Krämer [5].",
+            "The film of 2019 was made by Emma Stowe and had a prize.",
+            "Jürgen Krämer: not on [5], which has Emma Stowe",
+        ),
+        ("Der Film von 2019 spielt im Roten Haus [5].", "The film of 2019 is set in a house with red walls.", ""),
+        (
+            'Das Gericht schrieb: "The shop placed itself between the maker and the buyer" [5].',
+            "The shop placed itself between the maker and the buyer, the court wrote.",
+            "",
+        ),
         # The same number written, counted or reckoned in another way.
         (
             "Sales fell by 17.9 million euros, from 114.2 to 96.3 million [5].",

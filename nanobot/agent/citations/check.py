@@ -27,6 +27,7 @@ from nanobot.agent.citations.facts import (
     rates,
     spans,
     squash,
+    unquoted,
     words_of,
 )
 from nanobot.results import SourceBook
@@ -71,6 +72,11 @@ class Claim(Struct, frozen=True):
     text: str
     sentence: str
     numbers: tuple[int, ...]
+
+
+def _beginnings(text: str) -> frozenset[str]:
+    """The first signs of its words and figures, which are often the same in languages that are akin."""
+    return frozenset(fold(word)[:4] for word in re.findall(r"\w+", text) if len(word) > 3)
 
 
 class CitedPage:
@@ -154,7 +160,7 @@ class CitedPage:
 
     def foreign(self, text: str) -> bool:
         """True when a text is in another language, so that its words cannot stand here."""
-        languages = languages_of(text)
+        languages = languages_of(text := unquoted(text))
         if languages & self.languages:
             return False
         words = [fold(word) for word in _LETTERS.findall(text) if word.islower()]
@@ -170,8 +176,10 @@ class CitedPage:
     def contradicts(self, fact: Fact, claim: Claim, others: list[Fact]) -> bool:
         """False where a fact that was not found may be here in other words, and no rival of it stands here."""
         foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
-        if fact.kind != "number":
-            return not (self.foreign(fact.text) if fact.kind == "quotation" else foreign)
+        if fact.kind == "quotation":
+            return not self.foreign(fact.text)
+        if fact.kind == "name":
+            return not foreign or bool(self.other_name(fact, claim))
         days = (word for word, value in WEEKDAYS.items() if value == fact.value)
         if fact.unit == "weekday" and any(day[:3] in self.vocabulary for day in days):
             return False  # "Thu"
@@ -182,8 +190,14 @@ class CitedPage:
             return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
         if self.languages:
             return True
-        spelled = fact.spelled or fact.unit in ("", "time")
+        spelled = fact.spelled or fact.unit in ("", "time") or not count
         return not (spelled and (count in range(25) or count in range(30, 101, 10)))
+
+    def instead(self, fact: Fact, claim: Claim) -> str:
+        """What a person is told that the page has in the place of a fact; empty where nothing is known."""
+        if fact.kind == "number":
+            return self.rival(fact, words_of(claim.sentence))
+        return self.other_name(fact, claim) if fact.kind == "name" and self.foreign(claim.sentence) else ""
 
     def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
         """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
@@ -224,6 +238,23 @@ class CitedPage:
         """The words of a sentence and of those beside it."""
         return frozenset[str]().union(*map(self.words, range(max(0, place - 1), min(place + 2, len(self.spans)))))
 
+    def other_name(self, name: Fact, claim: Claim) -> str:
+        """The name of as many words that stands here in the place of one, where it is most alike to the claim; empty
+        where there is none, or a word of the name may stand here in another form."""
+        words = _LETTERS.findall(name.text)
+        if len(words) < 2 or any(map(self._has, words)):
+            return ""
+        said = _beginnings(unquoted(claim.sentence))
+        alike, most = "", 0
+        for start, end in self.spans:
+            text = self.text[start:end]
+            shared = len(said & _beginnings(text))
+            if shared > most:
+                found = (one.text for one in names(text, self.languages) if not said & _beginnings(one.text))
+                rivals = [one for one in found if len(_LETTERS.findall(one)) == len(words)]
+                alike, most = (rivals[0], shared) if rivals else (alike, most)
+        return alike
+
     def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
         folded = fold(word)
@@ -249,7 +280,7 @@ class CitationJudge:
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
         text, found = claim.text, figures(claim.text)
-        named = names(text, languages_of(claim.sentence))
+        named = names(text, languages_of(unquoted(claim.sentence)))
         facts = [*quotations(text), *found, *spans(found), *rates(text), *named]
         lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
         nowhere = set.intersection(*map(set, lacks.values())) if lacks else set()
@@ -281,7 +312,7 @@ class CitationJudge:
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
-                instead = page.rival(fact, words_of(claim.sentence)) if fact.kind == "number" else ""
+                instead = page.instead(fact, claim)
                 lacks[fact.text] = (
                     _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
                     if instead
@@ -297,8 +328,6 @@ class CitationJudge:
             return []
         foreign, here = page.foreign(claim.sentence), page.found(claim, told)
         known = len(page.found(claim, facts))
-        if foreign and here and known == len(facts):
-            return []
         for other in self._texts.keys() - set(claim.numbers):
             more = len(self._page(other).found(claim, facts)) if known < len(facts) else 0
             if more > known and more >= (2 if not known else len(facts)):
@@ -325,6 +354,8 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit and (fact.unit or fact.scale == 1):
+        if not fact.value and fact.unit.startswith("month"):
+            return True
         return _rounds(fact, other.value)
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
@@ -375,33 +406,28 @@ def _converted(fact: Fact, known: list[Fact]) -> bool:
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
-    """True for what can be reckoned from two numbers that claim and page both name: a sum, a difference, a share."""
-    terms = [
-        (one.value, "" if one.unit.startswith("month") else one.unit, one.factor)
-        for number in known
-        for one in (number, *number.readings)
-        if one.value > (31 if one.unit.startswith("month") else 0) and (one.unit != "time" or one is number)
-    ]
+    """True for what two numbers make that claim and page both name: a sum, difference, product, quotient or share."""
     if fact.kind != "number" or fact.unit in ("weekday", "rate") or len(known) > _MOST_TERMS:
         return False
     unit = "percent" if fact.unit == "points" else fact.unit
-    if unit == "percent" and any(math.isclose(100 - value, fact.value) for value, of, _ in terms if of == unit):
-        return True
-    for one, two in combinations(dict.fromkeys(terms), 2):
-        units, bare = {one[1], two[1]} - {""}, "" in (one[1], two[1])
-        low, high = sorted(value / factor if bare else value for value, _, factor in (one, two))
-        size = fact.factor if bare else 1.0
-        exact = [low + high, high - low] + [low * high] * bare
-        if not units and 1_000 < low <= high < 2_100:
-            exact += [high - low - 1, high - low + 1]  # an age before its birthday, and years with the first and last
-        if len(units | {unit} - {""}) <= 1 and any(math.isclose(fact.value, size * value) for value in exact):
+    terms = {(100.0, unit, 1.0)} if unit == "percent" else set[tuple[float, str, float]]()
+    for number in known:
+        dated = number.unit.startswith("month")
+        for one in (number, *number.readings):
+            if one.value > (31 if dated else 0) and (one.unit != "time" or one is number):
+                terms.add((one.value, "" if dated else one.unit, one.factor))
+    for pair in combinations(terms, 2):
+        units, made = {of for _, of, _ in pair}, list[float]()
+        bare = "" in units  # a number without a unit counts what the other one, or the figure, is measured in
+        low, high = sorted(value / factor if bare else value for value, _, factor in pair)
+        if len((units | {unit}) - {""}) <= 1:
+            made += [low + high, high - low, *([low * high, high / low] if bare else [])]
+        if units == {""} and 1_000 < low <= high < 2_100:
+            made += [high - low - 1, high - low + 1]  # an age before its birthday, and years with the first and last
+        if "percent" in units <= {"percent", unit}:
+            made.append(low * high / 100)
+        if len(units) == 1 and unit in ("", "percent"):
+            made += [100 * low / high, 100 * high / low - 100, 100 - 100 * low / high] if unit else [high / low]
+        if any(_rounds(fact, (fact.factor if bare else 1.0) * value) for value in made):
             return True
-        if bare and units <= {unit} and _rounds(fact, size * high / low):
-            return True  # so much for each
-        if "percent" in units and units - {"percent"} <= {unit} and _rounds(fact, one[0] * two[0] / 100):
-            return True
-        if one[1] == two[1] and unit in ("", "percent"):
-            shares = (low / high, high / low - 1, 1 - low / high) if unit else (high / low,)
-            if any(_rounds(fact, (100 if unit else 1) * value) for value in shares):
-                return True
     return False

@@ -117,13 +117,14 @@ _COMMA = frozenset(("de", "fr", "es", "it", "pt", "nl", "ru"))
 _DECADE = re.compile(r"(?<=0)s\b|er[ -]jahr|-luvu|年代")
 _CENTURY = r"(?:st|nd|rd|th|[.º]|e|er|eme)?[ -]?(?:century|jahrhundert|siecle|secolo|seculo|eeuw|век|世纪|世紀)"
 #: A time of day without a colon: 8.30, 0820.
-_CLOCK = r"(\d?\d(?=\.)|[01]\d|2[0-4])\.?([0-5]\d)"
+_CLOCK = r"(\d?\d(?=\.)|0\d|1[0-8]|2[1-4])\.?([0-5]\d)"
+_GERMAN_ARTICLE = re.compile("[dD](?:er|ie|as|es|em|en)|[eE]in(?:e[nmrs]?)?|im|am|zum|zur|vom")
 _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
 #: What may stand between numbers that share a unit; what a number counts by the word behind it, which in "58 instead of
-#: 49 euros" it does not; the end of a cell; what is hyphenated.
+#: 49 euros" it does not.
 _SHARING = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}")
 _WORD = r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])"
-_CELL, _HYPHEN = re.compile(r" ?\|"), re.compile("-[a-z]")
+_CELL, _NUMBERED = re.compile(r" ?\|"), re.compile(r"\.?\s?\d")
 #: The number of an item of a list.
 _LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
 #: What something is reckoned by: 6.50 euros an hour.
@@ -191,6 +192,11 @@ def quotations(text: str) -> Iterator[Fact]:
             yield Fact("quotation", f"“{said}”", match.start(), match.end())
 
 
+def unquoted(text: str) -> str:
+    """`text` without what it quotes, which may be in another language; all of it where nothing else stands there."""
+    return (re.sub(_QUOTED, " ", text) if _QUOTES & set(text) else text).strip() or text
+
+
 def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     """The proper names of `text`: capitalised words within a sentence; in German only such as stand together."""
     for match in () if text.isascii() else re.finditer(_HAN_NAME, text):
@@ -199,7 +205,8 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     before, least = ".", 2 if "de" in languages else 1
     for capital, tokens in groupby(_TOKEN.finditer(text), key=lambda token: _is_capital(token[0])):
         run = list(tokens)
-        within = run[before in '.!?:|•-*("“„«' :]
+        noun = least == 2 and _GERMAN_ARTICLE.fullmatch(before)  # "des Kanzlers Merz"
+        within = run[bool(noun or before in '.!?:|•-*("“„«') :]
         before = run[-1][0]
         if capital and len(within) >= least:
             start, end = within[0].start(), within[-1].end()
@@ -217,7 +224,7 @@ def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
     A part of a page is read in the `languages` of the page.
     """
     flat, found = _flat(text), list[Fact]()
-    numbers = _numbers(text, flat, languages_of(text) if languages is None else languages)
+    numbers = _numbers(text, flat, languages_of(text) if languages is None else languages, own=languages is None)
     # Few texts pay for the patterns of dates and times.
     dates = (*_dates(text, flat), *_times(text, flat)) if re.search(r"\d", flat) else ()
     for fact in sorted((*dates, *numbers), key=lambda fact: fact.start):
@@ -307,13 +314,16 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
             yield _or(fact, replace(fact, value=seconds / 60)) if ":" in match[0] else fact  # 4:51 of a game
 
 
-def _numbers(text: str, flat: str, languages: frozenset[str]) -> Iterator[Fact]:
-    foreign = SMALL_WORDS["en"] if "en" in languages else ()
+def _numbers(text: str, flat: str, languages: frozenset[str], *, own: bool) -> Iterator[Fact]:
+    foreign, capital = SMALL_WORDS["en"] if "en" in languages else (), languages & {"en", "de"}
     for match in _FIGURE.finditer(flat):
-        if match["digits"] and _LISTED.search(flat[max(0, match.start() - 3) : match.end() + 2]):
+        if own and match["digits"] and _LISTED.search(flat[max(0, match.start() - 3) : match.end() + 2]):
             continue
         if (said := match[0]) in WEEKDAYS:
             yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[said], "weekday")
+        elif said in MONTHS and (text[match.start()].isupper() or not capital):
+            if not _NUMBERED.match(flat, match.end()):
+                yield Fact("number", text[slice(*match.span())], *match.span(), 0.0, MONTHS[said][0])
         elif (said in SMALL or match["digits"]) and said not in foreign:
             yield from _number(text, flat, match, languages)
 
@@ -350,8 +360,6 @@ def _number(text: str, flat: str, match: re.Match[str], languages: frozenset[str
         text, shown, last = "", start, start  # it may be a sign of a word or a name
     side, size = _side(re.split(r"\d", flat[max(0, start - 30) : start])[-1]), scale * factor
     glued = flat[start - 1 : start].isalpha() or flat[end : end + 1].isalpha()
-    if spelled and not unit and value >= 20 and _HYPHEN.match(flat, end):
-        return  # twenty-seventh
     late = 43_200 if (side, unit) == ("late", "time") else 0
     value, grain, step = size * value + late, size * grain, size * step
     # 4D, Q3 and 3rd may be in words.
@@ -359,10 +367,10 @@ def _number(text: str, flat: str, match: re.Match[str], languages: frozenset[str
     fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
     if sign == "¥":  # yuan have the sign of yen
         fact = _or(fact, replace(fact, unit="cny"))
-    yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0], languages)
+    yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0])
 
 
-def _bare(fact: Fact, text: str, flat: str, digits: str, languages: frozenset[str]) -> Fact:
+def _bare(fact: Fact, text: str, flat: str, digits: str) -> Fact:
     """A number in digits that has no unit, with what else it may be: a decade, a century, a time of day."""
     decade, century = _DECADE.match(flat, fact.end), re.compile(_CENTURY).match(flat, fact.end)
     if decade and _is_year(fact) and fact.value % 10 == 0:
@@ -372,13 +380,10 @@ def _bare(fact: Fact, text: str, flat: str, digits: str, languages: frozenset[st
         fact = replace(fact, text=text[fact.start : century.end()], end=century.end())
         return _or(fact, replace(fact, value=100 * fact.value - 100, side="over", step=100.0))
     clock, hour = re.fullmatch(_CLOCK, digits), fact.value if fact.value in range(1, 13) else 0
-    hours = [int(clock[1]) + int(clock[2]) / 60] if clock else [hour, hour + 12] if hour else []
-    for value in hours:
+    for value in [int(clock[1]) + int(clock[2]) / 60] if clock else [hour, hour + 12] if hour else []:
         fact = _or(fact, replace(fact, value=3600 * value, unit="time", factor=3600.0, grain=60.0, step=60.0))
     word = re.compile(_WORD).match(flat, fact.end)
     counts = word[1] or word[2] if word else ""
-    if word and word[1] and (counts in NO_MEANING or not languages):
-        counts = ""
     return replace(fact, counts=counts, alone=_CELL.match(flat, fact.end) is not None)
 
 
