@@ -160,7 +160,7 @@ class ContextBuilder:
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        own = (self.workspace.resolve() / "templates").rglob("*") if self.workspace is not None else ()
+        own = (path for top in filter(None, (self.workspace,)) for path in (top.resolve() / "templates").rglob("*"))
         templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
         found = reading or self.read(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
@@ -250,8 +250,8 @@ class ContextBuilder:
 
     def _doubted_in(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
         """Those of these files of a folder that a command which runs may have written."""
-        top = folder.resolve()
-        return frozenset(str(path.relative_to(top)) for path in self._doubted(top / name for name in names))
+        doubted = self._doubted(folder.resolve() / name for name in names)
+        return frozenset(str(path.relative_to(folder.resolve())) for path in doubted)
 
     def _read(self, root: Path, folder: str, name: str, limit: int) -> ContextFile | None:
         """A context file, and nothing but a file: a pipe would be waited for."""

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 
 from loguru import logger
@@ -38,6 +40,8 @@ class Opening:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self._store = services.store
+        #: One thread for all: many that read a few small files at once keep each other from the processor.
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="prompts")
         self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
 
     async def open(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished | None:
@@ -66,7 +70,8 @@ class Opening:
         folder = folder_of(message, turn.authority)
         owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
-        reading, system, foreign, tail = await asyncio.to_thread(self._read, turn, window, folder, skills)
+        look = partial(copy_context().run, self._read, turn, window, folder, skills)
+        reading, system, foreign, tail = await asyncio.get_running_loop().run_in_executor(self._reading, look)
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),

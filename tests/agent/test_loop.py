@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -440,6 +441,13 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert len(provider.requests) == 2
         tool.open()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
+
+
+async def test_the_prompts_of_many_chats_at_once_are_read_on_one_thread() -> None:
+    async with agent(ScriptedProvider([], after="done")) as box:
+        before = set(threading.enumerate())
+        await asyncio.gather(*(box.ask("go", Address("chat", str(number))) for number in range(12)))
+        assert len(set(threading.enumerate()) - before) == 1
 
 
 async def test_a_message_that_waits_for_a_place_while_its_conversation_is_deleted_is_answered_in_a_new_one() -> None:
