@@ -41,7 +41,7 @@ from nanobot.messages import (
     Usage,
     UserMessage,
 )
-from nanobot.providers.base import Request, ToolSpec, opened
+from nanobot.providers.base import Request, ToolSpec, nested, opened
 from nanobot.utils.translation import _, listed
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class Conversation:
         """
         said, provider = 0, self.turn.provider
         try:
-            async with opened(provider.stream(request)) as deltas:
+            async with nested(provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         said = 0

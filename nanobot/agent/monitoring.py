@@ -14,7 +14,7 @@ from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
-from nanobot.providers.base import LLMProvider, Request, WrappedProvider, opened
+from nanobot.providers.base import LLMProvider, Request, WrappedProvider, nested
 from nanobot.results import ToolErrorKind
 from nanobot.session.database import Transaction
 from nanobot.session.sqlite import SqliteDatabase
@@ -52,7 +52,7 @@ class WatchedProvider(WrappedProvider):
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         try:
-            async with opened(self.inner.stream(request)) as deltas:
+            async with nested(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         self._alarms.well(self._label)

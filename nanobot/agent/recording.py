@@ -31,7 +31,7 @@ from nanobot.bus.events import MessageBus, Outcome, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import NanobotError, ProviderError, UsageError
 from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
-from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, opened
+from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, nested
 from nanobot.results import Source, SourceBook, ToolResult, error_result
 from nanobot.security.policy import Access, Effect
 from nanobot.session.pins import ToolWords
@@ -229,7 +229,7 @@ class RecordingProvider(WrappedProvider):
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         try:
-            async with opened(self.inner.stream(request)) as deltas:
+            async with nested(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
                         self._write(RecordedAnswer(delta.message, within=within.get()))

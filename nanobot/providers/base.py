@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -128,13 +128,17 @@ class WrappedProvider:
         await self.inner.aclose()
 
 
+def nested(deltas: AsyncIterator[Delta]) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+    """A stream that is closed, with its connection, whatever way the block is left."""
+    return aclosing(deltas) if isinstance(deltas, AsyncGenerator) else nullcontext(deltas)
+
+
 @asynccontextmanager
 async def opened(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """A stream that is closed, with its connection, whatever way the block is left."""
+    """The same for who asks, with a limit to what closing may take; those on the way to the connection need none."""
     try:
         yield deltas
     finally:
-        if isinstance(deltas, AsyncGenerator):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await deltas.aclose()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS), nested(deltas):
+                pass

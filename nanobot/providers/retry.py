@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
-from nanobot.providers.base import LLMProvider, ReasoningEffort, Request, opened
+from nanobot.providers.base import LLMProvider, ReasoningEffort, Request, nested
 from nanobot.utils.translation import _
 
 
@@ -80,7 +80,7 @@ class RetryProvider:
             provider, tuning = self._models[number]
             streamed = False
             try:
-                async with opened(provider.stream(request if tuning == USUAL else tuning.applied(request))) as deltas:
+                async with nested(provider.stream(request if tuning == USUAL else tuning.applied(request))) as deltas:
                     async for delta in deltas:
                         if isinstance(delta, Completed):
                             self.info = provider.info

@@ -291,6 +291,8 @@ class Inbox:
             if not waiting:
                 conversation.more.clear()
                 patience = intake.patience(batch.messages[-1], in_a_row=len(batch.messages) > 1)
+                if not patience:
+                    return batch
                 try:
                     async with asyncio.timeout(patience):
                         await conversation.more.wait()
