@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.events import Address, CommandReply, Notice, Sender, ToolStarted, TurnFinished, TurnStarted
+from nanobot.bus.events import Address, CommandReply, Notice, Sender, TurnFinished, TurnStarted
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -363,14 +363,6 @@ async def test_status_comes_at_once_and_again_with_the_slow_parts() -> None:
     assert "- **Web** (on): searches the web" in tools
     assert "Second line" not in tools
     assert "`kagi` (off): no key is set" in tools
-
-
-async def test_events_of_a_turn_carry_its_address() -> None:
-    async with agent([SEARCH, "x"], FakeTool()) as box:
-        await box.ask("go")
-        assert {item.address for item in box.events} == {HERE}
-        assert isinstance(box.events[0].event, TurnStarted)
-        assert len(box.of(ToolStarted)) == 1
 
 
 async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot() -> None:
