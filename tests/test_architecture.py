@@ -149,9 +149,7 @@ UNREACHED: dict[str, str] = {
     "nanobot.web.extract.worker:Extractor.pids": "what tests see of the processes that it starts and ends",
 }
 #: Keys that nothing reads, each with the reason why it may stay.
-UNREAD: dict[str, str] = {
-    "Config.schema_url": "read by editors",
-}
+UNREAD: dict[str, str] = {"Config.schema_url": "read by editors"}
 #: Parameters that only tests give: the hands of a clock, stand-ins for what is outside, and waits cut short.
 CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
 STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
@@ -196,9 +194,7 @@ TERMS = {
 
 #: What still breaks a rule of names and sizes; these lists only shrink.
 LARGE_ROOMS = {"agent"}
-SMALL_MODULES = {
-    "nanobot.web.extract.feed",
-}
+SMALL_MODULES = {"nanobot.web.extract.feed"}
 
 
 def room_of(module: str) -> str | None:

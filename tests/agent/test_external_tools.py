@@ -65,11 +65,7 @@ def searching(**search: object) -> dict[str, object]:
 
 
 async def test_S26_S08_the_other_names_of_the_search_service_reach_it(apis: SearchApis, tmp_path: Path) -> None:
-    service = {
-        "base_url": apis.base("kimi"),
-        "api_key": "${SEARCH_API_KEY}",
-        "custom_headers": {"X-Team": "blue"},
-    }
+    service = {"base_url": apis.base("kimi"), "api_key": "${SEARCH_API_KEY}", "custom_headers": {"X-Team": "blue"}}
     config = {"services": {"moonshot_search": service}, **searching(provider="moonshot_search")}
     async with Desk(tmp_path, config, {"SEARCH_API_KEY": KEY}) as box:
         assert (await box.search()).extras["provider"] == "kimi"

@@ -87,11 +87,7 @@ def test_a_notice_or_a_sent_line_never_cuts_what_is_being_written() -> None:
     "closed result line",
     (ApprovalClosed("ab12", "once"), ToolResult("ok"), "  ✓ Approved: ran pytest (14 s)\n"),
     (ApprovalClosed("ab12", "always"), ToolResult("ok"), "  ✓ Approved for good: ran pytest (14 s)\n"),
-    (
-        ApprovalClosed("ab12", "once"),
-        error_result("failed", "no disk"),
-        "  ✗ Approved: run pytest (14 s): no disk\n",
-    ),
+    (ApprovalClosed("ab12", "once"), error_result("failed", "no disk"), "  ✗ Approved: run pytest (14 s): no disk\n"),
     (
         ApprovalClosed("ab12", "no", "not \x1b[31mnow"),
         error_result("denied", "x"),
@@ -126,10 +122,7 @@ FAILED = ToolFinished(CALL, error_result("http_status", "HTTP 404"), 0.0)
         "Old.\n\n  ! reset; asking again. Take no notice of the unfinished text above.\n\nNew.\n",
     ),
     ((*deltas("One.\n\nTwo."), TurnFinished("completed", "One.\n\nTwo.\n\nThree.")), "One.\n\nTwo.\n\nThree.\n"),
-    (
-        (*deltas("1st."), StepStarted(2), *deltas("2nd."), TurnFinished("completed", "1st.\n\n2nd.")),
-        "1st.\n\n2nd.\n",
-    ),
+    ((*deltas("1st."), StepStarted(2), *deltas("2nd."), TurnFinished("completed", "1st.\n\n2nd.")), "1st.\n\n2nd.\n"),
     ((TurnFinished("completed", "All at once."),), "All at once.\n"),
     (
         (*deltas("A draft."), TurnFinished("completed", "Another text.")),

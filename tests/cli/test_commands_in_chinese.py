@@ -58,7 +58,7 @@ async def test_the_care_of_an_installation_is_told_in_chinese(tmp_path: Path) ->
             "config unset agents.defaults.timezone | config unset agents.defaults.timezone | "
             "config edit | gateway --uninstall | import | import --only nothings | import nowhere | "
             "soul diff | soul diff a b | soul edit"
-        ).split(" | "),
+        ).split(" | ")
     )
     assert english(told, "config, secrets, files, sessions, schedules, skills") == {}
     assert "没有 'nothings' 这一类" in told["import --only nothings"]

@@ -50,11 +50,7 @@ def call(*words: str) -> int:
     ('{\n"tools": {"wbe": {}}}', 1, 'config.json:2: tools.wbe: unknown key, not used. Did you mean "web"?'),
     ('{"providers": {"openai": {"apiKey": "${NO_SUCH_KEY}"}}}', 1, "NO_SUCH_KEY is not set"),
     ('{"gateway": {"concurrency": "x"}}', 2, 'gateway.concurrency: got "x", wants a whole number from 1 to 10000.'),
-    (
-        '{"tools": {"files": {"roots": ["/no/such"]}}}',
-        1,
-        "roots: there is no folder /no/such, so nothing can be read",
-    ),
+    ('{"tools": {"files": {"roots": ["/no/such"]}}}', 1, "roots: there is no folder /no/such, so nothing can be read"),
     ('{"gateway": ', 2, "config.json:1: "),
 )
 def test_check_says_what_is_wrong_and_ends_accordingly(
@@ -217,10 +213,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     ),
 }
 WARNED: dict[str, tuple[dict[str, object], str]] = {
-    "a variable without braces": (
-        {"providers": {"openai": {"apiKey": "$OPENAI_API_KEY"}}},
-        "${OPENAI_API_KEY}",
-    ),
+    "a variable without braces": ({"providers": {"openai": {"apiKey": "$OPENAI_API_KEY"}}}, "${OPENAI_API_KEY}"),
     "searxng without an address": ({"tools": {"web": {"search": {"provider": "searxng"}}}}, "it lacks an address"),
     "a section that is not used": ({"providers": {"opena": {"apiKey": "k"}}}, 'Did you mean "openai"'),
     "a model at the top": ({"model": "gpt-6-sol"}, "belongs in agents.defaults.model"),

@@ -92,10 +92,7 @@ def test_set_takes_text_or_JSON_by_the_type_of_the_key_and_get_prints_what_is_in
     (f"set providers.openai.apiKey {KEY}", "asks for it without showing it"),
     (f'set providers.openai {{"apiKey":"{KEY}"}}', "providers.openai.apiKey is a secret"),
     (f"set providers.openai.extraHeaders.X-Api-Key {KEY}", "is a secret"),
-    (
-        f"set tools.web.proxy http://me:{KEY}@proxy.example:8080",
-        "holds a password or a key (the URL carries a login)",
-    ),
+    (f"set tools.web.proxy http://me:{KEY}@proxy.example:8080", "holds a password or a key (the URL carries a login)"),
     (f"set providers.custom.apiBase https://example.com/v1?token={KEY}", "holds a password or a key"),
 )
 def test_what_cannot_be_written_is_refused_with_the_nearest_right_thing(file: Path, words: str, says: str) -> None:

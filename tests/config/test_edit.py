@@ -39,10 +39,7 @@ def shown(indent: int) -> str:
         '{"mcpServers": {"old": {"url": "http://a.example/"}}}',
         '{"mcpServers": {"old": {"url": "http://a.example/"}, "new": {"url": "https://mcp.example/mcp"}}}',
     ),
-    (
-        '{\n  "mcp": {\n    // none yet\n  }\n}',
-        f'{{\n  "mcp": {{\n    // none yet\n    "new": {shown(4)}\n  }}\n}}',
-    ),
+    ('{\n  "mcp": {\n    // none yet\n  }\n}', f'{{\n  "mcp": {{\n    // none yet\n    "new": {shown(4)}\n  }}\n}}'),
 )
 def test_U45_a_server_is_added_beside_the_others_and_taken_out_again(before: str, after: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"

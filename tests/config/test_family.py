@@ -275,10 +275,7 @@ async def test_what_the_owner_wants_in_every_request_is_in_it(tmp_path: Path) ->
             "thinkingStyle": "enable_thinking",
             "extraBody": {"top_k": 4, "tools": [1]},
         }
-        block: dict[str, object] = {
-            "providers": {"acme": own},
-            **defaults(provider="acme", model="m"),
-        }
+        block: dict[str, object] = {"providers": {"acme": own}, **defaults(provider="acme", model="m")}
         chosen = await choose(choice(block, tmp_path))
         _ = [one async for one in chosen.stream(Request((UserMessage((Text("hi"),)),), reasoning_effort="high"))]
         await chosen.aclose()

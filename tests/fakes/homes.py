@@ -167,7 +167,7 @@ def family(folder: Path) -> Path:
             "name": "water",
             "schedule": {"kind": "every", "everyMs": 7_200_000},
             "payload": {"kind": "agent_turn", "message": "Ask whether the plants have water"},
-        },
+        }
     ]
     written(folder / "cron" / "jobs.json", {"version": 1, "jobs": jobs})
     return folder

@@ -223,10 +223,7 @@ CASES: dict[str, Case] = {
         usage=Usage(9, 3, 4, 2, requests=1),
     ),
     "usage of Moonshot": Case(
-        [
-            OK,
-            b'data: {"choices":[{"finish_reason":"stop","usage":{"prompt_tokens":9,"cached_tokens":4}}]}\n\n',
-        ],
+        [OK, b'data: {"choices":[{"finish_reason":"stop","usage":{"prompt_tokens":9,"cached_tokens":4}}]}\n\n'],
         usage=Usage(9, 0, 4, requests=1),
     ),
     "usage of DeepSeek": Case(

@@ -22,16 +22,7 @@ from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, Turn
 from nanobot.command.router import CommandRouter
 from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import ProviderError
-from nanobot.messages import (
-    AssistantMessage,
-    Completed,
-    Message,
-    Text,
-    TextDelta,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from nanobot.messages import AssistantMessage, Completed, Message, Text, TextDelta, ToolCall, ToolMessage, UserMessage
 from nanobot.providers.base import Request, ToolSpec
 from nanobot.providers.lookup.provider import LookupProvider, Step, next_step
 from nanobot.providers.lookup.question import languages, understand

@@ -84,11 +84,7 @@ async def test_pauses_grow_with_jitter_up_to_the_cap() -> None:
         inner = ScriptedProvider([*[fail("server")] * 4, "ok"])
         deltas = await play(retrying(inner, policy=policy, chance=partial(float, chance)))
         waits[chance] = [round(delta.wait, 4) for delta in deltas if isinstance(delta, StepRetried)]
-    assert waits == {
-        0.0: [0.005, 0.01, 0.01, 0.01],
-        0.5: [0.01, 0.02, 0.02, 0.02],
-        1.0: [0.015, 0.03, 0.03, 0.03],
-    }
+    assert waits == {0.0: [0.005, 0.01, 0.01, 0.01], 0.5: [0.01, 0.02, 0.02, 0.02], 1.0: [0.015, 0.03, 0.03, 0.03]}
 
 
 async def test_text_that_was_streamed_is_voided_and_repeated_only_once() -> None:

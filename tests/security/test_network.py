@@ -189,12 +189,7 @@ def test_the_certificates_are_loaded_once_and_are_those_that_the_environment_nam
 
 @table(
     "allow deny read refused",
-    (
-        [],
-        ["ads.example", "9.9.9.9"],
-        ["example", "loads.example", "9.9.9.8", "9.9"],
-        ["ads.example", "x.ads.example"],
-    ),
+    ([], ["ads.example", "9.9.9.9"], ["example", "loads.example", "9.9.9.8", "9.9"], ["ads.example", "x.ads.example"]),
     (["docs.example"], ["old.docs.example"], ["docs.example", "a.docs.example"], ["example", "a.old.docs.example"]),
     (["1.2.3.4", "[2606:4700::1]"], [], ["1.2.3.4", "2606:4700::1"], ["9.1.2.3.4", "2606:4700::2", "4", "3.4"]),
     (

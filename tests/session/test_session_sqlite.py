@@ -75,8 +75,7 @@ async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     path = tmp_path / "s.db"
     session_id = await filled(path)
     execute(
-        path,
-        f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '{AT}', '{{\"role\": \"us', 0)",
+        path, f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '{AT}', '{{\"role\": \"us', 0)"
     )
     store = SessionStore(SqliteDatabase(path))
     with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):

@@ -2,11 +2,7 @@
 
 import pytest
 
-from nanobot.utils.runtime import (
-    external_lookup_signature,
-    forget_external_lookup,
-    repeated_external_lookup_error,
-)
+from nanobot.utils.runtime import external_lookup_signature, forget_external_lookup, repeated_external_lookup_error
 from tests.tables import table
 
 REFUSAL = (

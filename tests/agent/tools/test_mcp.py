@@ -112,10 +112,7 @@ async def test_A04_A06_headers_carry_the_login_and_an_unset_variable_skips_that_
 
 @table(
     "source names",
-    (
-        '{ "mcp": { "exa": { "type": "remote", // no key\n "url": "URL", "enabled": true, }, } }',
-        ("mcp_exa_search",),
-    ),
+    ('{ "mcp": { "exa": { "type": "remote", // no key\n "url": "URL", "enabled": true, }, } }', ("mcp_exa_search",)),
     (
         '{ "mcpServers": { "tavily": { "url": "URL", "headers": { "Authorization": "Bearer k" } } } }',
         ("mcp_tavily_search",),

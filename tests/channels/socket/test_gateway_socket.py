@@ -14,15 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot import __version__
-from nanobot.bus.events import (
-    TERMINAL,
-    Address,
-    InboundMessage,
-    Notice,
-    OutboundMessage,
-    Sender,
-    TurnFinished,
-)
+from nanobot.bus.events import TERMINAL, Address, InboundMessage, Notice, OutboundMessage, Sender, TurnFinished
 from nanobot.channels.base import CallResult, WithdrawCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink, Refused

@@ -10,12 +10,7 @@ from msgspec.structs import replace
 
 from nanobot.bus.events import Address, Role, Sender
 from nanobot.channels.telegram.access.gate import CLAIMED, NOT_YOURS, STRANGER, UNCLAIMED, Gate, access_commands
-from nanobot.channels.telegram.access.people import (
-    CLAIM_VALID,
-    MOST_PENDING,
-    Access,
-    Person,
-)
+from nanobot.channels.telegram.access.people import CLAIM_VALID, MOST_PENDING, Access, Person
 from nanobot.channels.telegram.read.incoming import Addressed, IncomingMessage
 from nanobot.channels.telegram.settings import GroupPolicy, judged_ids
 from nanobot.command.builtin import builtin_router

@@ -285,11 +285,7 @@ async def test_every_route_to_telegram_goes_through_the_configured_proxy(tmp_pat
 
 
 async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: Path) -> None:
-    async with (
-        TelegramServer() as telegram,
-        LlmServer(after="Through.") as llm,
-        SocksProxy(telegram.port) as proxy,
-    ):
+    async with TelegramServer() as telegram, LlmServer(after="Through.") as llm, SocksProxy(telegram.port) as proxy:
         ada = telegram.user("Ada", OWNER)
         ada.say("one")
         home = configured(tmp_path, telegram, llm, apiBase="http://telegram.test", proxy=f"socks5h://{proxy.address}")

@@ -17,13 +17,7 @@ from nanobot.session.rows import OutboxItem
 from tests.channels.telegram.scenarios import CHANNEL, Lives, Stage, Turn, lives, one_turn, stage
 from tests.fakes.clock import AT
 from tests.fakes.ledger import states
-from tests.fakes.telegram_server import (
-    Fault,
-    apply_then_drop,
-    bad_gateway,
-    drop_before,
-    too_many,
-)
+from tests.fakes.telegram_server import Fault, apply_then_drop, bad_gateway, drop_before, too_many
 
 SAYING = "This is the beginning of an answer that is long enough to be shown. "
 

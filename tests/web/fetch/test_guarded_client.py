@@ -26,13 +26,7 @@ from nanobot.config.proxy import Proxies
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import FAKE_IP, NO_EXCEPTIONS, Exceptions, judge_url
 from nanobot.utils.connections import Connections, Stream, certificates
-from nanobot.web.client import (
-    CONNECT_SECONDS,
-    Guard,
-    SystemNetwork,
-    guarded_client,
-    trusted_client,
-)
+from nanobot.web.client import CONNECT_SECONDS, Guard, SystemNetwork, guarded_client, trusted_client
 from nanobot.web.fetch.download import _next
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.proxies import WebProxy
@@ -572,10 +566,7 @@ async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> Non
 
 
 async def test_trusted_endpoints_are_reached_and_their_redirects_are_not_followed() -> None:
-    async with (
-        Website({"/": redirect("/b"), "/b": Answer("x")}) as site,
-        trusted_client() as client,
-    ):
+    async with Website({"/": redirect("/b"), "/b": Answer("x")}) as site, trusted_client() as client:
         answer = await client.get(f"{site.url}/", headers={"X-Key": "1"})
         sent = site.server.requests[0].headers
     assert (answer.status_code, sent["x-key"], sent["user-agent"][:8]) == (302, "1", "nanobot/")

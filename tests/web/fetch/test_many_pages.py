@@ -34,10 +34,7 @@ def plain(text: str) -> Answer:
     ({"ur": "x"}, "did you mean 'url'?"),
     ({"website": "https://a.example/"}, "unknown parameter 'website', known are url, urls, prompt, format,"),
     ({"url": "https://a.example/", "maxCharz": 5}, "unknown parameter 'maxCharz', did you mean 'max_chars'?"),
-    (
-        {"url": "https://a.example/", "max_chars": "lots"},
-        "max_chars: Expected `int | null`, got `str` (got 'lots')",
-    ),
+    ({"url": "https://a.example/", "max_chars": "lots"}, "max_chars: Expected `int | null`, got `str` (got 'lots')"),
     (
         {"url": "https://a.example/", "format": "pdf"},
         "format: Invalid enum value 'pdf'; known are markdown, text, html",

@@ -296,8 +296,7 @@ async def test_W03_page_text_of_a_denied_host_that_an_engine_brings_is_left_out(
             Page(name, f"https://{name}.test/", "Snippet", f"text of {name}") for name in ("good", "bad")
         )
         config = section(
-            WebSearchConfig,
-            {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []},
+            WebSearchConfig, {"provider": "tavily", "apiKey": KEY, "baseUrl": apis.base("tavily"), "fallback": []}
         )
         tool = WebSearchTool(config, fetch=section(WebFetchConfig, {"deny": ["bad.test"]}))
         result = await tool.call({"query": "q", "include_content": True})

@@ -268,9 +268,7 @@ async def test_K09_K22_a_missing_key_leaves_reading_here_and_is_named_when_all_f
 async def test_K05_a_changed_key_counts_at_the_next_call(world: World) -> None:
     env = {"KIMI_FETCH_API_KEY": "first-key"}
     tool = WebFetchTool(
-        section(WebFetchConfig, {"service": {"baseUrl": f"{world.service.url}/fetch"}}),
-        network=world.names,
-        env=env,
+        section(WebFetchConfig, {"service": {"baseUrl": f"{world.service.url}/fetch"}}), network=world.names, env=env
     )
     world.stack.push_async_callback(tool.aclose)
     await tool.call({"url": f"{SITE}/page"})

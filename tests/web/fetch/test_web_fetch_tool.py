@@ -93,8 +93,7 @@ async def test_N39_C4_the_json_form_has_exactly_the_seven_values(make_tool: Make
 
 
 @pytest.mark.parametrize(
-    ("mode", "most"),
-    [("format", "max_chars"), ("extractMode", "maxChars"), ("extract_mode", "max_length")],
+    ("mode", "most"), [("format", "max_chars"), ("extractMode", "maxChars"), ("extract_mode", "max_length")]
 )
 async def test_N38_the_other_spellings_of_the_arguments_work(tool: WebFetchTool, mode: str, most: str) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
