@@ -30,6 +30,8 @@ ASKED = "send the letter"
 SEND = ToolCall("c1", "send", '{"query": "letter"}')
 LOOK = ToolCall("c2", "web_search", '{"query": "cats"}')
 BEGINNING: tuple[Message, ...] = (UserMessage((Text(ASKED),)), AssistantMessage((SEND, LOOK), "tools"))
+FOUND = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
+STEER = UserMessage((Text("and in French"),), "steer", "in-3")
 
 
 class SendTool(FakeTool):
@@ -106,23 +108,15 @@ async def test_a_call_that_may_have_had_its_effect_is_not_made_again_and_both_ar
     assert results["c1"].error == "cancelled"
 
 
-async def test_what_a_call_did_whose_tool_is_gone_is_not_known() -> None:
+async def test_that_an_outcome_is_unknown_is_told_also_after_a_second_crash_and_where_the_tool_is_gone() -> None:
     kept = await left(*BEGINNING, intents=(SEND,))
-    async with agent(["It may be out."], LookTool(), store=kept.store) as box:
-        finished = await serve(kept, box, arrived())
-    results = {one.call_id: one for one in box.provider.requests[0].messages if isinstance(one, ToolMessage)}
-    assert "outcome unknown" in results["c1"].text
-    assert len(finished.notes) == 1
-
-
-async def test_that_an_outcome_is_unknown_is_told_also_after_a_second_crash() -> None:
-    kept = await left(*BEGINNING, intents=(SEND,))
-    provider = ScriptedProvider([(Wait(asyncio.Event()),)])
-    async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
+    async with agent([(Wait(asyncio.Event()),)], LookTool(), store=kept.store) as box:
         running = asyncio.create_task(box.loop.process(arrived(), kept))
-        await provider.asked(1)
+        await box.provider.asked(1)
         running.cancel()
         await asyncio.wait({running}, timeout=120)
+        results = {one.call_id: one for one in box.provider.requests[0].messages if isinstance(one, ToolMessage)}
+        assert "outcome unknown" in results["c1"].text
     async with agent(["It may be out."], SendTool(), LookTool(), store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     (note,) = finished.notes
@@ -130,17 +124,11 @@ async def test_that_an_outcome_is_unknown_is_told_also_after_a_second_crash() ->
 
 
 async def test_a_call_that_was_not_begun_runs_and_one_with_a_result_does_not() -> None:
-    done = ToolMessage("c1", "send", (Text("sent letter"),))
-    kept = await left(*BEGINNING, done, intents=(SEND,))
-    provider, send, look = ScriptedProvider(["done"]), SendTool(), LookTool()
-    async with agent(provider, send, look, store=kept.store) as box:
-        finished = await serve(kept, box, arrived())
-    assert (send.calls, len(look.calls), finished.notes) == ([], 1, ())
-    kept = await left(*BEGINNING)
-    provider, send, look = ScriptedProvider(["done"]), SendTool(), LookTool()
-    async with agent(provider, send, look, store=kept.store) as box:
-        finished = await serve(kept, box, arrived())
-    assert (len(send.calls), len(look.calls), finished.notes) == (1, 1, ())
+    for found, intents, sent in ((FOUND[:1], (SEND,), 0), ((), (), 1)):
+        kept, send, look = await left(*BEGINNING, *found, intents=intents), SendTool(), LookTool()
+        async with agent(["done"], send, look, store=kept.store) as box:
+            finished = await serve(kept, box, arrived())
+        assert (len(send.calls), len(look.calls), finished.notes) == (sent, 1, ())
     assert [one.role for one in await kept.transcript()][2:] == ["user", "assistant", "tool", "tool", "assistant"]
 
 
@@ -288,9 +276,7 @@ async def test_a_model_that_cannot_be_made_again_stops_no_chat() -> None:
 
 
 async def test_text_that_the_turn_had_read_and_that_comes_during_its_last_step_is_settled_with_it() -> None:
-    steer = UserMessage((Text("and in French"),), "steer", "in-3")
-    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
-    kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+    kept = await left(*BEGINNING, *FOUND, STEER, intents=(SEND,))
     gate = asyncio.Event()
     async with agent([(Wait(gate), Say("voilà"))], SendTool(), LookTool(), store=kept.store) as box:
         running = asyncio.create_task(serve(kept, box, arrived()))
@@ -305,11 +291,9 @@ async def test_text_that_the_turn_had_read_and_that_comes_during_its_last_step_i
 
 
 async def test_text_that_the_turn_had_read_in_its_first_life_is_not_read_again() -> None:
-    steer = UserMessage((Text("and in French"),), "steer", "in-3")
-    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
     gate = asyncio.Event()
     for late in (False, True):
-        kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+        kept = await left(*BEGINNING, *FOUND, STEER, intents=(SEND,))
         gate.clear()
         provider = ScriptedProvider([(Wait(gate), Say("voilà"))])
         async with agent(provider, SendTool(), LookTool(), store=kept.store) as box:
@@ -332,9 +316,7 @@ async def test_text_that_the_turn_had_read_in_its_first_life_is_not_read_again()
 
 async def test_text_that_a_turn_had_read_is_not_answered_again_after_a_kill_between_its_end_and_the_settling() -> None:
     """The first process read it, the second one ended the turn and was killed, the third one has the row yet."""
-    steer = UserMessage((Text("and in French"),), "steer", "in-3")
-    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
-    kept = await left(*BEGINNING, *found, steer, intents=(SEND,))
+    kept = await left(*BEGINNING, *FOUND, STEER, intents=(SEND,))
     async with agent(["voilà"], SendTool(), LookTool(), store=kept.store) as box:
         assert (await serve(kept, box, arrived())).text == "voilà"
     told, third = await kept.transcript(), ScriptedProvider(["next"])
@@ -342,11 +324,8 @@ async def test_text_that_a_turn_had_read_is_not_answered_again_after_a_kill_betw
         await serve(kept, box, arrived("and in French", 3))
         assert (third.requests, await kept.transcript()) == ([], told)
         assert (await serve(kept, box, arrived("go on", 4))).text == "next"
-    assert [(first.id, end.answered if end else None) for first, end, _closing in kept.ends] == [
-        ("in-2", ("in-2",)),
-        ("in-3", None),
-        ("in-4", ("in-4",)),
-    ]
+    ends = [(first.id, end.answered if end else None) for first, end, _closing in kept.ends]
+    assert ends == [("in-2", ("in-2",)), ("in-3", None), ("in-4", ("in-4",))]
 
 
 async def test_sources_keep_their_numbers_so_that_citations_stay() -> None:
@@ -395,8 +374,7 @@ async def test_a_turn_that_broke_off_in_a_call_goes_on_behind_what_a_terminal_sa
 async def test_what_was_begun_for_a_message_that_a_turn_read_on_its_way_is_not_done_again_for_the_message() -> None:
     again = ToolCall("c3", "send", '{"query": "postcard"}')
     steer = UserMessage((Text("and a postcard"),), "steer", "in-3")
-    found = (ToolMessage("c1", "send", (Text("sent"),)), ToolMessage("c2", "web_search", (Text("found"),)))
-    kept = await left(*BEGINNING, *found, steer, AssistantMessage((again,), "tools"), intents=(SEND,))
+    kept = await left(*BEGINNING, *FOUND, steer, AssistantMessage((again,), "tools"), intents=(SEND,))
     session = await kept.store.current(HERE.key)
     await kept.store.intend(session.id, again, turn="in-2")
     provider, send = ScriptedProvider(["The postcard may be out.", "done"]), SendTool()
