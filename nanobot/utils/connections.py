@@ -49,7 +49,7 @@ class Stream(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._unread = bytearray()
-        self._paused, self._ended, self._lost = True, False, False
+        self._ended, self._lost = False, False
         self._error: Exception | None = None
         self._arrived, self._may_write = asyncio.Event(), asyncio.Event()
         self._may_write.set()
@@ -64,18 +64,17 @@ class Stream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._unread += data
         self._arrived.set()
-        if len(self._unread) > _UNREAD_BYTES and not self._paused:
-            self._paused = True
+        if len(self._unread) > _UNREAD_BYTES:
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
         self._ended = True
         self._arrived.set()
+        self._may_write.set()  # who has left may have answered, and takes no more
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended, self._lost, self._error = True, True, exc
-        self._arrived.set()
-        self._may_write.set()
+        self._lost, self._error = True, exc
+        self.eof_received()
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -96,18 +95,15 @@ class Stream(asyncio.Protocol):
 
         The socket itself is asked as well: what came just behind an answer, such as its end, the loop tells later.
         """
-        if self._unread or self._ended or self._transport.is_closing():
-            return False
-        sock = self._transport.get_extra_info("socket")
-        if sock.fileno() < 0:
+        if self._unread or self.leaving:
             return False
         look = select.poll()
-        look.register(sock, select.POLLIN)
+        look.register(self._transport.get_extra_info("socket"), select.POLLIN)
         return not look.poll(0)
 
     async def write(self, data: bytes, seconds: float | None) -> None:
         """Send `data`, which nobody learns of where the server is gone. Raises `WriteTimeout` and `WriteError`."""
-        self._listen()
+        self._transport.resume_reading()
         self._transport.write(data)
         if not self._may_write.is_set():
             with _timed(httpx.WriteTimeout, httpx.WriteError):
@@ -119,7 +115,7 @@ class Stream(asyncio.Protocol):
         if self._unread:
             await asyncio.sleep(0)
         elif not self._ended:
-            self._listen()
+            self._transport.resume_reading()
             self._arrived.clear()
             with _timed(httpx.ReadTimeout, httpx.ReadError):
                 async with asyncio.timeout(seconds):
@@ -128,8 +124,6 @@ class Stream(asyncio.Protocol):
             raise httpx.ReadError("") from self._error  # that it broke is all there is to say
         data = bytes(self._unread[:READ_BYTES])
         del self._unread[:READ_BYTES]
-        if not self._unread:
-            self._listen()
         return data
 
     def unread(self, data: bytes) -> None:
@@ -155,23 +149,9 @@ class Stream(asyncio.Protocol):
         inner.connection_made(made)
         return inner
 
-    def _listen(self) -> None:
-        if self._paused and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
-
-    async def close(self) -> None:
-        self._ended = True
-        if not self._transport.is_closing():
-            self._transport.close()
-        try:
-            await asyncio.sleep(0)
-        finally:
-            if not self._lost:
-                self.drop()  # of TLS: without waiting for the other side
-
-    def drop(self) -> None:
-        """End it at once."""
+    def close(self) -> None:
+        """End it: of TLS that is told to the other side, whose answer nobody waits for."""
+        self._transport.close()
         self._transport.abort()
 
 
@@ -220,7 +200,7 @@ async def _first(addresses: Sequence[str], port: int) -> Stream:
 
 def _let_go(late: asyncio.Task[Stream]) -> None:
     if not late.cancelled() and late.exception() is None:
-        late.result().drop()
+        late.result().close()
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -272,7 +252,7 @@ async def through_proxy(
             async with asyncio.timeout(seconds):
                 await ask(stream, urlsplit(proxy), host, port)
     except BaseException:
-        await stream.close()
+        stream.close()
         raise
     return stream
 
@@ -385,26 +365,26 @@ class Connections(httpx.AsyncBaseTransport):
             # English: httpx says it of other transports
             raise httpx.UnsupportedProtocol(f"Request URL has an unsupported protocol '{url.scheme}://'.")
         oldest = time.monotonic() - self._seconds
-        while self._free and self._free[0][1] < oldest:  # another request may take the last of them meanwhile
-            await self._end(self._free.popleft()[0])
+        while self._free and self._free[0][1] < oldest:
+            self._end(self._free.popleft()[0])
         origin = (url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
-        one = await self._used_again(origin)
+        one = self._used_again(origin)
         if one is None:
             one = await self._open(origin, request.extensions.get("timeout", {}).get("connect"))
             self._all.add(one)
         try:
             return await one.ask(request)
         except BaseException:
-            await self._end(one)
+            self._end(one)
             raise
 
-    async def _used_again(self, origin: "Origin") -> "_Connection | None":
+    def _used_again(self, origin: "Origin") -> "_Connection | None":
         """A connection that is free and may be used again; those on the way to it that may not are closed."""
         while found := next((row for row in reversed(self._free) if row[0].origin == origin), None):
             self._free.remove(found)
-            if found[0].ready:
+            if found[0].stream.silent:
                 return found[0]
-            await self._end(found[0])
+            self._end(found[0])
         return None
 
     async def _open(self, origin: "Origin", seconds: float | None) -> "_Connection":
@@ -421,20 +401,20 @@ class Connections(httpx.AsyncBaseTransport):
             stream = await stream.start_tls(trusted, host, seconds)
         return _Connection(stream, origin, self._over)
 
-    async def _over(self, one: "_Connection") -> None:
+    def _over(self, one: "_Connection") -> None:
         """Keep a connection whose answer was read, for a while, where it may be used again."""
         if self._seconds and one.idle:
             self._free.append((one, time.monotonic()))
         else:
-            await self._end(one)
+            self._end(one)
 
-    async def _end(self, one: "_Connection") -> None:
+    def _end(self, one: "_Connection") -> None:
         self._all.discard(one)
-        await one.stream.close()
+        one.stream.close()
 
     async def aclose(self) -> None:
         while self._all:
-            await self._end(self._all.pop())
+            self._end(self._all.pop())
 
 
 #: Scheme, host and port of a server.
@@ -452,23 +432,18 @@ class _Connection(httpx.AsyncByteStream):
         self,
         stream: Stream,
         origin: Origin,
-        over: Callable[["_Connection"], Awaitable[None]],
+        over: Callable[["_Connection"], None],
         proxied: dict[str, str] | None = None,
     ) -> None:
         self.stream, self.origin = stream, origin
         self._over, self._proxied = over, proxied
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEADER_BYTES + READ_BYTES)
-        self._timeouts: dict[str, float | None] = {}
+        self._timeouts: dict[str, float | None]
 
     @property
     def idle(self) -> bool:
         """Whether the last answer was read to its end, behind which the server will take another request."""
         return self._http.our_state is h11.IDLE and not self._http.trailing_data[0]
-
-    @property
-    def ready(self) -> bool:
-        """Whether another request may go out: also the server has neither left nor spoken since."""
-        return self.idle and self.stream.silent
 
     async def ask(self, request: httpx.Request) -> httpx.Response:
         """Send a request and read the head of its answer."""
@@ -476,8 +451,7 @@ class _Connection(httpx.AsyncByteStream):
         with _protocol_errors():
             await self._send(request)
             event = await self._head()
-        about = {"http_version": b"HTTP/" + event.http_version, "reason_phrase": event.reason}
-        return httpx.Response(event.status_code, headers=event.headers.raw_items(), stream=self, extensions=about)
+        return httpx.Response(event.status_code, headers=event.headers.raw_items(), stream=self)
 
     async def _send(self, request: httpx.Request) -> None:
         """Write a request, as a whole where it is small: each part for itself wakes the server."""
@@ -534,9 +508,7 @@ class _Connection(httpx.AsyncByteStream):
         """Nobody reads on in the answer: where it was read to its end, the connection may be used again."""
         if self._http.our_state is self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
-        elif self._http.our_state is h11.IDLE:
-            return
-        await self._over(self)
+        self._over(self)
 
 
 @contextmanager

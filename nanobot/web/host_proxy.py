@@ -131,7 +131,7 @@ class HostProxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await _carry(reader, writer, stream)
         finally:
-            await stream.close()
+            stream.close()
 
     async def _proxy_for(self, target: Target) -> str | None:
         """The proxy that a public host is reached through. Raises `FetchError` where it may not be reached at all."""

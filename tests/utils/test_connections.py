@@ -1,8 +1,10 @@
 """Connections are used again while both sides keep them, and what breaks on the way is said in httpx's words."""
 
 import asyncio
+import errno
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -11,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.utils.connections import Connections, Stream, _first, certificates, dial, through_proxy
+from nanobot.utils.connections import Connections, Stream, _first, certificates, dial, reason_of, through_proxy
 from tests.fakes.http_server import HttpServer, Listening, Request, Responder
 from tests.fakes.proxies import TunnelProxy, WebProxy
 from tests.fakes.waiting import until
@@ -20,6 +22,7 @@ from tests.tables import table
 from tests.web.fetch.test_guarded_client import company
 
 MUCH = 4_000_000
+ASKED = httpx.Request("GET", "http://site.test/")
 
 
 async def answer(request: Request, respond: Responder) -> None:
@@ -136,7 +139,7 @@ async def test_a_proxy_is_asked_where_there_is_one() -> None:
 
 
 class Said(Listening):
-    """A proxy that says these pieces, each after the client has spoken; what it heard is kept."""
+    """A proxy that says these pieces, each after the client has spoken or left; what it heard is kept."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -153,23 +156,23 @@ class Said(Listening):
 
 @table(
     "scheme pieces why",
-    ("http", [b"HTTP/1.1 407 Login\r\nA: b\r\n\r\n"], "it answered with status 407"),
-    ("http", [b"nonsense\r\n\r\n"], "it does not speak HTTP"),
+    ("http", [b"HTTP/1.1 407 Login\r\nA: b\r\n\r\n", b""], "it answered with status 407"),
+    ("http", [b"nonsense\r\n\r\n", b""], "it does not speak HTTP"),
     ("http", [b"HTTP/1.1 200 OK\r\n"], "it ended the connection"),
     ("http", [b""], "it ended the connection"),
-    ("http", [b"HTTP/1.1 200 OK\r\nA: " + b"a" * 100_000], "it does not speak HTTP"),
-    ("http", [b"HTTP/1.1 100 Go on\r\n\r\n" * 4_000], "it does not speak HTTP"),
-    ("http", [b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 407 Login\r\n\r\n"], "it answered with status 407"),
-    ("http", [b"HTTP/1.1 101 Another\r\n\r\n"], "it answered with status 101"),
-    ("socks5", [b"\x05\xff"], "it wants another login"),
-    ("socks5", [b"HTTP/1.1 400 Bad\r\n\r\n"], "it does not speak SOCKS5"),
+    ("http", [b"HTTP/1.1 200 OK\r\nA: " + b"a" * 100_000, b""], "it does not speak HTTP"),
+    ("http", [b"HTTP/1.1 100 Go on\r\n\r\n" * 4_000, b""], "it does not speak HTTP"),
+    ("http", [b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 407 Login\r\n\r\n", b""], "it answered with status 407"),
+    ("http", [b"HTTP/1.1 101 Another\r\n\r\n", b""], "it answered with status 101"),
+    ("socks5", [b"\x05\xff", b""], "it wants another login"),
+    ("socks5", [b"HTTP/1.1 400 Bad\r\n\r\n", b""], "it does not speak SOCKS5"),
     ("socks5", [b"\x05"], "it does not speak SOCKS5"),
-    ("socks5", [b"\x05\x02", b"\x01\x01"], "it refused the login"),
-    ("socks5", [b"\x05\x02", b"\x01\x00", b"\x05\x05\x00\x01\0\0\0\0\0\0"], "it could not connect"),
+    ("socks5", [b"\x05\x02", b"\x01\x01", b""], "it refused the login"),
+    ("socks5", [b"\x05\x02", b"\x01\x00", b"\x05\x05\x00\x01\0\0\0\0\0\0", b""], "it could not connect"),
 )
 async def test_a_proxy_that_leads_nowhere_says_why(scheme: str, pieces: list[bytes], why: str) -> None:
     async with Said(*pieces) as proxy:
-        login = "a:b%40c@" if len(pieces) > 1 else ""
+        login = "a@" if len(pieces) > 1 and pieces[0] != b"\x05\xff" else ""
         transport = Connections(certificates, proxy=f"{scheme}://{login}127.0.0.1:{proxy.port}")
         async with httpx.AsyncClient(transport=transport, timeout=60) as asking:
             with pytest.raises(httpx.ProxyError, match=why):
@@ -192,28 +195,34 @@ def certificates_in(folder: Path) -> ssl.SSLContext:
 async def test_what_a_host_says_just_behind_the_answers_of_its_proxy_is_read() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n220 mail")
+        writer.write(
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + greeting
+        )
         writer.close()
 
+    greeting, said = b"220 mail" * 5_000, b""
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         stream = await through_proxy(proxy, "mail.test", 25, certificates, 60)
-        assert await stream.read(60) == b"220 mail"
-        await stream.close()
+        while data := await stream.read(60):
+            said += data
+        assert said == greeting
+        stream.close()
 
 
 async def test_a_proxy_of_socks_is_told_the_login_and_the_name_or_the_address_of_the_host() -> None:
     begins = (b"\x05\x02", b"\x01\x00")
-    for host, named, bound in (
-        ("site.test", b"\x03\x09site.test", b"\x03\x02ab\0\x07"),
-        ("192.0.2.1", b"\x01\xc0\0\x02\x01", b"\x01" + bytes(6)),
-        ("[2001:db8::1]", b"\x04\x20\x01\x0d\xb8" + bytes(11) + b"\x01", b"\x04" + bytes(18)),
+    for login, host, named, bound in (
+        ("a:b%40c", "site.test", b"\x03\x09site.test", b"\x03\x02ab\0\x07"),
+        ("a:b%40c", "192.0.2.1", b"\x01\xc0\0\x02\x01", b"\x01" + bytes(6)),
+        ("a", "[2001:db8::1]", b"\x04\x20\x01\x0d\xb8" + bytes(11) + b"\x01", b"\x04" + bytes(18)),
     ):
         async with Said(*begins, b"\x05\0\0" + bound, WELL) as proxy:
-            transport = Connections(certificates, proxy=f"socks5h://a:b%40c@127.0.0.1:{proxy.port}")
+            transport = Connections(certificates, proxy=f"socks5h://{login}@127.0.0.1:{proxy.port}")
             async with httpx.AsyncClient(transport=transport, timeout=60) as asking:
                 assert (await asking.get(f"http://{host}:81/x")).text == "well"
-            assert proxy.heard[:3] == [b"\x05\x01\x02", b"\x01\x01a\x03b@c", b"\x05\x01\0" + named + b"\0\x51"]
+            known = b"\x01\x01a\x03b@c" if login != "a" else b"\x01\x01a\0"
+            assert proxy.heard[:3] == [b"\x05\x01\x02", known, b"\x05\x01\0" + named + b"\0\x51"]
             assert proxy.heard[3].startswith(b"GET /x HTTP/1.1\r\n")
 
 
@@ -261,16 +270,18 @@ def silent() -> Iterator[tuple[str, int]]:
 async def test_beside_an_address_that_is_silent_the_next_one_is_tried_and_behind_one_that_refuses_at_once() -> None:
     with silent() as (address, port):
         async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port) as server:
-            for first in ("127.0.0.3", address):
+            for addresses in (("127.0.0.3", "127.0.0.1", address), (address, "127.0.0.1")):
                 async with asyncio.timeout(100):  # the system gives a silent one up after 127 seconds
-                    stream = await _first((first, "127.0.0.1", address), port)
-                await stream.close()
+                    stream = await _first(addresses, port)
+                stream.close()
             assert server.is_serving()
         with pytest.raises(httpx.ConnectError, match="Connection refused"):
             await _first(("127.0.0.3", "127.0.0.1"), port)
 
 
-async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_connection_behind() -> None:
+async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_connection_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with silent() as (address, port):
         before = open_files()
         asking = asyncio.create_task(_first((address, address), port))
@@ -280,7 +291,11 @@ async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_con
             await asking
         with pytest.raises(httpx.ConnectTimeout):
             await dial(address, port, 0.01)
+        async with httpx.AsyncClient(transport=Connections(certificates)) as trusted:
+            with pytest.raises(httpx.ConnectTimeout):
+                await trusted.get(f"http://{address}:{port}/", timeout=httpx.Timeout(60, connect=0.01))
         assert open_files() == before
+        assert not caplog.records
 
 
 async def test_a_look_for_an_address_that_is_cancelled_as_one_answers_leaves_no_connection_behind() -> None:
@@ -303,7 +318,7 @@ async def test_a_look_for_an_address_that_is_cancelled_as_one_answers_leaves_no_
             made = await asyncio.gather(*looks.values(), return_exceptions=True)
             for one in made:
                 if isinstance(one, Stream):
-                    await one.close()
+                    one.close()
             await until(lambda: came == set(places))
             assert server.is_serving()
 
@@ -341,6 +356,47 @@ class Late(Listening):
         self.ended.set()
 
 
+async def test_what_a_server_does_not_take_in_time_is_given_up() -> None:
+    async with Late() as server, httpx.AsyncClient(transport=Connections(certificates)) as asking:
+        url, limits = f"http://127.0.0.1:{server.port}", httpx.Timeout(10, write=0.01)
+        with pytest.raises(httpx.WriteTimeout):
+            await asking.post(url, content=b"x" * 10 * MUCH, timeout=limits)
+        server.may_read.set()
+        await server.ended.wait()
+
+
+async def test_what_was_said_before_a_connection_broke_is_read_and_nothing_is_begun_on_it() -> None:
+    may_break, broken = asyncio.Event(), asyncio.Event()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail")
+        if await reader.read(4) == b"HELO":
+            await may_break.wait()
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            await broken.wait()
+        writer.transport.abort()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        stream = await dial("127.0.0.1", port, 60)
+        await until(lambda: not stream.silent)
+        await stream.write(b"HELO", 60)
+        await until(lambda: bool(stream._unread))
+        may_break.set()
+        await until(lambda: stream._lost)
+        assert await stream.read(60) == b"220 mail"
+        with pytest.raises(httpx.ReadError):
+            await stream.read(60)
+        with pytest.raises(httpx.ConnectError):
+            await stream.start_tls(certificates(), "site.test", 60)
+        stream = await dial("127.0.0.1", port, 60)
+        await until(lambda: not stream.silent)
+        with pytest.raises(httpx.ConnectError, match=r"wrong version number|record layer failure"):
+            await stream.start_tls(certificates(), "site.test", 60)
+        broken.set()
+
+
 async def test_a_request_that_is_cancelled_once_more_while_it_ends_leaves_no_connection_behind() -> None:
     async with Late() as server, httpx.AsyncClient(transport=Connections(certificates), timeout=60) as asking:
         task = asyncio.create_task(asking.post(f"http://127.0.0.1:{server.port}", content=b"x" * 10 * MUCH))
@@ -355,7 +411,23 @@ async def test_a_request_that_is_cancelled_once_more_while_it_ends_leaves_no_con
         assert server.count < 10 * MUCH, "what was not sent yet was given up"
 
 
-async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along() -> None:
+async def test_an_answer_that_nobody_reads_to_its_end_stops_at_the_server_and_takes_its_connection_along() -> None:
+    sent, whole = 0, 200_000_000
+
+    async def pour(request: Request, respond: Responder) -> None:
+        nonlocal sent
+        await respond.raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % whole)
+        with suppress(ConnectionError):
+            for sent in range(0, whole, 100_000):  # noqa: B007 - counted for the test
+                await respond.raw(b"x" * 100_000)
+
+    async with HttpServer(pour) as server, client(server) as asking:
+        async with asking.stream("GET", "/") as response:
+            assert await anext(response.aiter_raw())
+            for _ in range(3_000):  # in which all of it would come
+                await asyncio.sleep(0)
+            assert sent < whole / 2
+        await server.all_closed()
     async with HttpServer(by_path) as server, client(server) as asking:
         async with asking.stream("GET", "/much") as response:
             assert await anext(response.aiter_raw())
@@ -381,6 +453,24 @@ async def test_what_breaks_is_said_as_httpx_says_it_and_the_next_request_is_serv
         assert (await asking.post("/echo", content=b"anew")).text == "anew"
 
 
+@table(
+    "error said",
+    (TimeoutError(), "it did not answer in time"),
+    (httpx.ReadTimeout(""), "it did not answer in time"),
+    (httpx.HTTPStatusError("", request=ASKED, response=httpx.Response(418)), "it answered with status 418"),
+    (httpx.ReadError(""), "it ended the connection"),
+    (httpx.ProxyError("it refused the login"), "it refused the login"),
+    (socket.gaierror(socket.EAI_AGAIN, "x"), "no name can be looked up now"),
+    (socket.gaierror(socket.EAI_NONAME, "x"), "its name was not found"),
+    (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)"), "Connection refused"),
+    (OSError("Multiple exceptions: [Errno 113] Connect call failed, [Errno 101] x"), "No route to host"),
+    (OSError("no more"), "no more"),
+    (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"), "wrong version number"),
+)
+def test_why_a_connection_failed_is_said_without_numbers_addresses_and_places(error: Exception, said: str) -> None:
+    assert reason_of(error) == said
+
+
 async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_are_refused() -> None:
     async with HttpServer(by_path) as server:
         gone = server.url
@@ -389,10 +479,13 @@ async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_ar
             await asking.get(gone)
         with pytest.raises(httpx.UnsupportedProtocol, match="ftp://"):
             await asking.get("ftp://127.0.0.1/")
+        async with HttpServer(by_path) as server:
+            with pytest.raises(httpx.LocalProtocolError):
+                await asking.get(server.url, headers={"X-Odd": "two\r\nlines"})
 
 
 async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_it_has_answered_already() -> None:
-    parts, gone = 0, asyncio.Event()
+    parts, heard, gone, ended = 0, 0, asyncio.Event(), asyncio.Event()
 
     async def body() -> AsyncIterator[bytes]:
         nonlocal parts
@@ -400,10 +493,19 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
             yield b"x" * 100_000
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if b"/slow" in await reader.readuntil(b"\r\n\r\n"):
-            while not (await reader.read(1_000_000)).endswith(b"0\r\n\r\n"):
-                pass
+        nonlocal heard
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/slow" in head:
+            while not (part := await reader.read(1_000_000)).endswith(b"0\r\n\r\n"):
+                heard += part.count(b"x")
+            heard += part.count(b"x")
             writer.write(LEAVES["/close"])
+        elif b"/deaf" in head:
+            writer.write(LEAVES["/until-the-end"])
+            writer.write_eof()
+            await ended.wait()
+        elif b"/break" in head:
+            writer.transport.abort()
         else:
             writer.write(LEAVES["/close"].replace(b"200 OK", b"413 Too Large"))
             writer.write_eof()
@@ -416,10 +518,14 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with httpx.AsyncClient(transport=Connections(certificates), timeout=60) as asking:
             assert (await asking.post(f"{url}/slow", content=body())).text == "well"
-            assert parts == 100
+            assert (parts, heard) == (100, 10_000_000)
             assert (await asking.post(f"{url}/early", content=body())).status_code == 413
             assert parts < 100
+            assert (await asking.post(f"{url}/deaf", content=b"x" * 10 * MUCH)).text == "well"
+            with pytest.raises(httpx.TransportError):
+                await asking.post(f"{url}/break", content=b"x" * 10 * MUCH)
         await gone.wait()
+        ended.set()
 
 
 async def test_over_tls_an_upload_ends_where_the_server_is_gone(

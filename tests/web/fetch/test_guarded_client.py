@@ -226,12 +226,14 @@ async def test_over_tls_a_site_an_endpoint_and_a_proxy_are_asked_where_their_cer
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
         writer.close()
 
     guard = Guard(Exceptions.parse(("127.0.0.1/32",)), Names({"site.test": ["127.0.0.1"], "far.test": ["9.9.9.9"]}))
     file, here = company(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     here.load_cert_chain(file)
+    here.set_alpn_protocols(["h2", "http/1.1"])
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=here) as server:
         port = server.sockets[0].getsockname()[1]
 
