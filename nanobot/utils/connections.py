@@ -213,7 +213,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
     def ask() -> None:
         try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            rows = socket.getaddrinfo(host, port)  # each address once for each kind of socket
             answer.set_result(list(dict.fromkeys(str(row[4][0]) for row in rows)))
         except (OSError, UnicodeError) as error:
             answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
@@ -534,7 +534,7 @@ def reason_of(error: Exception) -> str:
         return _("no name can be looked up now") if error.errno == socket.EAI_AGAIN else _("its name was not found")
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
-    number = error.errno or next(map(int, _ERRNO.findall(str(error))), 0)  # asyncio strings together those of addresses
+    number = next(map(int, _ERRNO.findall(str(error))), 0)  # the first: asyncio strings together those of addresses
     return _TLS_PLACE.sub("", str(error)) if isinstance(error, ssl.SSLError) or not number else os.strerror(number)
 
 

@@ -132,10 +132,11 @@ async def test_a_connection_that_was_free_for_too_long_is_closed_and_none_of_the
 async def test_a_proxy_is_asked_where_there_is_one() -> None:
     async with (
         WebProxy({"http://site.test/": Answer("through the proxy")}) as proxy,
-        httpx.AsyncClient(transport=Connections(certificates, proxy=proxy.url)) as asking,
+        httpx.AsyncClient(transport=Connections(certificates, proxy=proxy.url.replace("//", "//a:b@"))) as asking,
     ):
         assert [(await asking.get("http://site.test/")).text for _ in range(2)] == ["through the proxy"] * 2
         assert proxy.server.connections == 1
+        assert {one.headers["proxy-authorization"] for one in proxy.server.requests} == {"Basic YTpi"}
 
 
 class Said(Listening):
@@ -277,6 +278,8 @@ async def test_beside_an_address_that_is_silent_the_next_one_is_tried_and_behind
             assert server.is_serving()
         with pytest.raises(httpx.ConnectError, match="Connection refused"):
             await _first(("127.0.0.3", "127.0.0.1"), port)
+        with pytest.raises(TimeoutError):  # a silent one is waited for, also behind one that refuses
+            await asyncio.wait_for(_first((address, "127.0.0.1"), port), 0.5)
 
 
 async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_connection_behind(
@@ -325,11 +328,16 @@ async def test_a_look_for_an_address_that_is_cancelled_as_one_answers_leaves_no_
 
 @pytest.mark.parametrize("path", ["/close", "/leave", "/until-the-end", "/chatter"])
 async def test_a_connection_that_the_server_has_left_or_spoken_on_is_not_used_again(path: str) -> None:
-    async with HttpServer(by_path) as server, client(server) as asking, client(server) as beside:
+    transport = Connections(certificates)
+    async with (
+        HttpServer(by_path) as server,
+        httpx.AsyncClient(transport=transport, base_url=server.url, timeout=60) as asking,
+        client(server) as beside,
+    ):
         assert (await asking.get(path)).text == "well"
         await beside.get("/hints")  # meanwhile everything of the first one arrives
         assert (await asking.post("/echo", content=b"anew")).text == "anew"
-        assert server.connections == 3
+        assert (server.connections, len(transport._all)) == (3, 1)
 
 
 async def test_a_server_that_leaves_together_with_its_answer_costs_no_request() -> None:
@@ -383,6 +391,7 @@ async def test_what_was_said_before_a_connection_broke_is_read_and_nothing_is_be
         await until(lambda: not stream.silent)
         await stream.write(b"HELO", 60)
         await until(lambda: bool(stream._unread))
+        assert not stream.silent
         may_break.set()
         await until(lambda: stream._lost)
         assert await stream.read(60) == b"220 mail"
@@ -496,6 +505,8 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
         nonlocal heard
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/slow" in head:
+            for _ in range(500):  # in which the client fills all that lies between
+                await asyncio.sleep(0)
             while not (part := await reader.read(1_000_000)).endswith(b"0\r\n\r\n"):
                 heard += part.count(b"x")
             heard += part.count(b"x")
@@ -560,6 +571,21 @@ async def test_over_tls_an_upload_ends_where_the_server_is_gone(
         await gone.wait()
     assert parts < 1000
     assert not caplog.records, "asyncio complains of each write after the end"
+
+
+async def test_over_tls_the_other_side_is_told_of_the_end(tmp_path: Path) -> None:
+    file, here = company(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(file)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> bytes:
+            with here.wrap_socket(listening.accept()[0], server_side=True, suppress_ragged_eofs=False) as one:
+                return one.recv(1)
+
+        served = asyncio.create_task(asyncio.to_thread(serve))
+        outer = await dial("127.0.0.1", listening.getsockname()[1], 60)
+        (await outer.start_tls(ssl.create_default_context(cafile=file), "127.0.0.1", 60)).close()
+        assert await served == b""
 
 
 async def test_over_tls_a_certificate_is_judged_and_the_connection_used_again(tmp_path: Path) -> None:
