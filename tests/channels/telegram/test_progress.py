@@ -21,7 +21,8 @@ from nanobot.bus.events import (
 from nanobot.channels.telegram.show.status import Look
 from nanobot.messages import StepRetried, TextDelta, ThinkingDelta, ToolCall
 from nanobot.results import ToolResult, error_result
-from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, one_turn, stage
+from tests.channels.telegram.scenarios import CHANNEL, Stage, Turn, lives, one_turn, stage
+from tests.fakes.clock import JumpingClock
 from tests.fakes.ledger import states
 from tests.fakes.telegram_server import apply_then_drop, bad_gateway, refuse, too_many
 
@@ -93,6 +94,25 @@ async def test_a_short_answer_is_one_message_and_nothing_but_typing_before_it(at
     await at.quiet(6)
     assert at.seen == ["bot: Yes."]
     assert [one.method for one in at.server.calls] == ["sendchataction", "sendmessage"]
+
+
+class _Counted(JumpingClock):
+    waits = 0
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        self.waits += 1
+        await super().wait(event, seconds)
+
+
+async def test_words_that_come_before_anything_but_typing_may_be_shown_wake_nobody() -> None:
+    clock = _Counted()
+    async with lives(clock) as life, life.begin() as at:
+        turn = await at.begin()
+        for _ in range(150):  # in which time stands still, because something is at work
+            await turn.play(TextDelta("a "))
+            await asyncio.sleep(0)
+        assert clock.waits < 10
+        await at.until("a a a")
 
 
 async def test_typing_is_shown_at_once_refreshed_and_ends_with_the_turn(at: Stage) -> None:

@@ -65,7 +65,8 @@ class TurnProgress:
             self._fold_seconds = self._wrote - self._began
         if not self._view.running:
             self._over.set()
-        self._changed.set()
+        if self._notices or not self._view.running or self._now >= self._began + QUIET:  # else nothing is due sooner
+            self._changed.set()
 
     async def run(self) -> None:
         chat = self._address.key
