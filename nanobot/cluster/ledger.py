@@ -183,13 +183,14 @@ class PostgresLedger(Ledger):
 
     async def _accept(self, db: Transaction, channel: str, arrivals: tuple[Arrival, ...]) -> tuple[InboxRow, ...]:
         fresh = await super()._accept(db, channel, arrivals)
-        await self._queue(db, fresh)
+        if jobs := [_job(row) for row in fresh if row.channel == self.channel]:  # another one has no workers
+            await self.jobs.batch_defer_jobs_async(jobs)
         return fresh
 
     async def _free(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
         # First the one that lets it write: what it takes until then is seen by the second statement.
-        await db.change("DELETE FROM lease WHERE name = 'worker:' || :worker", worker=worker)
-        await db.change("DELETE FROM lease WHERE holder = :worker", worker=worker)
+        await db.send("DELETE FROM lease WHERE name = 'worker:' || :worker", worker=worker)
+        await db.send("DELETE FROM lease WHERE holder = :worker", worker=worker)
         await self.jobs.unregister_worker(int(worker))
         for job in await self.jobs.get_stalled_jobs(queue=channel):
             if job.worker_id is None:  # its worker is gone: in this transaction, so that nobody else gives it back too
@@ -198,13 +199,8 @@ class PostgresLedger(Ledger):
 
     async def _begin(self, db: Transaction, seq: int) -> bool:
         """One worker after the other in a chat, so that two never send to it side by side."""
-        await db.change(_CHAT, seq=seq)
+        await db.send(_CHAT, seq=seq)
         return await super()._begin(db, seq)
-
-    async def _queue(self, db: Transaction, rows: Iterable[InboxRow]) -> None:
-        mine = [row for row in rows if row.channel == self.channel]  # another one has no workers
-        if jobs := [_job(row) for row in mine]:
-            await self.jobs.batch_defer_jobs_async(jobs, connection=db)
 
     async def _prepare(self, db: Connection) -> None:
         """Make or migrate the tables, of many processes that start at once in one. Raises `StoreError`."""

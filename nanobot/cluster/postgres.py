@@ -17,9 +17,9 @@ import psycopg
 from loguru import logger
 from msgspec import convert
 from procrastinate import PsycopgConnector
-from procrastinate.exceptions import ConnectorException
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import TupleRow
+from psycopg.errors import DivisionByZero
+from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from nanobot.errors import StoreError, UsageError
@@ -47,30 +47,42 @@ _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_tim
 # English: a call of SQL
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
 TAKEN = N_("This worker was not heard of for too long, so its work has gone to others. Start it again.")
-#: The number of a transaction, by which the server tells later whether it was kept; and who may write in it.
+#: The number of a transaction, by which the server tells later whether it was kept; and who may write in it: the server
+#: itself takes nothing of what comes behind it where the lease is gone.
 _BEGIN = "SELECT pg_current_xact_id()::text"
-_FENCED = f"{_BEGIN} FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE"
+_FENCED = f"""
+WITH mine AS (SELECT FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE)
+{_BEGIN} WHERE 1 / (SELECT count(*) FROM mine) = 1"""
 T = TypeVar("T")
 
 
 class Connection(psycopg.AsyncConnection[TupleRow]):
-    """Meets `Transaction`; the engine takes it, too."""
+    """Meets `Transaction`; the engine takes it, too. In the pipeline `pipe` a statement goes out with the first one
+    behind it of which something is to be known, in one trip."""
+
+    pipe: psycopg.AsyncPipeline | None = None
+
+    async def synced(self) -> None:
+        """What was sent is done. A Sync has to be the last word, and no Flush or end of a pipeline: only then the
+        server minds how long a transaction stands still."""
+        if self.pipe is not None:
+            await self.pipe.sync()
 
     async def change(self, statement: str, /, **values: Value) -> int:
-        return (await self.execute(_translated(statement), _plain(values))).rowcount
+        changed = await self.execute(_translated(statement), _plain(values))
+        await self.synced()
+        return changed.rowcount
+
+    async def send(self, statement: str, /, **values: Value) -> None:
+        await self.execute(_translated(statement), _plain(values))
 
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
-        found = await (await self.execute(_translated(query), _plain(values))).fetchall()
-        return tuple(convert(one, row) for one in found)
+        return await self.each(row, query, values)
 
     async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
-        found, cursor = list[TupleRow](), self.cursor()
-        await cursor.executemany(_translated(query), [_plain(one) for one in values], returning=True)
-        while values:
-            found += await cursor.fetchall()
-            if not cursor.nextset():
-                break
-        return tuple(convert(one, row) for one in found)
+        asked = [await self.execute(_translated(query), _plain(one)) for one in values]
+        await self.synced()
+        return tuple([convert(found, row) for one in asked for found in await one.fetchall()])
 
 
 class Postgres:
@@ -276,25 +288,28 @@ class Postgres:
         """Work in a transaction, which begins with the statement `begin`; without one each statement is its own."""
         # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
         async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
-            await db.set_autocommit(not begin)
-            if begin:
-                async with db.pipeline():  # with the BEGIN, in one trip
-                    begun = await db.execute(_translated(begin), {"worker": self.worker})
-                numbers = await begun.fetchall()
-                if not numbers:
-                    self.lost.set()
-                    raise StoreError(_(TAKEN))
+            await db.set_autocommit(True)  # a transaction of the driver's own has a trip for its begin
+            if not begin:
+                return await work(db)
+            number = ""
             _JOINED.set(db)
             try:
-                made = await work(db)
-            except ConnectorException as error:  # what the engine did on our connection failed for this reason
-                raise error.__cause__ or error from None
-            if begin:
-                try:
-                    await db.commit()
-                except psycopg.OperationalError:
-                    if not await self.committed(str(numbers[0][0])):
-                        raise
+                async with db.pipeline() as db.pipe:
+                    await db.send("BEGIN")
+                    begun = await db.execute(_translated(begin), {"worker": self.worker})
+                    made = await work(db)
+                    if begun.statusmessage is None:  # nothing was waited for
+                        await db.synced()
+                    ((number,),) = await begun.fetchall()
+                    await db.send("COMMIT")
+            except DivisionByZero:
+                self.lost.set()
+                raise StoreError(_(TAKEN)) from None
+            except psycopg.OperationalError:
+                if not (number and await self.committed(number)):
+                    raise
+            finally:
+                db.pipe = None
             return made
 
     async def committed(self, transaction: str) -> bool:
@@ -331,8 +346,9 @@ class EngineConnector(PsycopgConnector):
 
     async def execute_query_all_async(self, query: LiteralString, **arguments: object) -> list[dict[str, object]]:
         async def work(db: Connection) -> list[dict[str, object]]:
-            found: list[dict[str, object]] = await self.execute_query_all_async_with_connection(db, query, **arguments)
-            return found
+            asked = await db.cursor(row_factory=dict_row).execute(query, self._wrap_json(arguments))
+            await db.synced()
+            return await asked.fetchall()
 
         joined = _JOINED.get()
         return await (self._database.run(work) if joined is None else work(joined))

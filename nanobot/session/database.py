@@ -26,6 +26,9 @@ class Transaction(Protocol):
     async def change(self, statement: str, /, **values: Value) -> int:
         """Change rows; how many there were."""
 
+    async def send(self, statement: str, /, **values: Value) -> None:
+        """Change rows, however many: it may go out with what comes behind it, in one trip."""
+
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
         """What a query finds; `row` is the type of one row, a tuple or an array-like struct."""
 

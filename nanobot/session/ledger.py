@@ -6,7 +6,7 @@ in one transaction, so that an answer is neither lost nor made twice, wherever t
 """
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec.structs import asdict
@@ -48,7 +48,7 @@ WHERE seq = :seq AND (state = 'new' OR (state = 'claimed' AND worker = :worker A
 #: Rows that are open and that no other worker has begun.
 _SETTLE = """
 UPDATE inbox SET state = :state, reason = :reason, at = :at
-WHERE seq = :seq AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = :worker))
+WHERE seq = :seq AND (state = 'new' OR (state IN ('claimed', 'waiting') AND worker = :worker)) RETURNING seq
 """
 _COUNT = """
 UPDATE inbox SET attempts = CASE
@@ -248,7 +248,7 @@ class Ledger:
 
     async def drafts(self, turn: str) -> tuple[OutboxRow, ...]:
         """The drafts of a turn, by part; its final text may have fewer parts."""
-        return await self.database.read(lambda db: outbox_rows(db, _DRAFTS.format(":turn"), turn=turn))
+        return await self.database.read(lambda db: outbox_rows(db, _DRAFTS.format(":turn"), {"turn": turn}))
 
     async def bind(self, seq: int, message_id: str) -> None:
         """Note which message in the chat a row is, without changing its state."""
@@ -259,9 +259,10 @@ class Ledger:
     async def due(self, channel: str, *, without: Collection[str] = (), limit: int = DUE) -> tuple[OutboxRow, ...]:
         """The rows that may be sent now, oldest first, but for the chats in `without`. None has an earlier row of its
         chat before it that is being sent, waits for its time, or is another worker's."""
-        values = {"channel": channel, "without": json.dumps(list(without)), **self._here()}
+        values: dict[str, Value] = {"channel": channel, "without": json.dumps(list(without)), "most": limit}
+        values |= self._here()
         query = _DUE.format(self.database.members)
-        return await self.database.read(lambda db: outbox_rows(db, query, **values, most=limit))
+        return await self.database.read(lambda db: outbox_rows(db, query, values))
 
     async def begin(self, seq: int) -> bool:
         """Mark a row `sending`, just before it goes out: where the process dies after this it may have arrived.
@@ -274,8 +275,8 @@ class Ledger:
         """It arrived; the `drafts` of its turn. An empty `message_id` keeps the one that is bound."""
 
         async def work(db: Transaction) -> tuple[OutboxRow, ...]:
-            await db.change(_ARRIVED, seq=seq, message_id=message_id, at=stamp(self._clock()))
-            return await outbox_rows(db, _DRAFTS.format("(SELECT turn FROM outbox WHERE seq = :seq)"), seq=seq)
+            await db.send(_ARRIVED, seq=seq, message_id=message_id, at=stamp(self._clock()))
+            return await outbox_rows(db, _DRAFTS.format("(SELECT turn FROM outbox WHERE seq = :seq)"), {"seq": seq})
 
         return await self.database.run(work, durable=True)
 
@@ -302,7 +303,7 @@ class Ledger:
             "AND worker IN (:worker, '') ORDER BY seq"
         )
         values = {"channel": channel, "worker": self.database.worker}
-        return await self.database.read(lambda db: outbox_rows(db, query, **values))
+        return await self.database.read(lambda db: outbox_rows(db, query, values))
 
     # Leases and small facts
 
@@ -372,12 +373,12 @@ class Ledger:
     async def _move(self, db: Transaction, rows: tuple[int, ...], before: InboxState, after: InboxState) -> None:
         change = "UPDATE inbox SET state = :after WHERE state = :before AND worker = :worker AND seq = :seq"
         for seq in rows:
-            await db.change(change, before=before, after=after, worker=self.database.worker, seq=seq)
+            await db.send(change, before=before, after=after, worker=self.database.worker, seq=seq)
 
     async def _settle(self, db: Transaction, rows: tuple[int, ...], state: InboxState, reason: str) -> int:
         """End rows that are open; how many there were."""
-        values = {"state": state, "reason": reason, "at": stamp(self._clock()), "worker": self.database.worker}
-        return sum([await db.change(_SETTLE, **values, seq=seq) for seq in rows])
+        values: dict[str, Value] = {"state": state, "reason": reason, **self._here()}
+        return len(await db.each(tuple[int], _SETTLE, *({**values, "seq": seq} for seq in rows)))
 
     async def _free(self, db: Transaction, channel: str, worker: str) -> tuple[InboxRow, ...]:
         """What a dead worker had is free again; this process has now the rows that are to be parked."""
@@ -402,19 +403,19 @@ class Ledger:
     ) -> tuple[OutboxRow, ...]:
         values = {"state": state, "worker": self.database.worker, "at": stamp(self._clock())}
         for item in items:
-            await db.change(_PUT, **values, **{**asdict(item), "not_before": stamp(item.not_before)})
+            await db.send(_PUT, **values, **{**asdict(item), "not_before": stamp(item.not_before)})
         return await self._kept(db, items)
 
     async def _kept(self, db: Transaction, items: tuple[OutboxItem, ...]) -> tuple[OutboxRow, ...]:
         query = f"{OUTBOX} WHERE turn = :turn AND part = :part"
-        found = [await outbox_rows(db, query, turn=item.turn, part=item.part) for item in items]
-        return tuple(row for rows in found for row in rows)
+        keys: Iterable[dict[str, Value]] = ({"turn": item.turn, "part": item.part} for item in items)
+        return await outbox_rows(db, query, *keys)
 
     async def _begin(self, db: Transaction, seq: int) -> bool:
         return await db.change(_BEGIN, seq=seq, **self._here()) == 1
 
-    async def _change(self, statement: str, **values: str | int) -> int:
-        return await self.database.run(lambda db: db.change(statement, **values), durable=True)
+    async def _change(self, statement: str, **values: str | int) -> None:
+        await self.database.run(lambda db: db.send(statement, **values), durable=True)
 
     def _here(self) -> dict[str, str]:
         """Who sends, and when."""
@@ -424,6 +425,6 @@ class Ledger:
 async def _set(db: Transaction, notes: Mapping[str, str | None]) -> None:
     for key, value in sorted(notes.items()):  # in one order, so that two processes never wait for each other
         if value is None:
-            await db.change("DELETE FROM note WHERE key = :key", key=key)
+            await db.send("DELETE FROM note WHERE key = :key", key=key)
         else:
-            await db.change(NOTE, key=key, value=value)
+            await db.send(NOTE, key=key, value=value)

@@ -1,12 +1,13 @@
 """What the ledger keeps: updates that came in, messages on their way out, and how they stand in its tables."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct, convert
 
 from nanobot.messages import Message
-from nanobot.session.database import Transaction
+from nanobot.session.database import Transaction, Value
 from nanobot.session.store import EVER
 from nanobot.utils.translation import _
 
@@ -103,9 +104,9 @@ class Recovery(Struct, frozen=True):
     parked: tuple[InboxRow, ...] = ()
 
 
-async def outbox_rows(db: Transaction, query: str, **values: str | int) -> tuple[OutboxRow, ...]:
-    """The rows of a query that begins with `OUTBOX`."""
-    found = await db.fetch(tuple[object, ...], query, **values)
+async def outbox_rows(db: Transaction, query: str, *values: Mapping[str, Value]) -> tuple[OutboxRow, ...]:
+    """The rows of a query that begins with `OUTBOX`, with each of these values."""
+    found = await db.each(tuple[object, ...], query, *values)
     return tuple(convert((row[0], row[1:8], *row[8:]), OutboxRow) for row in found)
 
 

@@ -39,6 +39,9 @@ class _Statements:
     async def change(self, statement: str, /, **values: Value) -> int:
         return self._connection.execute(statement, values).rowcount
 
+    async def send(self, statement: str, /, **values: Value) -> None:
+        self._connection.execute(statement, values)
+
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
         return await self.each(row, query, values)
 

@@ -34,6 +34,10 @@ _APPEND = """
 INSERT INTO record (session_id, seq, kind, role, size, turn, at, message, kept)
 VALUES (:session, :seq, :kind, :role, :size, :turn, :at, :message, :kept)
 """
+#: The number of the newest record of a session; no row where there is no such session.
+_NEWEST = """
+SELECT coalesce((SELECT max(seq) FROM record WHERE session_id = :session), 0) FROM session WHERE id = :session
+"""
 #: The record that hides what came before: a summary by its number, and from where on all is shown.
 _HIDING = """
 SELECT CASE kind WHEN 'compaction' THEN seq ELSE 0 END, CASE WHEN kept > 0 THEN kept ELSE seq + 1 END FROM record
@@ -307,10 +311,9 @@ class SessionStore:
         at, shown = self._clock(), len(messages) if kind == "message" else 0
         # First of all, because of several processes that add to a session the row lets one in after the other.
         change = "UPDATE session SET updated_at = :at, messages = messages + :shown WHERE id = :session"
-        if not await db.change(change, at=stamp(at), shown=shown, session=session_id):
+        await db.send(change, at=stamp(at), shown=shown, session=session_id)
+        if not (newest := await db.fetch(tuple[int], _NEWEST, session=session_id)):
             raise no_session(session_id)
-        query = "SELECT seq FROM record WHERE session_id = :session ORDER BY seq DESC LIMIT 1"
-        newest = await db.fetch(tuple[int], query, session=session_id)
         values: dict[str, str | int] = {
             "session": session_id,
             "kind": kind,
@@ -318,12 +321,12 @@ class SessionStore:
             "at": stamp(at),
             "kept": kept,
         }
-        for seq, message in enumerate(messages, newest[0][0] + 1 if newest else 1):
+        for seq, message in enumerate(messages, newest[0][0] + 1):
             line = encode(message)
-            await db.change(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
+            await db.send(_APPEND, **values, seq=seq, role=message.role, size=len(line), message=line)
             if isinstance(message, AssistantMessage) and message.usage != Usage():
                 about = {"model": message.model, "person": message.person, "cause": message.cause}
-                await db.change(_SPEND, session=session_id, quarter=_quarter(at), **about, **asdict(message.usage))
+                await db.send(_SPEND, session=session_id, quarter=_quarter(at), **about, **asdict(message.usage))
 
     async def _start(self, db: Transaction, key: str, title: str, *, once: bool = False) -> SessionInfo:
         at = self._clock()
@@ -332,7 +335,7 @@ class SessionStore:
             "INSERT INTO session (id, key, title, created_at, updated_at, once) "
             "VALUES (:session, :key, :title, :at, :at, :once)"
         )
-        await db.change(insert, session=made.id, key=made.key, title=title, at=stamp(at), once=int(once))
+        await db.send(insert, session=made.id, key=made.key, title=title, at=stamp(at), once=int(once))
         await _point(db, key, made.id)
         return made
 
@@ -357,14 +360,14 @@ class SessionStore:
             "INSERT INTO session (id, key, title, messages, created_at, updated_at) "
             "VALUES (:session, :key, :title, :count, :at, :at)"
         )
-        await db.change(insert, session=made, key=parent.key, title=title, count=count, at=stamp(at))
+        await db.send(insert, session=made, key=parent.key, title=title, count=count, at=stamp(at))
         origin = Record(0, "intent", ToolMessage(parent.id, _BRANCH, ()), COPIED, at, before)
         for seq, one in enumerate((*records, origin), 1):
             line = encode(_copied(one.message))
             values: dict[str, str | int] = {"seq": seq, "kind": one.kind, "turn": COPIED, "at": stamp(one.at)}
             kept = one.kept if one is origin else 0
             values |= {"role": one.message.role, "size": len(line), "message": line, "kept": kept}
-            await db.change(_APPEND, session=made, **values)
+            await db.send(_APPEND, session=made, **values)
         return Branch(info, parent.id, before)
 
     async def _begun(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
@@ -447,7 +450,7 @@ async def _point(db: Transaction, key: str, session_id: str) -> None:
         "INSERT INTO current (key, session_id) VALUES (:key, :session) "
         "ON CONFLICT (key) DO UPDATE SET session_id = excluded.session_id"
     )
-    await db.change(change, key=key, session=session_id)
+    await db.send(change, key=key, session=session_id)
 
 
 async def _within(db: Transaction, session_id: str, span: range, limit: int) -> int:
@@ -476,7 +479,7 @@ async def _keep_cut(db: Transaction, session_id: str, size: int, seq: int) -> No
         "INSERT INTO cut (session_id, size, seq) VALUES (:session, :size, :seq) "
         "ON CONFLICT (session_id, size) DO UPDATE SET seq = excluded.seq"
     )
-    await db.change(change, session=session_id, size=size, seq=seq)
+    await db.send(change, session=session_id, size=size, seq=seq)
 
 
 async def _rename(db: Transaction, session_id: str, title: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 import pytest
@@ -241,9 +241,11 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     row = await accepted(slow, "1")
     await slow.claim((row.seq,))
     line = await slow.database.connect()  # as every other
-    await line.execute("BEGIN")
-    await line.execute("SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
-    await other.free(slow.database.worker)
+    with suppress(psycopg.OperationalError):  # the server ends it
+        async with line.pipeline() as line.pipe:
+            await line.send("BEGIN")
+            await line.fetch(tuple[int], "SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
+            await other.free(slow.database.worker)
     await line.close()
     assert await states(other, "inbox", HOME) == {"new": 1}
 
@@ -390,7 +392,7 @@ async def test_connections_that_were_cut_are_made_again(join: Join, address: str
 
 async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:
     ledger, tries = await join(), list[int]()
-    row = await accepted(ledger, "1")
+    await accepted(ledger, "1")
 
     async def work(db: Connection) -> str:
         tries.append(db.info.backend_pid)
@@ -398,13 +400,13 @@ async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Jo
         if len(tries) == 1:
             with psycopg.connect(address, autocommit=True) as other:
                 other.execute("SELECT pg_terminate_backend(%s)", (tries[0],))
-        await ledger._queue(db, [row])
+        await ledger.take_in(db, (), (HOME, Arrival("2", "{}")))
         return "done"
 
     assert await ledger.database.run(work) == "done"
     assert len(set(tries)) == 2
     assert await ledger.notes("") == {"key": "value"}
-    assert [seq for _, seq in await queued(ledger)] == [row.seq, row.seq], "the engine's part of it, too"
+    assert [lock for lock, _ in await queued(ledger)] == ["telegram:1 telegram:7", None], "the engine's part of it, too"
 
 
 async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(join: Join, address: str) -> None:
@@ -431,6 +433,32 @@ async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_serv
         assert await ledger.sessions.history(session.id) == (said,)
         assert (door.unanswered, door.refused) == (b"", 0)
         await ledger.aclose()
+
+
+async def test_work_is_done_once_wherever_its_connection_breaks(address: str) -> None:
+    """What is asked or answered is cut after so many bytes: behind each message, and inside of most."""
+    said = AssistantMessage((Text("so"),), usage=Usage(input=10, requests=1))
+    first = PostgresLedger(address, HOME)
+    await first.note("the tables stand")
+    await first.aclose()
+
+    async def one(way: str, most: int) -> bool:
+        async with Door(address) as door:
+            ledger = PostgresLedger(door.address, HOME)
+            session = await ledger.sessions.start(f"telegram:{most}")
+            door.left[way] = most
+            await ledger.sessions.append(session.id, (said,))
+            cut = way not in door.left
+            door.left.clear()
+            assert await ledger.sessions.history(session.id) == (said,), (way, most)
+            assert await ledger.sessions.spent(session=session.id) == said.usage, (way, most)
+            await ledger.aclose()
+            return cut
+
+    for way, sizes in (("questions", range(0, 3000, 50)), ("answers", range(0, 600, 10))):
+        cuts = await asyncio.gather(*(one(way, most) for most in (*sizes, 1_000_000)))
+        assert cuts[0], "it is cut before the first"
+        assert not cuts[-1], "and at last it is not"
 
 
 async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:

@@ -24,7 +24,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fakes.http_server import Listening
-from tests.fakes.proxies import pump
 
 Running = subprocess.Popen[bytes]
 #: Seconds that a start or a stop may take.
@@ -70,13 +69,14 @@ class TestServer:
 class Door(Listening):
     """A way to a server that can be shut: then it is away for all that go this way, and for nobody else.
 
-    The next answer to a message with `unanswered` in it is lost with its connection; those that are made then are
-    closed, `refused` of them.
+    `left` says how many bytes of `questions` or `answers` pass yet; then their connection is cut. So is one with the
+    next answer to what has `unanswered` in it. Connections that are made then are closed, `refused` of them.
     """
 
     def __init__(self, address: str) -> None:
         super().__init__()
         self.unanswered, self.refused = b"", 0
+        self.left: dict[str, int] = {}
         self._there = conninfo_to_dict(address)
 
     @property
@@ -84,35 +84,46 @@ class Door(Listening):
         return f"postgresql://{self._there['user']}@{self.host}:{self.port}/{self._there['dbname']}"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.unanswered and self.refused:
+        if not self.unanswered and not self.left and self.refused:
             self.refused -= 1
             return
         host, port = str(self._there["host"]), int(self._there.get("port") or 5432)
         socket = f"{host}/.s.PGSQL.{port}"
         opened = asyncio.open_unix_connection(socket) if host[0] == "/" else asyncio.open_connection(host, port)
         there_reader, there_writer = await opened
-        answered = asyncio.create_task(pump(there_reader, writer))
+        deaf = asyncio.Event()
+        ways = [
+            asyncio.create_task(self._pass("questions", reader, there_writer, deaf)),
+            asyncio.create_task(self._pass("answers", there_reader, writer, deaf)),
+        ]
         try:
-            while data := await reader.read(65_536):
-                lost = bool(self.unanswered) and self.unanswered in data
-                if lost:
-                    await _over(answered)
-                there_writer.write(data)
-                if lost:
-                    await there_reader.read(1)
-                    self.unanswered = b""
-                    return
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _over(answered)
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
             there_writer.close()
+
+    async def _pass(
+        self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, deaf: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65_536):
+            if way == "questions" and self.unanswered and self.unanswered in data:
+                deaf.set()
+            elif way == "answers" and deaf.is_set():
+                self.unanswered = b""
+                return
+            most = self.left.get(way, len(data))
+            writer.write(data[:most])
+            await writer.drain()
+            if most < len(data):
+                del self.left[way]
+                return
+            if way in self.left:
+                self.left[way] -= len(data)
 
     async def shut(self) -> None:
         await self.__aexit__(None, None, None)
-
-
-async def _over(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 @contextmanager
