@@ -78,7 +78,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.cli.habits", "nanobot.command.pages"),  # only `nanobot help TOPIC` asks for the names of the pages
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
-    ("nanobot.utils.translation", "ast"),  # English needs no catalogue
+    ("nanobot.utils.translation", "json"),  # English needs no catalogue
     ("nanobot.utils.translation", "gettext"),
     ("nanobot.utils.translation", "pathlib"),
     ("nanobot.utils.translation", "loguru"),  # where a catalogue is broken

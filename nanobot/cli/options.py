@@ -4,6 +4,7 @@ What argparse shows is given to it in English and translated where it is shown, 
 """
 
 import argparse
+import functools
 import shutil
 import signal
 import textwrap
@@ -167,8 +168,10 @@ def _listed(name: str, about: str, width: int) -> str:
     return "\n".join([f"  {name:<{_NAMES - 3}} {lines[0]}", *(" " * _NAMES + line for line in lines[1:])])
 
 
+@functools.cache
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    vars(argparse).update(_=str)  # it would look for a catalog of its own at each heading
     parser = _Parser(prog=_PROGRAM, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=_RawHelp)
     parser.add_argument("--version", action="version", version=f"nanobot {__version__}")
     common = _common()

@@ -7,7 +7,8 @@ network, a key or a configuration. The search engine speaks the JSON interface o
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -27,6 +28,7 @@ _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
 #: What the search engine does not read: navigation, and examples of commands, which repeat questions and answer none.
 _NAVIGATION = re.compile(r"<(head|header|footer|pre)>.*?</\1>|<[^>]+>", re.DOTALL)
+_MARKDOWN = re.compile(r"^```.*?^```|\]\([^)\s]+\)|-{3,}|[#*`|\[\]]", re.DOTALL | re.MULTILINE)
 _SNIPPET = 240
 
 #: Path → file, where the pages of the town stand.
@@ -50,12 +52,12 @@ _PRIVATE = ("http://192.168.1.20/picture", "The harbour webcam, live picture", "
 
 
 class DemoPage(Struct, frozen=True):
-    """One page as it is served. `text` is what the search engine reads of it."""
+    """One page as it is served, made when somebody reads it. `text` is what the search engine reads of it."""
 
     title: str
     text: str
     type: str
-    body: bytes
+    body: Callable[[], bytes]
 
 
 class DemoWeb:
@@ -88,7 +90,7 @@ class DemoWeb:
         if page is None:
             # English: the town of the demo is
             return 404, _HTML, _layout("Not found", "<h1>Not found</h1><p>There is no such page.</p>").encode()
-        return 200, page.type, page.body
+        return 200, page.type, page.body()
 
     def _found(self, query: str) -> list[dict[str, str]]:
         wanted = terms(query)
@@ -128,34 +130,32 @@ def _town() -> Iterator[tuple[str, DemoPage]]:
     for path, name in _TOWN.items():
         text = (_PAGES / name).read_text(encoding="utf-8")
         if name.endswith(".html"):
-            yield path, _html_page(text)
+            named = _TITLE.search(text)
+            yield path, DemoPage(html.unescape(named[1]) if named else "", _plain(text), _HTML, text.encode)
         elif name.endswith(".txt"):
-            title = text.partition("\n")[0]
-            yield path, DemoPage(title, text, "application/pdf", _pdf(text.splitlines()))
+            yield path, DemoPage(text.partition("\n")[0], text, "application/pdf", partial(_pdf, text.splitlines()))
         else:
             kind = "application/json" if name.endswith(".json") else "application/rss+xml"
             # English: the town of the demo is
             title = "Weather in Port Ellery now" if name.endswith(".json") else "News of Port Ellery"
-            yield path, DemoPage(title, _plain(text), kind, text.encode())
+            yield path, DemoPage(title, _plain(text), kind, text.encode)
 
 
 def _docs(folder: Path) -> Iterator[tuple[str, DemoPage]]:
     """Every page of the docs as HTML, and all of them on one long page."""
-    markdown = MarkdownIt("commonmark").enable("table")
-    whole = []
-    for file in sorted(folder.glob("*.md")):
-        text = file.read_text(encoding="utf-8")
-        title = _HEADING.search(text)
-        whole.append(rendered := markdown.render(text))
-        yield f"/docs/{file.stem}", _html_page(_layout(f"nanobot: {title[1] if title else file.stem}", rendered))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
+    for name, text in texts.items():
+        heading = _HEADING.search(text)
+        title = f"nanobot: {heading[1] if heading else name}"
+        read = " ".join(_MARKDOWN.sub(" ", text).split())
+        yield f"/docs/{name}", DemoPage(title, read, _HTML, partial(_rendered, title, text))
     # English: the docs on this page are
-    handbook = _html_page(_layout("nanobot: the whole handbook on one page", "\n".join(whole)))
-    yield "/docs/handbook", DemoPage(handbook.title, handbook.title, _HTML, handbook.body)
+    title = "nanobot: the whole handbook on one page"
+    yield "/docs/handbook", DemoPage(title, title, _HTML, partial(_rendered, title, "\n\n".join(texts.values())))
 
 
-def _html_page(text: str) -> DemoPage:
-    title = _TITLE.search(text)
-    return DemoPage(html.unescape(title[1]) if title else "", _plain(text), _HTML, text.encode())
+def _rendered(title: str, markdown: str) -> bytes:
+    return _layout(title, MarkdownIt("commonmark").enable("table").render(markdown)).encode()
 
 
 def _layout(title: str, main: str) -> str:

@@ -271,12 +271,12 @@ _ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr|msgstr\[\d\]) ((?:"(?:[^"\\\n]
 
 def read(catalogue: str) -> dict[str, str]:
     """The entries of a `.po` text as a compiled catalogue has them: plural forms joined by NUL, the head under ""."""
-    from ast import literal_eval
+    from json import loads
 
     entries: dict[str, str] = {}
     key = ""
     for kind, quoted in _ENTRY.findall(catalogue):
-        words = str(literal_eval(f"({quoted})"))
+        words = str(loads(quoted.replace('"\n"', "")))  # in strings over several lines, where each one is closed
         if kind == "msgid":
             key = words
         elif kind == "msgid_plural":

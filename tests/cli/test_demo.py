@@ -1,6 +1,7 @@
 """`nanobot demo` as a newcomer runs it: a process without a home, a key or a network."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -101,3 +102,6 @@ def test_the_docs_are_pages_of_the_demo() -> None:
         assert (status, kind) == (200, "text/html; charset=utf-8")
         assert b"<h1>" in body
     assert len(web.answer("/docs/handbook")[2]) > 100_000
+    found = json.loads(web.answer("/search?q=restore+a+backup")[2])["results"]
+    assert found[0]["title"].startswith("nanobot: ")
+    assert not [mark for one in found for mark in ("```", "**", "](", "| ") if mark in one["content"]]

@@ -36,10 +36,13 @@ from pathlib import Path
 
 import nanobot
 from nanobot.agent.receipts import unbacked
-from nanobot.agent.tools.base import Tool, schema_of
+from nanobot.agent.tools.base import schema_of
+from nanobot.agent.tools.offers import OFFERS
 from nanobot.cli.main import main as run_nanobot
 from nanobot.cli.options import build_parser
 from nanobot.providers.vendors import family_of
+from nanobot.schedule.vocabulary import tokens
+from nanobot.utils import translation
 from nanobot.utils.connections import certificates
 from tests.conftest import WARNINGS
 from tests.fakes.crash.points import Plan, arm
@@ -201,13 +204,15 @@ def _serve(way: socket.socket) -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     certificates()
-    # What nearly every start makes for itself: patterns, schemas of tools, and modules that are imported when used.
+    # What nearly every start makes for itself: patterns, schemas, sentences, modules that are imported when used.
     unbacked("I have done it.", ())
     family_of("")
     build_parser()
-    for tool in Tool.__subclasses__():
-        if "Arguments" in vars(tool):
-            schema_of(tool.Arguments)
+    for offer in OFFERS.values():
+        schema_of(offer.arguments)
+    tokens("now")
+    with translation.speaking("zh"):
+        translation._("on")
     importlib.import_module("anyio._backends._asyncio")
     importlib.import_module("encodings.idna")
     gc.collect()
