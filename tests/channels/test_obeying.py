@@ -1,6 +1,5 @@
 """A model that obeys a hostile page, in the shipped programs: what would harm its owner is asked for or refused."""
 
-import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +8,8 @@ import pytest
 
 from nanobot.providers.scripted import Call
 from tests.agent.test_obeying import ten
-from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.test_terminal_pty import terminal_of
 from tests.cli.harness import Program, program
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.llm_server import LlmServer, Reply
@@ -78,8 +77,7 @@ async def on_telegram(home: Program, telegram: TelegramServer, words: str) -> in
 
 
 async def in_the_terminal(home: Program, words: str) -> int:
-    with PseudoTerminal(home.command("agent", "--plain"), env=home.env, cwd=home.home) as terminal:
-        await terminal.until(re.compile("^>$", re.MULTILINE))
+    async with terminal_of(home, "--plain") as terminal:
         terminal.press(f"{words}\r")
         asked = 0
         while True:

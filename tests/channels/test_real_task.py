@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.test_terminal_pty import terminal_of
 from tests.cli.harness import Program, program
 from tests.fakes.files import pdf_file
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
@@ -87,8 +87,8 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_on_
                     ada.send("document", REPORT, TASK, file_name="report.pdf", mime_type="application/pdf")
                 else:
                     ada.say(words)
-                await telegram.until(lambda: any(answer in line for line in telegram.visible(OWNER)))
-                return telegram.visible(OWNER)[-1]
+                await ada.sees(answer)
+                return ada.seen[-1]
 
             shown = await say(TASK, "bot: The summary")
             assert notes.read_text(encoding="utf-8") == CORRECTED
@@ -144,8 +144,7 @@ async def test_U5_a_report_is_summed_up_corrected_from_the_web_and_sent_back_in_
         home = program(tmp_path, model)
         notes = furnished(home, apis) / "notes.md"
         notes.with_name("report.pdf").write_bytes(REPORT)
-        with PseudoTerminal(home.command("agent"), env=home.env, cwd=home.home, columns=240) as terminal:
-            await terminal.until("❯")
+        async with terminal_of(home, columns=240) as terminal:
             await terminal.answers(f"{TASK}\r", "[1] Berths (")
             shown = terminal.text()
             assert notes.read_text(encoding="utf-8") == CORRECTED

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nanobot.providers.scripted import Action, Call, Wait
-from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, configured, running
 from tests.channels.test_real_task import furnished
+from tests.channels.test_terminal_pty import terminal_of
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.search_apis import Page, SearchApis
@@ -136,8 +136,7 @@ async def test_U46_research_in_the_terminal_is_taken_up_from_its_file_after_a_ki
         home = program(tmp_path, llm)
         workspace = furnished(home, apis)
         researcher.plan(killed=True)
-        with PseudoTerminal(home.command("agent"), env=home.env) as terminal:
-            await terminal.until("❯")
+        async with terminal_of(home) as terminal:
             await terminal.answers(f"{QUESTION}\r", "several pages each")
             terminal.press("all parts\r")
             await asyncio.wait_for(researcher.waits.wait(), 60)
@@ -145,7 +144,6 @@ async def test_U46_research_in_the_terminal_is_taken_up_from_its_file_after_a_ki
             terminal.child.kill(signal.SIGKILL)
             await terminal.wait()
         researcher.go = True
-        with PseudoTerminal(home.command("agent", "--continue"), env=home.env) as terminal:
-            await terminal.until("❯")
+        async with terminal_of(home, "--continue") as terminal:
             await terminal.answers("go on\r", "The report is whole")
         judge(workspace / FILE, researcher)

@@ -32,6 +32,7 @@ LONG = (
     + "```\n\nThe end of it."
 )
 #: Rules for commands that are typed.
+CAREFUL = {"policy": {"preset": "careful"}}
 ALLOWED = {"tool": "exec", "decision": "allow"}
 FORBIDDEN = {"tool": "exec", "match": "*forbidden*", "decision": "deny"}
 IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
@@ -39,10 +40,10 @@ IDLE = re.compile(r"❯\n.* in, .* out", re.MULTILINE)
 
 @asynccontextmanager
 async def terminal_of(
-    nanobot: Program, *arguments: str, env: dict[str, str] | None = None
+    nanobot: Program, *arguments: str, env: dict[str, str] | None = None, columns: int = 80
 ) -> AsyncIterator[PseudoTerminal]:
     command = nanobot.command("agent", *arguments)
-    with PseudoTerminal(command, env={**nanobot.env, **(env or {})}, cwd=nanobot.home) as terminal:
+    with PseudoTerminal(command, env={**nanobot.env, **(env or {})}, cwd=nanobot.home, columns=columns) as terminal:
         plain = "--plain" in arguments or "dumb" in (env or {}).values()
         await terminal.until(re.compile("^>$", re.MULTILINE) if plain else "❯")
         yield terminal
@@ -304,14 +305,13 @@ async def test_plain_lines_hold_no_escape_at_all(
 
 
 async def test_no_color_leaves_bold_but_no_colour(tmp_path: Path) -> None:
-    async with modelled(tmp_path, "**Bold** and `code`.") as (nanobot, _):
-        with PseudoTerminal(nanobot.command("agent"), env={**nanobot.env, "NO_COLOR": "1"}) as terminal:
-            await terminal.until("❯")
-            await terminal.answers("go\r", "Bold and code.")
-            await terminal.until(IDLE)
-            codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
-            assert "1" in codes
-            assert codes <= {"", "0", "1", "2", "3", "4"}
+    painted, env = modelled(tmp_path, "**Bold** and `code`."), {"NO_COLOR": "1"}
+    async with painted as (nanobot, _), terminal_of(nanobot, env=env) as terminal:
+        await terminal.answers("go\r", "Bold and code.")
+        await terminal.until(IDLE)
+        codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(";")}
+        assert "1" in codes
+        assert codes <= {"", "0", "1", "2", "3", "4"}
 
 
 async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> None:
@@ -327,10 +327,8 @@ async def test_a_question_on_a_terminal_is_painted_and_once(tmp_path: Path) -> N
 async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above_the_input(tmp_path: Path) -> None:
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     todo = Call("todo", {"items": ["[x] read", "[>] plan it"]})
-    async with (
-        LlmServer(Reply(todo, days), after="It is planned.") as server,
-        terminal_of(program(tmp_path, server)) as terminal,
-    ):
+    planned = modelled(tmp_path, Reply(todo, days), after="It is planned.")
+    async with planned as (nanobot, server), terminal_of(nanobot) as terminal:
         await terminal.answers("plan it\r", "1 to 2 or")
         await terminal.until("▶ plan it")
         terminal.press("2 or 3")  # in one piece: somebody pasted it
@@ -351,7 +349,7 @@ async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and
     edit: dict[str, object] = {"path": "plan.md", "edits": [{"old": "Tuesday", "new": "Friday"}]}
     async with LlmServer() as server:
         server.add(Reply(Call("write_file", plan)), Reply(Call("edit_file", edit)), "Done.")
-        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
+        nanobot = program(tmp_path, server, tools=CAREFUL)
         editor = tmp_path / "my editor"
         editor.write_text('#!/bin/sh\nsed -i -e s/obey/weigh/ -e s/Friday/Sunday/ "$1"\n', encoding="utf-8")
         editor.chmod(0o755)
@@ -369,29 +367,27 @@ async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and
 
 async def test_without_an_editor_a_file_is_not_written_anew_and_the_question_stays(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
-    async with LlmServer(Reply(write), after="Left.") as server:
-        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
-        async with terminal_of(nanobot, "--plain") as terminal:
-            await terminal.answers("plan it\r", "y once · a always · n no · e edit")
-            await terminal.answers("e\r", re.compile("set VISUAL or EDITOR[^>]*y once"))
-            assert terminal.text().count("Write workspace/plan.md?") == 1
-            await terminal.answers("n another day\r", "Left.")
-        assert "the owner said no: another day" in json.dumps(server.requests[1].body)
+    asking = modelled(tmp_path, Reply(write), after="Left.", tools=CAREFUL)
+    async with asking as (nanobot, server), terminal_of(nanobot, "--plain") as terminal:
+        await terminal.answers("plan it\r", "y once · a always · n no · e edit")
+        await terminal.answers("e\r", re.compile("set VISUAL or EDITOR[^>]*y once"))
+        assert terminal.text().count("Write workspace/plan.md?") == 1
+        await terminal.answers("n another day\r", "Left.")
+    assert "the owner said no: another day" in json.dumps(server.requests[1].body)
     assert not (nanobot.home / "workspace/plan.md").exists()
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x1b"])
 async def test_a_call_that_was_asked_about_when_the_turn_is_stopped_was_not_run(tmp_path: Path, key: str) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
-    async with LlmServer(Reply(write), after="Left.") as server:
-        nanobot = program(tmp_path, server, tools={"policy": {"preset": "careful"}})
-        async with terminal_of(nanobot) as terminal:
-            await terminal.answers("plan it\r", "y once · a always · n no · e edit")
-            await terminal.answers(key, "write plan.md: not run")
-            await terminal.until(IDLE)
-            assert "y once" not in terminal.text()
-            await terminal.answers("and now?\r", "Left.")
-        assert "not run. The turn ended before the owner" in json.dumps(server.requests[1].body)
+    asking = modelled(tmp_path, Reply(write), after="Left.", tools=CAREFUL)
+    async with asking as (nanobot, server), terminal_of(nanobot) as terminal:
+        await terminal.answers("plan it\r", "y once · a always · n no · e edit")
+        await terminal.answers(key, "write plan.md: not run")
+        await terminal.until(IDLE)
+        assert "y once" not in terminal.text()
+        await terminal.answers("and now?\r", "Left.")
+    assert "not run. The turn ended before the owner" in json.dumps(server.requests[1].body)
 
 
 async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_done(tmp_path: Path) -> None:
@@ -444,8 +440,8 @@ async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the
 
 async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "".join(f"行 {n}\n" for n in range(400))})
-    one, careful = Reply(write), {"policy": {"preset": "careful"}}
-    async with modelled(tmp_path, one, after="Done.", tools=careful) as (nanobot, _), terminal_of(nanobot) as terminal:
+    asking = modelled(tmp_path, Reply(write), after="Done.", tools=CAREFUL)
+    async with asking as (nanobot, _), terminal_of(nanobot) as terminal:
         terminal.resize(40, 12)
         await terminal.answers("plan it\r", re.compile("the whole of it stands above[^❯]*y once"))
         assert re.findall(r"^ +\+行 +(\d+)$", terminal.text(), re.MULTILINE)[:400] == [str(n) for n in range(400)]

@@ -50,7 +50,7 @@ async def test_the_demo_answers_with_sources_without_a_network_and_keeps_nothing
 
 @table(
     "question told",
-    ("Where can I park for free at the ferry?", "Slip Lane"),
+    ("Where can I park for free at the ferry?", "the field behind the gasworks on Slip Lane"),
     ("望海茶馆几点开门？", "上午十点开门"),
     ("What is the sea temperature at the harbour office?", "11.9"),
     ("When does the Skerrow regatta start?", "Saturday, 18 July"),
@@ -60,6 +60,7 @@ async def test_each_kind_of_page_can_be_asked(program: Program, question: str, t
     ran = await program.run("demo", question)
     assert ran.code == 0, ran.err
     assert told in ran.out
+    assert "nanobot demo" not in ran.out, "an example of the docs is answered by the town and not by the example"
 
 
 async def test_an_address_in_a_private_network_is_refused_in_the_demo(program: Program) -> None:
@@ -87,12 +88,6 @@ async def test_a_model_with_a_key_in_the_environment_is_the_one_that_answers(pro
         assert ran.code == 0, ran.err
         assert "It is at 05:20." in ran.out
         assert "was asked, and nothing of it was kept here." in ran.err
-
-
-async def test_an_example_of_the_docs_is_answered_by_the_town_and_not_by_the_example(program: Program) -> None:
-    ran = await program.run("demo", "Where can I park for free at the ferry?")
-    assert "the field behind the gasworks" in ran.out
-    assert "nanobot demo" not in ran.out
 
 
 def test_the_docs_are_pages_of_the_demo() -> None:

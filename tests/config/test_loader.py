@@ -155,18 +155,6 @@ def test_C28_a_socks_proxy_is_read_as_socks5() -> None:
     assert loads('{"tools": {"web": {"proxy": "socks://h:1"}}}').config.tools.web.proxy == "socks5://h:1"
 
 
-def test_camel_and_snake_case_mean_the_same() -> None:
-    camel = loads(
-        '{"agents": {"defaults": {"maxToolIterations": 7}}, "tools": {"mcpServers": {"a": {"url": "http://b"}}}}'
-    )
-    snake = loads(
-        '{"agents": {"defaults": {"max_tool_iterations": 7}}, "tools": {"mcp_servers": {"a": {"url": "http://b"}}}}'
-    )
-    assert camel.config == snake.config
-    assert not camel.problems
-    assert not snake.problems
-
-
 def test_A20_K01_the_webfetch_section_is_read_in_milliseconds() -> None:
     loaded = loads('{"tools": {"webfetch": {"enabled": false, "maxChars": 1000, "timeout": 30000}}}')
     fetch = loaded.config.tools.web.fetch
@@ -191,57 +179,6 @@ def test_S26_the_service_sections_land_in_the_web_tools() -> None:
         assert part.base_url == service["base_url"]
         assert part.api_key == "sk-search-1"
         assert part.headers == service["custom_headers"]
-
-
-def test_mcp_at_the_top_is_the_list_of_servers() -> None:
-    servers = loads(
-        """{ "mcp": {
-          "exa": {"type": "remote", "url": "https://mcp.exa.ai/mcp?tools=web_search_exa", "enabled": true},
-          "tavily": {"type": "remote", "url": "https://mcp.tavily.com/mcp/", // needs a key
-                     "headers": {"Authorization": "Bearer ${env:TAVILY_API_KEY}"},},
-        } }""",
-        TAVILY_API_KEY="tvly-1",
-    ).config.tools.mcp_servers
-    assert servers["exa"].url.startswith("https://mcp.exa.ai")
-    assert servers["tavily"].headers == {"Authorization": "Bearer tvly-1"}
-
-
-def test_a_file_of_the_family_loads_with_warnings_at_most() -> None:
-    text = json.dumps(
-        {
-            "agents": {"defaults": {"model": "m", "temperature": 0.1, "memoryWindow": 100, "reasoningEffort": None}},
-            "channels": {
-                "sendProgress": True,
-                "sendToolHints": False,
-                "whatsapp": {"enabled": False, "bridgeUrl": "ws://localhost:3001", "token": "${NOT_SET}"},
-                "telegram": {
-                    "enabled": True,
-                    "token": "1:a",
-                    "allowFrom": ["1"],
-                    "proxy": None,
-                    "replyToMessage": True,
-                },
-            },
-            "providers": {"openai": {"apiKey": "", "apiBase": None, "extraHeaders": None}, "aihubmix": {"apiKey": "k"}},
-            "gateway": {"host": "0.0.0.0", "port": 18790, "heartbeat": {"enabled": True, "intervalS": 1800}},
-            "tools": {
-                "web": {"proxy": None, "search": {"apiKey": "", "maxResults": 5}},
-                "exec": {"timeout": 60, "pathAppend": ""},
-                "restrictToWorkspace": False,
-                "mcpServers": {"fs": {"command": "npx", "args": ["-y"], "env": {}, "url": "", "toolTimeout": 30}},
-            },
-        }
-    )
-    loaded = loads(text)
-    assert {one.path for one in loaded.problems} == {
-        "agents.defaults.memoryWindow",
-        "channels.whatsapp",
-        "gateway.host",
-        "gateway.port",
-        "gateway.heartbeat",
-    }
-    assert loaded.config.channels.telegram.hints == "off"
-    assert not loaded.disabled
 
 
 @pytest.mark.parametrize("value", ["true", "5", '"x"', "[1]", "null", '{"enable": true, "timeout": -1, "x": "${A}"}'])

@@ -19,19 +19,11 @@ from nanobot.errors import NanobotError
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, start
+from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import BOUND, Program
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.telegram_server import TelegramServer
-
-CTRL_C = "\x03"
-
-
-@asynccontextmanager
-async def at_terminal(home: Program, *arguments: str) -> AsyncIterator[PseudoTerminal]:
-    with PseudoTerminal(home.command("agent", *arguments), env=home.env, cwd=home.home, columns=100) as terminal:
-        await terminal.until("❯")
-        yield terminal
 
 
 async def listens(home: Program, gateway: Gateway) -> None:
@@ -55,7 +47,7 @@ async def test_U36_a_talk_begun_in_the_terminal_goes_on_in_telegram_and_back(tmp
     async with furnished(tmp_path, *replies) as (telegram, llm, ada, home), running(home) as gateway:
         await listens(home, gateway)
         assert stat.S_IMODE((home.home / "gateway.sock").stat().st_mode) == 0o600
-        async with at_terminal(home) as terminal:
+        async with terminal_of(home) as terminal:
             await terminal.until("in the gateway")
             await terminal.answers("remember the heron\r", "The heron is noted.")
             await terminal.answers("/sessions\r", re.compile(r"\w{10} remember the heron"))
@@ -94,7 +86,7 @@ async def test_what_is_typed_on_a_second_surface_steers_the_turn_that_runs_and_c
     gates = [asyncio.Event(), asyncio.Event()]
     look = Call("write_file", {"path": "birds.md", "content": "many"})
     steps = ("Hello.", Reply(Wait(gates[0]), look), "Herons and egrets.", Reply(Wait(gates[1]), "late"))
-    async with furnished(tmp_path, *steps) as (_, llm, ada, home), serving(home), at_terminal(home) as terminal:
+    async with furnished(tmp_path, *steps) as (_, llm, ada, home), serving(home), terminal_of(home) as terminal:
         await terminal.answers("hello\r", "Hello.")
         await terminal.answers("/sessions\r", re.compile(r"\w{10} hello"))
         session = re.findall(r"(\w{10}) hello", terminal.text())[0]
@@ -133,7 +125,7 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
     async with TelegramServer() as telegram, LlmServer(*steps, "All is done.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
         workspace = home.home / "workspace"
-        async with serving(home), at_terminal(home) as terminal:
+        async with serving(home), terminal_of(home) as terminal:
             await terminal.until("in the gateway")
             await terminal.answers("write of the birds\r", re.compile(r"\+the heron[^❯]*y once · a always · n no"))
             await terminal.answers("n", "No. Why?")
@@ -155,7 +147,7 @@ async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     async with TelegramServer() as telegram, LlmServer(Reply(days), "It is planned.", write("heron"), "Fine.") as llm:
         home = careful(configured(tmp_path, telegram, llm))
-        async with serving(home), at_terminal(home) as terminal:
+        async with serving(home), terminal_of(home) as terminal:
             await terminal.answers("plan it\r", "1 to 2 or")
             await terminal.answers("2", "It is planned.")
             assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
@@ -174,7 +166,7 @@ async def test_U66_a_reminder_of_the_terminal_comes_to_who_joined_and_to_telegra
     async with furnished(tmp_path, after="no") as (telegram, llm, _, home):
         telegram.user("Ada", OWNER)
         async with serving(home):
-            async with at_terminal(home) as terminal:
+            async with terminal_of(home) as terminal:
                 await terminal.answers("/schedule in 1 second stretch your legs\r", "⏰ stretch your legs")
                 await terminal.answers("/schedule in 3 seconds call the bank\r", "call the bank")
                 await terminal.leave()
@@ -221,7 +213,7 @@ async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_ag
         gateway = await start(home)
         try:
             await listens(home, gateway)
-            async with at_terminal(home) as terminal:
+            async with terminal_of(home) as terminal:
                 await terminal.answers("one\r", "First.")
                 await gateway.stop()
                 await terminal.until("The gateway has ended.")
@@ -243,7 +235,7 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
         gateway = await start(home)
         try:
             await listens(home, gateway)
-            async with at_terminal(home) as first, at_terminal(home) as second:
+            async with terminal_of(home) as first, terminal_of(home) as second:
                 for terminal, text in ((first, "the heron"), (second, "the egret")):
                     await terminal.answers(f"{text}\r", "Fine.")
                 first.press("/privacy on\r")
