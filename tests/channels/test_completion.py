@@ -81,9 +81,7 @@ def test_the_branch_is_read_from_a_repository_and_from_a_worktree_of_it(tmp_path
     assert branch_of(tree) == "two"
 
 
-async def test_texts_come_as_context_pictures_and_scans_as_media(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes.md").write_text("High water at nine.", encoding="utf-8")
     Path("my plan.pdf").write_bytes(pdf_file(["Cast off at ten"]))
@@ -114,9 +112,7 @@ async def test_texts_come_as_context_pictures_and_scans_as_media(
     assert [problem.partition(":")[0] for problem in found.problems] == ["scan.pdf", "tool.bin"]
 
 
-async def test_a_question_on_the_command_line_brings_the_files_that_it_names_and_puts_them_where_tools_reach_them(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_on_the_command_line_brings_its_files_and_puts_them_where_tools_read(tmp_path: Path) -> None:
     notes, odd = tmp_path / "notes.md", "od\u202ed.md"
     notes.write_text("High water at nine.\n" * 2_000, encoding="utf-8")
     async with modelled(tmp_path, "At nine.", after="Seen.") as (at, server):

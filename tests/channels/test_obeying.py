@@ -90,7 +90,7 @@ async def in_the_terminal(home: Program, words: str) -> int:
 
 
 @pytest.mark.parametrize("surface", ["telegram", "terminal", "one-shot"])
-async def test_a_model_that_obeys_a_page_can_harm_nothing_that_one_undo_does_not_bring_back(
+async def test_a_model_that_obeys_a_page_harms_nothing_that_one_undo_does_not_mend(
     tmp_path: Path, surface: str
 ) -> None:
     async with (

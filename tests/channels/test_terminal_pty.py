@@ -67,7 +67,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
 
 
 @pytest.mark.parametrize("command", [("agent", "--ephemeral"), ("demo", "--chat")])
-async def test_a_conversation_that_is_kept_nowhere_leaves_no_line_and_names_no_way_back(
+async def test_a_talk_kept_nowhere_leaves_no_line_and_names_no_way_back(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
@@ -243,9 +243,7 @@ async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: si
         assert "Traceback" not in terminal.text()
 
 
-async def test_the_line_below_shows_the_model_that_was_chosen_and_what_the_service_lacks_is_refused(
-    tmp_path: Path,
-) -> None:
+async def test_the_line_below_shows_the_chosen_model_and_what_the_service_lacks_is_refused(tmp_path: Path) -> None:
     async with LlmServer("The answer.") as server:
         server.models = [{"id": "fake"}, {"id": "other-model"}]
         nanobot = program(tmp_path, server)
@@ -291,9 +289,7 @@ async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path
 
 
 @pytest.mark.parametrize(("arguments", "env"), [(("--plain",), None), ((), {"TERM": "dumb"})])
-async def test_plain_lines_hold_no_escape_at_all(
-    tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str] | None
-) -> None:
+async def test_plain_lines_lack_escapes(tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str] | None) -> None:
     replies = Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
     async with modelled(tmp_path, *replies) as (nanobot, _), terminal_of(nanobot, *arguments, env=env) as terminal:
         await terminal.answers("hello\r", "End.")
@@ -410,9 +406,7 @@ async def test_U65_who_comes_back_sees_the_last_exchanges_and_what_was_really_do
             await terminal.until(lambda: terminal.text().count("☑ created plan.md (+1 −0)") == 2)
 
 
-async def test_terminals_side_by_side_are_each_in_a_session_of_their_own_and_the_last_one_is_gone_on_with(
-    tmp_path: Path,
-) -> None:
+async def test_terminals_side_by_side_have_a_session_each_and_the_last_one_is_gone_on_with(tmp_path: Path) -> None:
     async with modelled(tmp_path, after="Fine.") as (nanobot, llm):
 
         async def say(terminal: PseudoTerminal, text: str, count: int) -> str:
@@ -452,9 +446,7 @@ async def test_a_long_change_is_shown_whole_before_it_is_approved(tmp_path: Path
         assert "✓ Approved: wrote workspace/plan.md (+400 −0" in terminal.text()
 
 
-async def test_a_command_that_the_person_types_is_judged_and_run_and_two_marks_let_the_model_read_it(
-    tmp_path: Path,
-) -> None:
+async def test_a_command_of_the_person_is_judged_and_run_and_two_marks_let_the_model_read_it(tmp_path: Path) -> None:
     async with LlmServer("I have seen it.") as server:
         nanobot = program(tmp_path, server, tools={"profile": "full", "policy": {"rules": [ALLOWED, FORBIDDEN]}})
         async with terminal_of(nanobot) as terminal:

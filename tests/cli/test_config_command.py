@@ -62,9 +62,7 @@ def test_check_says_what_is_wrong_and_ends_accordingly(
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_check_without_a_file_is_content_but_a_named_one_must_be_there(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_needs_no_file_but_one_that_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("config", "check") == 0
     assert call("--config", str(home / "typo.json"), "config", "check") == 2
     assert "typo.json: the file does not exist." in capsys.readouterr().out
@@ -122,9 +120,7 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
     "https://h.example/v1/{}/models",
     "https://h.example/bot123456789:{}/x",
 )
-def test_show_hides_secrets_in_addresses_and_leaves_the_rest(
-    home: Path, capsys: pytest.CaptureFixture[str], url: str
-) -> None:
+def test_show_hides_the_secrets_of_addresses_alone(home: Path, capsys: pytest.CaptureFixture[str], url: str) -> None:
     key = "sk-canary-0123456789abcdefghij"
     config(
         home,
@@ -231,9 +227,7 @@ WARNED: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_check_fails_where_the_program_would_not_start_and_says_the_same(
-    name: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_fails_and_says_the_same_as_a_start(name: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     block, says = REFUSED[name]
     config(home, json.dumps(block)).chmod(0o600)
     assert call("config", "check") == 2

@@ -111,9 +111,7 @@ def test_what_cannot_be_written_is_refused_with_the_nearest_right_thing(file: Pa
     ("set gateway.concurrency 9", "A running nanobot has it after its next start."),
     ('set channels {"terminal":{"notify":"off"}}', "after its next start"),
 )
-def test_a_change_says_when_it_is_in_force(
-    file: Path, capsys: pytest.CaptureFixture[str], words: str, says: str
-) -> None:
+def test_a_change_says_when_it_counts(file: Path, capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
     assert call(*words.split()) == 0
     assert f"{file}. " in (told := capsys.readouterr().out)
     assert says in told
@@ -196,9 +194,7 @@ _PASTED = (
 
 
 @pytest.mark.parametrize("pasted", _PASTED)
-async def test_a_key_pasted_in_a_wrong_place_is_repeated_by_no_command_of_the_configuration(
-    tmp_path: Path, pasted: str
-) -> None:
+async def test_a_key_pasted_in_a_wrong_place_is_repeated_by_no_command_of_config(tmp_path: Path, pasted: str) -> None:
     home = program(tmp_path)
     tried: list[tuple[str, ...]] = [
         ("set", "tools.web.search.provider", pasted),

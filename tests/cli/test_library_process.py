@@ -88,9 +88,7 @@ async def test_a_folder_that_is_a_link_to_itself_is_not_there_and_all_else_goes_
 
 
 @pytest.mark.parametrize("size", [0, 40_000])
-async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on_with_it(
-    tmp_path: Path, size: int
-) -> None:
+async def test_a_reading_that_a_full_disk_ends_says_so_and_the_same_words_go_on(tmp_path: Path, size: int) -> None:
     nanobot = program(tmp_path, None, library={"folders": ["~/Documents"]})
     folder = tmp_path / "Documents"
     folder.mkdir()
@@ -152,9 +150,7 @@ async def test_compiled_files_that_a_full_disk_has_cut_off_end_no_start_and_are_
 
 
 @pytest.mark.parametrize("size", [0, 40_000])
-async def test_on_a_full_disk_each_command_of_daily_use_says_what_is_wrong_in_a_sentence(
-    tmp_path: Path, size: int
-) -> None:
+async def test_on_a_full_disk_each_daily_command_says_what_is_wrong_in_a_sentence(tmp_path: Path, size: int) -> None:
     nanobot = program(tmp_path, None, library={"folders": ["~/Documents"]})
     (tmp_path / "Documents").mkdir()
     assert (await nanobot.run("skill", "list")).code == 0

@@ -67,9 +67,7 @@ async def test_lines_of_a_narrow_terminal_are_broken_between_words(services: Ser
         await terminal.wait()
 
 
-async def test_an_empty_line_stands_between_two_steps_and_no_key_is_named_that_is_not_there(
-    services: Services, tmp_path: Path
-) -> None:
+async def test_an_empty_line_is_between_steps_and_no_key_is_named_in_vain(services: Services, tmp_path: Path) -> None:
     with started(services, tmp_path) as terminal:
         await dialogue(terminal, {"1 of 3": "1", "2 of 3": ""})
         await terminal.until("3 of 3")

@@ -186,9 +186,7 @@ async def test_the_time_limit_ends_with_124(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_a_signal_stops_the_turn_and_keeps_what_was_said(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+async def test_a_signal_stops_a_turn_and_keeps_what_was_said(tmp_path: Path, number: signal.Signals, code: int) -> None:
     async with modelled(tmp_path, Reply("begun", Pause(100.0), "late"), "Here.") as (nanobot, server):
         process = await nanobot.start("-m", "remember the heron")
         await server.asked(1)
@@ -263,9 +261,7 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     (["-m", "x", "--json", "--stream-json"], "not allowed"),
     (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),
 )
-async def test_wrong_usage_is_said_in_a_sentence_with_exit_code_2(
-    tmp_path: Path, arguments: list[str], words: str
-) -> None:
+async def test_wrong_usage_is_a_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
     ran = await program(tmp_path).run(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
@@ -281,9 +277,7 @@ async def test_a_broken_configuration_names_the_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["status"], ["config", "check"], ["config", "show"], ["-m", "x"], ["-r", HOSTILE]])
-async def test_nothing_of_a_file_an_argument_or_a_model_s_name_drives_the_terminal(
-    tmp_path: Path, words: list[str]
-) -> None:
+async def test_nothing_of_a_file_an_argument_or_a_name_drives_the_terminal(tmp_path: Path, words: list[str]) -> None:
     """Whatever a command makes of them: names of models, unknown keys, values that are wrong."""
     async with modelled(tmp_path) as (nanobot, _):
         hostile = {"agents": {"defaults": {"model": f"fake{HOSTILE}"}}, f"odd{HOSTILE}": 1}

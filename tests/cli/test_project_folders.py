@@ -48,9 +48,7 @@ def canaries(request: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("answer", "counts"), [("y\r", True), ("\r", False)])
-async def test_a_workspace_that_is_a_project_counts_after_one_question_and_else_not_at_all(
-    tmp_path: Path, answer: str, counts: bool
-) -> None:
+async def test_a_project_counts_after_one_question_or_not_at_all(tmp_path: Path, answer: str, counts: bool) -> None:
     folder = project(tmp_path)
     async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         work = ("--workspace", str(folder))
@@ -97,9 +95,7 @@ async def test_a_folder_without_such_files_is_not_asked_about_and_stays_nanobots
             assert "About the user" in request
 
 
-async def test_instructions_are_read_from_the_top_of_the_repository_down_and_inner_and_changed_ones_are_told(
-    tmp_path: Path,
-) -> None:
+async def test_instructions_are_read_from_the_top_down_and_inner_and_changed_ones_are_told(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     deep = repository / "sub" / "deep"
     deep.mkdir(parents=True)

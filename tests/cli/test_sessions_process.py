@@ -210,9 +210,7 @@ def test_a_new_version_updates_what_nobody_edited_and_tells_once_of_what_somebod
     assert follow_templates(paths.home, paths.workspace, tmp_path / "templates").lines == ()
 
 
-def test_an_emptied_and_a_deleted_file_stay_so_and_a_workspace_from_before_is_known_by_what_was_shipped(
-    tmp_path: Path,
-) -> None:
+def test_an_emptied_and_a_deleted_file_stay_so_and_an_earlier_workspace_is_known_by_its_files(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
     prepare_home(paths)
     (paths.workspace / "AGENTS.md").write_text("", encoding="utf-8")

@@ -28,9 +28,7 @@ def asked(telegram: TelegramServer) -> Message:
 
 
 @pytest.mark.parametrize("words", [False, True])
-async def test_a_question_of_one_worker_is_answered_in_a_chat_that_another_serves_by_a_button_or_in_words(
-    asking: Fleet, words: bool
-) -> None:
+async def test_a_question_of_a_worker_is_answered_by_button_or_words_at_another(asking: Fleet, words: bool) -> None:
     telegram, held = asking.telegram, asyncio.Event()
     ada, ada_there = telegram.user("Ada", ADA), telegram.member("Ada", GROUP, user_id=ADA)
     await asyncio.gather(asking.run("poller"), asking.run("worker"), asking.run("worker"))
@@ -57,9 +55,7 @@ async def test_a_question_of_one_worker_is_answered_in_a_chat_that_another_serve
     await ada_there.sees("The question to the owner is over.")
 
 
-async def test_the_death_of_the_worker_that_asks_asks_again_and_who_may_answer_is_judged_at_the_press(
-    asking: Fleet,
-) -> None:
+async def test_a_death_of_the_worker_that_asks_asks_again_and_who_answers_is_judged_at_the_press(asking: Fleet) -> None:
     telegram = asking.telegram
     ada = telegram.user("Ada", ADA)
     await asking.run("poller")

@@ -77,9 +77,7 @@ async def test_what_a_living_worker_has_is_left_to_it_and_what_a_dead_one_had_is
     assert await other.claim((row.seq,)), "who had it lives"
 
 
-async def test_a_row_that_one_worker_after_the_other_dies_of_is_parked_by_one_alone_and_spoils_no_other(
-    join: Join,
-) -> None:
+async def test_a_row_of_which_worker_after_worker_dies_is_parked_by_one_alone_and_spoils_no_other(join: Join) -> None:
     lives, beside = await join(), await join()
     bad, good, worse = [await accepted(lives, one, f"telegram:{one}") for one in ("1", "2", "3")]
     together = (bad.seq, worse.seq)
@@ -169,9 +167,7 @@ async def test_a_job_is_worked_on_also_where_the_answer_that_gave_it_was_lost(jo
             await asyncio.sleep(0.05)
 
 
-async def test_what_comes_in_an_own_session_waits_for_no_job_that_the_engine_is_slow_to_give(
-    join: Join, address: str
-) -> None:
+async def test_what_comes_in_an_own_session_waits_for_no_job_of_a_slow_engine(join: Join, address: str) -> None:
     """Who reads /stop late stops nothing."""
     poller = await join()
     async with working(address, 8) as (_, taken), await psycopg.AsyncConnection.connect(address) as db:
@@ -489,9 +485,7 @@ async def test_a_layout_of_a_newer_nanobot_is_refused(join: Join, address: str) 
     [("nanobot", 2), ("nanobot_1", 2), ("nanobot_1", 3), ("nanobot_1", 8)],
     ids=["that of all bots", "given to one of them", "of the queue of today", "the last before the version"],
 )
-async def test_tables_from_before_the_version_of_22_november_are_left_alone(
-    address: str, schema: str, layout: int
-) -> None:
+async def test_tables_from_before_22_november_are_left_alone(address: str, schema: str, layout: int) -> None:
     tables = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema ^@ 'nanobot'"
     with psycopg.connect(address, autocommit=True) as db:
         db.execute(f"CREATE SCHEMA {schema}".encode())

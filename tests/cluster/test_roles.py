@@ -126,9 +126,7 @@ async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_anoth
 
 
 @growing(25.0, 60.0)
-async def test_a_worker_that_is_to_end_does_not_wait_for_a_database_that_is_away(
-    limit: float, tmp_path: Path, postgres: TestServer
-) -> None:
+async def test_a_worker_that_ends_waits_for_no_database(limit: float, tmp_path: Path, postgres: TestServer) -> None:
     """Whom it was to answer is answered by another one."""
     async with (
         TelegramServer() as telegram,

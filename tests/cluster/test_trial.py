@@ -19,9 +19,7 @@ async def test_nothing_is_lost_or_said_twice_while_gateways_are_killed(tmp_path:
 
 
 @pytest.mark.timeout(900)
-async def test_a_worker_that_stood_still_gives_up_and_nothing_is_said_twice(
-    tmp_path: Path, postgres: TestServer
-) -> None:
+async def test_a_worker_that_stood_still_ends_and_nothing_is_said_twice(tmp_path: Path, postgres: TestServer) -> None:
     """Its turns are under way when it stops; by the time it goes on, another one has answered them."""
     plan = Plan(messages=30, chats=8, kills=0, rate=2.5, workers=2, model=3.0, freezes=1)
     trial = await run(plan, tmp_path, postgres.fresh(), bound=240)

@@ -278,9 +278,7 @@ def test_a_preset_is_chosen_by_its_name_and_a_missing_one_is_refused(tmp_path: P
     ("volcengineCodingPlan", "ark-code", "ark-code"),
     ("lmStudio", "local-model", "local-model"),
 )
-async def test_a_provider_is_known_however_its_name_is_written(
-    name: str, model: str, asked: str, tmp_path: Path
-) -> None:
+async def test_a_provider_is_known_however_it_is_written(name: str, model: str, asked: str, tmp_path: Path) -> None:
     async with LlmServer("fine") as server:
         block = {**provider(name, apiBase=server.url + "/v1"), **defaults(provider=name, model=model)}
         chosen = await choose(choice(block, tmp_path))
@@ -340,9 +338,7 @@ def keys_in(value: object, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=[one.stem for one in FILES])
-async def test_a_file_of_every_layout_that_there_was_starts_and_each_key_is_used_or_told(
-    tmp_path: Path, file: Path
-) -> None:
+async def test_a_file_of_every_earlier_layout_starts_and_each_key_is_used_or_told(tmp_path: Path, file: Path) -> None:
     home = program(tmp_path)
     text = file.read_text(encoding="utf-8")
     (home.home / "config.json").write_text(text, encoding="utf-8")

@@ -31,9 +31,7 @@ def test_there_are_at_least_forty_broken_files() -> None:
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda one: one.name)
-def test_a_broken_file_is_explained_in_the_language_of_who_reads_it_and_left_alone(
-    broken: Broken, tmp_path: Path
-) -> None:
+def test_a_broken_file_is_explained_in_the_readers_language_and_left_alone(broken: Broken, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(broken.data)
     with pytest.raises(ConfigError) as caught:

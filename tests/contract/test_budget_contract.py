@@ -17,9 +17,7 @@ OWNER = InboundMessage(Address("telegram", "1"), Sender("1", role="owner"), "", 
 ANN = InboundMessage(Address("telegram", "2"), Sender("2", role="user"), "", direct=True)
 
 
-async def test_several_processes_stop_at_one_cap_warn_once_and_see_what_the_owner_changes(
-    ledger: Ledger, clock: HandClock
-) -> None:
+async def test_several_processes_stop_at_one_cap_warn_once_and_see_it_change(ledger: Ledger, clock: HandClock) -> None:
     def midnight() -> datetime:
         at = clock.at.astimezone(ZoneInfo("Asia/Tokyo"))
         return at.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -67,9 +67,7 @@ async def test_a_row_that_the_process_dies_of_again_and_again_is_parked_while_th
     assert [row.seq for row in await ledger.claim((good.seq,))] == [good.seq]
 
 
-async def test_a_crash_counts_against_what_was_worked_on_and_not_against_what_waited_for_its_turn(
-    ledger: Ledger,
-) -> None:
+async def test_a_crash_counts_against_what_was_worked_on_and_not_what_waited_for_its_turn(ledger: Ledger) -> None:
     chats = tuple(Arrival(one, "{}", f"telegram:{9 - int(one)}") for one in "123")
     works, waits, untouched = await ledger.accept(HOME, chats)
     for everybodys in (False, True):
@@ -190,9 +188,7 @@ async def test_only_what_was_being_sent_when_the_process_died_may_have_arrived(l
     assert [(row.item.part, row.state) for row in await ledger.due(HOME)] == [(0, "unknown"), (1, "new")]
 
 
-async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_after_a_restart(
-    ledger: Ledger, clock: HandClock
-) -> None:
+async def test_what_is_held_back_keeps_its_chat_back_also_after_a_restart(ledger: Ledger, clock: HandClock) -> None:
     elsewhere = OutboxItem("v", 0, HOME, "8", "{}")
     first, second, _third = await ledger.put((item("t"), item("u"), elsewhere))
     await ledger.begin(first.seq)
@@ -211,7 +207,7 @@ async def test_what_is_held_back_keeps_the_later_messages_of_its_chat_back_also_
     assert await ledger.begin(last.seq)
 
 
-async def test_a_message_is_begun_only_where_nothing_earlier_of_its_chat_is_sent_or_held(
+async def test_a_message_waits_while_an_earlier_one_of_its_chat_is_sent_or_held(
     ledger: Ledger, clock: HandClock
 ) -> None:
     elsewhere = OutboxItem("v", 0, HOME, "8", "{}")

@@ -468,9 +468,7 @@ async def _cancel(provider: LLMProvider) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("leave", [_break_off, _cancel])
-async def test_leaving_a_stream_closes_the_connection(
-    wire: str, leave: Callable[[LLMProvider], asyncio.Future[None]]
-) -> None:
+async def test_who_leaves_a_stream_closes_it(wire: str, leave: Callable[[LLMProvider], asyncio.Future[None]]) -> None:
     async with LlmServer(Reply("a", "b", stop_after=4, then="hang")) as server, speaking(wire, server) as provider:
         await leave(provider)
         await server.server.all_closed(2)

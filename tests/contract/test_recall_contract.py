@@ -16,9 +16,7 @@ def said(text: str, answer: str = "Noted.") -> tuple[Message, ...]:
     return UserMessage((Text(text),)), AssistantMessage((Text(answer),))
 
 
-async def test_what_is_new_is_taken_in_once_also_where_two_processes_take_it_in(
-    ledger: Ledger, clock: HandClock, tmp_path: Path
-) -> None:
+async def test_what_is_new_is_taken_in_once_by_two_processes(ledger: Ledger, clock: HandClock, tmp_path: Path) -> None:
     first, second = LibraryIndex(tmp_path / "index.db"), LibraryIndex(tmp_path / "index.db")
     both = Conversations(ledger.sessions, first), Conversations(ledger.sessions, second)
     session = await ledger.sessions.start("terminal:local")
@@ -47,9 +45,7 @@ async def test_a_compaction_and_a_reset_hide_nothing_from_the_index(ledger: Ledg
     index.close()
 
 
-async def test_what_a_helper_was_asked_is_nobodys_words_and_deleted_talks_are_forgotten(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_what_a_helper_was_asked_is_nobodys_words_and_deleted_talks_go(ledger: Ledger, tmp_path: Path) -> None:
     index = LibraryIndex(tmp_path / "index.db")
     talk = Conversations(ledger.sessions, index)
     helper, own = [await ledger.sessions.start(key) for key in ("helper:7", "terminal:local")]

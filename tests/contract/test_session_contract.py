@@ -125,9 +125,7 @@ async def test_a_compaction_hides_what_came_before_and_deletes_nothing(store: Se
     assert (await store.current("a")).messages == 5
 
 
-async def test_sessions_are_listed_newest_first_and_named_by_their_first_words_unless_they_are_renamed(
-    store: SessionStore,
-) -> None:
+async def test_sessions_are_listed_newest_first_and_named_by_first_words_until_renamed(store: SessionStore) -> None:
     old, other, new = await store.start("a"), await store.start("b"), await store.start("a")
     assert [item.id for item in await store.list("a")] == [new.id, old.id]
     assert {item.id for item in await store.list()} == {old.id, other.id, new.id}
@@ -156,9 +154,7 @@ async def test_any_text_survives(store: SessionStore, text: str) -> None:
     assert await store.history(session.id) == (message,)
 
 
-async def test_what_was_spent_is_counted_by_quarters_of_an_hour_by_key_and_by_session(
-    store: SessionStore, clock: HandClock
-) -> None:
+async def test_what_was_spent_is_counted_by_quarter_hour_key_and_session(store: SessionStore, clock: HandClock) -> None:
     begin = clock.at
     assert await store.spent(begin) == Usage()
     for key in ("a", "a", "b"):

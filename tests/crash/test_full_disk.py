@@ -50,7 +50,7 @@ def without_room(moment: str) -> Trouble:
     return trouble
 
 
-async def test_a_disk_without_room_costs_no_message_and_needs_no_restart(
+async def test_a_full_disk_costs_no_message_and_needs_no_restart(
     nursery: Nursery, tmp_path: Path, tried: list[str]
 ) -> None:
     whole = planned(nursery, Plan())

@@ -141,9 +141,7 @@ async def rounds(nursery: Nursery, folder: Path, cases: dict[str, Callable[[Stag
     return await each(cases, one)
 
 
-async def test_telegram_that_fails_after_it_has_accepted_a_message_costs_no_answer(
-    nursery: Nursery, tmp_path: Path, tried: list[str]
-) -> None:
+async def test_a_telegram_that_fails_costs_no_answer(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
     def case(method: str, place: int, fault: Fault) -> Callable[[Stage], None]:
         return lambda at: at.telegram.plan(method, place, fault)
 
@@ -158,9 +156,7 @@ async def test_telegram_that_fails_after_it_has_accepted_a_message_costs_no_answ
     assert not outcome.problems, "\n".join(outcome.problems)
 
 
-async def test_a_model_that_dies_in_the_middle_of_its_words_costs_no_answer(
-    nursery: Nursery, tmp_path: Path, tried: list[str]
-) -> None:
+async def test_a_model_that_breaks_off_costs_no_answer(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
     words = (Say("Answer to nobody. "), Pause(0.2), Say("These words are never finished and never shown as an answer."))
 
     def case(after: int, then: str) -> Callable[[Stage], None]:

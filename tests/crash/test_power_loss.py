@@ -54,7 +54,7 @@ def losses(statements: Sequence[str], tmp_path: Path, *, step: int, weak: bool =
 
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(("turns", "step"), [(4, 8), pytest.param(16, 1, marks=pytest.mark.crash_all)])
-async def test_a_loss_of_power_costs_no_commit_that_was_promised(
+async def test_a_loss_of_power_costs_no_promised_commit(
     tmp_path: Path, tried: list[str], turns: int, step: int
 ) -> None:
     found = losses(await busy_day(tmp_path / "traced.db", turns), tmp_path, step=step)

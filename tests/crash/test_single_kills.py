@@ -107,9 +107,7 @@ async def test_a_kill_at_rest_sends_nothing_and_asks_no_model_again(nursery: Nur
         assert [len(telegram.sent("sendMessage")), len(llm.requests)] == [2, 2]
 
 
-async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_chat_is_told(
-    nursery: Nursery, tmp_path: Path
-) -> None:
+async def test_a_deadly_message_takes_no_other_with_it_and_its_chat_is_told(nursery: Nursery, tmp_path: Path) -> None:
     deadly, chats = Plan(word="killer"), 9
     # The others are being worked on whenever it strikes.
     async with TelegramServer() as telegram, LlmServer(after=Reply(ANSWER, delay=0.5)) as llm:
@@ -142,9 +140,7 @@ async def test_a_message_that_kills_the_process_takes_no_other_with_it_and_its_c
         assert "I set 1 message of 1 chat aside" in summary
 
 
-async def test_an_ordered_stop_gives_a_running_turn_back_and_it_is_answered_after_the_start(
-    nursery: Nursery, tmp_path: Path
-) -> None:
+async def test_a_stop_in_order_gives_back_a_turn_that_the_next_start_answers(nursery: Nursery, tmp_path: Path) -> None:
     async with furnished(tmp_path, Reply("Too late.", delay=60), after=ANSWER) as (telegram, llm, ada, home):
         ada.say("question")
         life = await nursery.start(home, "gateway")

@@ -200,9 +200,7 @@ print("left")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TRIED: only root can begin a process of another user")
-async def test_a_process_of_another_user_is_left_without_a_word_even_where_it_can_open_the_socket(
-    tmp_path: Path,
-) -> None:
+async def test_a_process_of_another_user_is_left_without_a_word_though_it_can_open_the_socket(tmp_path: Path) -> None:
     async with gate(tmp_path, "Fine.") as at:
         tmp_path.chmod(0o711)
         at.paths.socket.chmod(0o666)
@@ -263,9 +261,7 @@ async def test_each_terminal_has_a_session_of_its_own_and_who_is_in_one_session_
             assert await third.answer() == "Three."
 
 
-async def test_what_is_typed_while_another_terminal_is_answered_in_the_same_session_is_read_at_its_next_step_or_after(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_typed_beside_another_terminal_is_read_at_its_next_step_or_after(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with gate(tmp_path, "One.", (Say("Begun."), Wait(held), Say(" Two.")), "Three.") as at, at.joined() as first:
         await first.say("a")

@@ -87,7 +87,7 @@ SHAPES: list[tuple[str, Json, Addressed, str]] = [
 
 
 @pytest.mark.parametrize(("text", "extra", "how", "thread"), SHAPES)
-async def test_a_message_in_a_group_is_for_the_bot_or_not(
+async def test_a_group_tells_what_is_for_the_bot(
     at: IntakeStage, text: str, extra: Json, how: Addressed, thread: str
 ) -> None:
     incoming = at.incoming(at.server.member("Ada", -100).say(text, **extra))

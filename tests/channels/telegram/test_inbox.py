@@ -130,9 +130,7 @@ async def test_an_update_that_is_handed_over_again_while_it_waits_is_answered_on
 FORGED = ["/help", "/new", "/sessions", "/approve", "/approve ", "/approve x", "/ ", "/", "hello", "", "/x" * 9_000]
 
 
-async def test_what_a_client_sends_as_a_press_of_no_button_of_ours_is_no_command_and_waits_in_nobodys_way(
-    tmp_path: Path,
-) -> None:
+async def test_a_press_of_no_button_of_ours_is_no_command_and_waits_in_nobodys_way(tmp_path: Path) -> None:
     ledger = Ledger(MemoryDatabase())
     async with TelegramServer() as server:
         async with life(tmp_path, ledger, server=server, ends=120) as (inbox, agent):

@@ -277,9 +277,7 @@ async def test_what_was_said_in_a_forwarded_recording_is_from_outside(tmp_path: 
     (["x"], 200, "something that is no transcript"),
     ({"text": "  "}, 200, "No words were heard"),
 )
-async def test_an_endpoint_that_fails_is_named_with_its_reason(
-    answer: object, status: int, said: str, tmp_path: Path
-) -> None:
+async def test_an_endpoint_that_fails_is_named_with_why(answer: object, status: int, said: str, tmp_path: Path) -> None:
     sound = tmp_path / "a.oga"
     await asyncio.to_thread(sound.write_bytes, OGG)
     async with endpoint(answer, status) as (transcriber, _):
@@ -305,9 +303,7 @@ async def test_an_endpoint_that_is_not_there_is_said(tmp_path: Path) -> None:
     ((sys.executable, "-c", "import sys; sys.exit('no model file')"), "failed with code 1: no model file"),
     ((sys.executable, "-c", "pass"), "No words were heard"),
 )
-async def test_a_program_that_fails_is_named_with_its_reason(
-    command: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
+async def test_a_program_that_fails_is_named_with_why(command: tuple[str, ...], said: str, tmp_path: Path) -> None:
     heard = await CommandTranscriber(command).transcribe(tmp_path / "a", "audio/ogg")
     assert said in heard.problem
 

@@ -103,9 +103,7 @@ async def test_after_a_penalty_nothing_goes_out_before_its_end_and_then_less_oft
     ("partial", False, 5, 14.0),
     ("partial", False, 30, 74.0),
 )
-async def test_all_chats_together_keep_below_the_limit_of_the_bot(
-    urgency: Urgency, *, objected: bool, processes: int, seconds: float
-) -> None:
+async def test_chats_keep_below_the_limit(urgency: Urgency, *, objected: bool, processes: int, seconds: float) -> None:
     """Answers too, once Telegram objected; of several processes each keeps to its part."""
     clock, log = JumpingClock(100), list[tuple[str, float]]()
     queues = ChatQueues(clock)

@@ -166,9 +166,7 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
 
 
 @pytest.mark.parametrize(("changed", "block"), [(False, "expandable_blockquote"), (True, "pre")])
-async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_and_both_whole_in_a_file(
-    changed: bool, block: str
-) -> None:
+async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_both_whole_in_a_file(changed: bool, block: str) -> None:
     diff = "  @@ -0,0 +1,400 @@\n" + "".join(f"  +line {number} 🦊\n" for number in range(400))
     async with one_turn() as (at, turn):
         asked = ApprovalAsked("aa", ToolCall("c1", "write_file"), "Write a.md?", "Path: /w/a.md", shown=diff)

@@ -381,9 +381,7 @@ async def test_a_turn_over_the_cap_tells_what_it_has_done_and_goes_on_after_a_ra
 
 
 @pytest.mark.parametrize("background", [False, True])
-async def test_helpers_that_never_end_stop_at_the_cap_of_all_and_the_person_is_told(
-    tmp_path: Path, background: bool
-) -> None:
+async def test_helpers_that_never_end_stop_at_the_cap_of_all_which_is_told(tmp_path: Path, background: bool) -> None:
     asked: list[str] = []
 
     def for_ever(request: LlmRequest) -> Reply:
