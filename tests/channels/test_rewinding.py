@@ -60,7 +60,6 @@ async def test_U65_a_picker_that_ctrl_c_leaves_leaves_nothing_running(tmp_path: 
 
 
 async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp_path: Path) -> None:
-    mention = [{"type": "mention", "offset": 0, "length": 14}]
     script = ("Hello.", "A first try.", "A second try.", "Twelve.", "In the group.")
     async with serving(tmp_path, *script, after="Back again.") as (telegram, llm, ada, _):
         eve, own = telegram.member("Eve", -55), telegram.member("Ada", -55, user_id=OWNER)
@@ -77,7 +76,7 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
         assert not any(message.buttons for message in telegram.chats[OWNER])
         own.say("/group@nano_test_bot on")
         await telegram.shows(-55, "I answer in this group now")
-        own.say("@nano_test_bot hello", entities=mention)
+        own.calls_bot("hello")
         await telegram.shows(-55, "In the group.")
         eve.say("/rewind@nano_test_bot")
         assert "/rewind" in await telegram.shows(-55, "is not available to you here")

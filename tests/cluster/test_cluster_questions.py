@@ -11,7 +11,6 @@ from tests.fakes.llm_server import Reply
 from tests.fakes.telegram_server import Message, TelegramServer
 
 GROUP = -55
-MENTION = [{"type": "mention", "offset": 0, "length": 14}]
 FETCH = Call("web_fetch", {"url": "http://10.255.255.255/"})
 
 
@@ -35,7 +34,7 @@ async def test_a_question_of_a_worker_is_answered_by_button_or_words_at_another(
     ada.say("/start")
     await ada_there.asks("/group@nano_test_bot on", "I answer in this group now")
     asking.llm.after = Reply(FETCH)
-    ada_there.say("@nano_test_bot read http://10.255.255.255/", entities=MENTION)
+    ada_there.calls_bot("read http://10.255.255.255/")
     await ada.sees("Confirm Web Fetch")
     asking.llm.after = Reply(Wait(held), "Private.")
     before = len(asking.llm.requests)

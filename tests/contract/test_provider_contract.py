@@ -39,12 +39,16 @@ from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
 from tests.tables import table
 
-WIRES = ("chat", "messages")
 KEY = "sk-very-secret-key"
 SPEC = ToolSpec("web_search", "Search.", {"type": "object", "properties": {"query": {"type": "string"}}})
 HI = UserMessage((Text("hi"),))
 SIGNED = '{"type":"thinking","thinking":"hm","signature":"c2ln"}'
 EPHEMERAL = {"type": "ephemeral"}
+
+
+@pytest.fixture(params=["chat", "messages"])
+def wire(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def make(
@@ -179,7 +183,6 @@ CONVERSATIONS = {
 }
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", CONVERSATIONS)
 async def test_each_conversation_becomes_exactly_this_body(wire: str, name: str) -> None:
     case = CONVERSATIONS[name]
@@ -212,7 +215,6 @@ async def test_each_conversation_becomes_exactly_this_body(wire: str, name: str)
     assert sent.path == ("/v1/chat/completions" if wire == "chat" else "/v1/messages")
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_N42_images_are_read_from_their_files_or_named_in_plain_words(wire: str, tmp_path: Path) -> None:
     picture = tmp_path / "cat.png"
     picture.write_bytes(b"\x89PNG")
@@ -231,7 +233,6 @@ async def test_N42_images_are_read_from_their_files_or_named_in_plain_words(wire
     assert "[image: cat.png, cannot be viewed by this model]" in blind
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_W05_a_pdf_without_text_goes_to_models_that_read_pdf_and_is_named_to_others(
     wire: str, tmp_path: Path
 ) -> None:
@@ -253,7 +254,6 @@ async def test_W05_a_pdf_without_text_goes_to_models_that_read_pdf_and_is_named_
         assert ('"type":"file"' in sent) is (pdf and wire == "chat")
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_request_n_is_a_prefix_of_request_n_plus_one_up_to_the_tail(wire: str) -> None:
     async with LlmServer(after="ok") as server, speaking(wire, server) as provider:
         history: list[Message] = []
@@ -268,7 +268,6 @@ async def test_request_n_is_a_prefix_of_request_n_plus_one_up_to_the_tail(wire: 
         assert second.raw.decode().startswith(text[:end])
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_an_answer_with_thinking_text_and_calls_arrives_in_pieces_and_whole(wire: str) -> None:
     reply = Reply(
         Think("hm"),
@@ -396,7 +395,6 @@ FAILURES |= {
 }
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", FAILURES)
 async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> None:
     case = FAILURES[name]
@@ -415,7 +413,6 @@ async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> 
         assert error.retryable is case.retryable
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @table(
     "raw finish reason",
     ('{"query": "x', "tools", "not valid JSON"),
@@ -431,7 +428,6 @@ async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, raw: str,
     assert call.arguments == raw
 
 
-@pytest.mark.parametrize("wire", WIRES)
 async def test_silence_runs_into_the_first_and_the_idle_deadline(wire: str) -> None:
     none = Deadlines(first=0.15, idle=30)
     async with LlmServer(Reply("x", stop_after=0, then="hang")) as server, speaking(wire, server, none) as provider:
@@ -466,7 +462,6 @@ async def _cancel(provider: LLMProvider) -> None:
         await task
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("leave", [_break_off, _cancel])
 async def test_who_leaves_a_stream_closes_it(wire: str, leave: Callable[[LLMProvider], asyncio.Future[None]]) -> None:
     async with LlmServer(Reply("a", "b", stop_after=4, then="hang")) as server, speaking(wire, server) as provider:

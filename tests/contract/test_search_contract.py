@@ -37,6 +37,11 @@ FULL = SearchQuery(
 )
 
 
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def backend(apis: SearchApis, engine: str, headers: Mapping[str, str] | None = None) -> SearchBackend:
     return KINDS_OF_ENGINES[engine](engine, ServiceAccess(KEY, apis.base(engine), headers or {}))
 
@@ -45,7 +50,6 @@ def test_every_back_end_of_the_catalog_is_under_contract() -> None:
     assert {*ENGINES, "duckduckgo"} == {*KINDS_OF_ENGINES, "duckduckgo"} == set(CATALOG)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_hits_are_read_with_clean_titles_addresses_and_days(apis: SearchApis, engine: str) -> None:
     async with aclosing(backend(apis, engine)) as made:
         reply = await made.search(SearchQuery("python"), timeout=60)
@@ -70,7 +74,6 @@ PAGE_TEXT: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: SearchApis, engine: str) -> None:
     async with aclosing(backend(apis, engine)) as made:
         reply = await made.search(SearchQuery("python", include_content=True), timeout=60)
@@ -83,7 +86,6 @@ async def test_S03_S08_page_text_comes_on_request_where_the_engine_has_it(apis: 
     assert {name: sent.get(name) for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S10_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: SearchApis, engine: str) -> None:
     async with aclosing(backend(apis, engine)) as made:
         for status, kind in ((408, "unavailable"), (504, "unavailable"), (302, "bad_payload"), (404, "bad_request")):
@@ -94,7 +96,6 @@ async def test_S10_a_gateway_time_out_and_a_redirect_have_kinds_too(apis: Search
             assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("body", [[], {}, "text", None, {"data": 3}, {"results": {}}, {"web": []}])
 async def test_S11_an_unknown_shape_is_a_bad_payload_and_never_a_crash(
     apis: SearchApis, engine: str, body: object
@@ -109,7 +110,6 @@ async def test_S11_an_unknown_shape_is_a_bad_payload_and_never_a_crash(
             assert reply.hits == ()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S11_hits_without_an_address_are_dropped_and_counted(apis: SearchApis, engine: str) -> None:
     bad = ("javascript:alert(1)", "ftp://example.org/tides.txt", "https://")
     apis.pages = (*(Page("bad", url, "s") for url in bad), Page("good", "https://example.org/", "s"))
@@ -122,14 +122,12 @@ async def test_S11_hits_without_an_address_are_dropped_and_counted(apis: SearchA
     assert caught.value.kind == "bad_payload"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S20_no_hits_are_an_empty_reply(apis: SearchApis, engine: str) -> None:
     apis.pages = ()
     async with aclosing(backend(apis, engine)) as made:
         assert (await made.search(SearchQuery("python"), timeout=60)).hits == ()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S18_C21_own_headers_extend_a_request_but_do_not_replace_its_login(apis: SearchApis, engine: str) -> None:
     made = backend(apis, engine, headers={"X-Team": "blue", "Authorization": "Bearer other", "x-api-key": "other"})
     await made.search(SearchQuery("python"), timeout=60)
@@ -235,7 +233,6 @@ EXCHANGES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_S08_S21_N31_N32_N34_each_request_carries_every_filter_in_the_engines_own_words(
     apis: SearchApis, engine: str
 ) -> None:
@@ -313,21 +310,12 @@ async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, f
     assert "Note: answered by tavily" in result.text
 
 
-DDGS_FAULTS = {
-    "blocked": "blocked",
-    "rate_limited": "rate_limited",
-    "timeout": "timeout",
-    "network": "network",
-    "bad_payload": "bad_payload",
-}
-
-
-@pytest.mark.parametrize("fault", DDGS_FAULTS)
+@pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload"])
 async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
     made = DuckDuckGoBackend(library=FakeDdgs(always=fault))
     with pytest.raises(SearchError) as caught:
         await made.search(SearchQuery("python"), timeout=60)
-    assert caught.value.kind == DDGS_FAULTS[fault]
+    assert caught.value.kind == fault
 
 
 async def test_the_innermost_cause_of_ddgs_is_said_without_the_quotes_around_it() -> None:

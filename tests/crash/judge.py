@@ -40,11 +40,8 @@ class Judge:
         """A person gives the bot a job; in a group they name the bot."""
         self.asked.setdefault((person.chat, person.id), []).append(job)
         self._open.append((person.chat, job))
-        if person.chat > 0:
-            person.say(f"Please do {job}.")
-        else:
-            mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
-            person.say(f"@nano_test_bot Please do {job}.", entities=[mention])
+        say = person.say if person.chat > 0 else person.calls_bot
+        say(f"Please do {job}.")
 
     def forget(self) -> None:
         """What was asked so far was answered, or refused in words that this judge does not know."""

@@ -57,8 +57,7 @@ async def test_what_a_group_asked_before_a_kill_is_answered_after_it(nursery: Nu
         ada = telegram.member("Ada", -7_000, user_id=OWNER)
         first = await nursery.start(home, "gateway")
         await ada.asks("/group@nano_test_bot on", lambda: len(telegram.visible(ada.chat)) > 1)
-        mention = {"type": "mention", "offset": 0, "length": len("@nano_test_bot")}
-        ada.say("@nano_test_bot a question", entities=[mention])
+        ada.calls_bot("a question")
         await llm.asked(1)
         await first.kill()
         telegram.fail("getMe", Fault("status", status=500, description="Internal Server Error"))

@@ -160,6 +160,11 @@ class User:
         """Send a message; `extra` are further fields of it (photo, reply_to_message, message_thread_id …)."""
         return self.server.receive(self, text, extra)
 
+    def calls_bot(self, text: str, **extra: object) -> Json:
+        """Send a message to a group that names the bot."""
+        mention = {"type": "mention", "offset": 0, "length": len(f"@{BOT['username']}")}
+        return self.say(f"@{BOT['username']} {text}", entities=[mention], **extra)
+
     async def asks(self, text: str, seen: Seen) -> str:
         """Send a message, and wait for what comes of it."""
         self.say(text)

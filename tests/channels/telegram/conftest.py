@@ -12,7 +12,7 @@ from tests.fakes.telegram_server import User
 
 @pytest.fixture
 async def at(tmp_path: Path) -> AsyncIterator[IntakeStage]:
-    async with intake_stage(tmp_path) as made:
+    async with intake_stage(tmp_path / "media") as made:
         yield made
 
 

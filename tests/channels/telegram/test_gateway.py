@@ -136,8 +136,7 @@ async def test_refused_commands_of_a_guest_hold_up_no_answer(tmp_path: Path) -> 
             before = len(telegram.visible(-100))
             for command in ["status", "help"] * 20:  # one that is refused, one that guests may use
                 eve.say(f"/{command}@nano_test_bot")
-            question = "@nano_test_bot how is the weather?"
-            ada.say(question, entities=[{"type": "mention", "offset": 0, "length": 14}])
+            ada.calls_bot("how is the weather?")
             await said(telegram, gateway, -100, "bot: Sunny.")
         bots = [line for line in telegram.visible(-100)[before:] if line.startswith("bot: ")]
         assert len(bots) <= 1 + 3, "few of them are answered at all"
@@ -239,11 +238,11 @@ async def test_a_group_that_becomes_a_supergroup_keeps_its_permission_and_its_co
         async with running(home) as gateway:
             ada.say("/group@nano_test_bot on")
             await said(telegram, gateway, -55, "I answer in this group now")
-            ada.say("@nano_test_bot remember the blue door", entities=[{"type": "mention", "offset": 0, "length": 14}])
+            ada.calls_bot("remember the blue door")
             await said(telegram, gateway, -55, "First.")
             ada.say("", migrate_to_chat_id=-10055)
             moved = telegram.member("Ada", -10055, user_id=OWNER)
-            moved.say("@nano_test_bot which door?", entities=[{"type": "mention", "offset": 0, "length": 14}])
+            moved.calls_bot("which door?")
             await said(telegram, gateway, -10055, "Second.")
         assert "remember the blue door" in json.dumps(llm.requests[1].body)
 

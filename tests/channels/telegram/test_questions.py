@@ -83,7 +83,6 @@ async def test_A21_words_in_reply_to_a_question_are_the_reason_of_a_no_and_those
 
 
 async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers_in_private(tmp_path: Path) -> None:
-    mention = [{"type": "mention", "offset": 0, "length": 14}]
     async with TelegramServer() as telegram:
         fetch = Reply(Call("web_fetch", {"url": "http://10.255.255.255/"}))
         async with LlmServer(fetch, after="Not read.") as llm:
@@ -92,7 +91,7 @@ async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers
             async with running(asking(configured(tmp_path, telegram, llm))):
                 ada.say("/group@nano_test_bot on")
                 await telegram.shows(-55, "I answer in this group now")
-                ada.say("@nano_test_bot read http://10.255.255.255/", entities=mention)
+                ada.calls_bot("read http://10.255.255.255/")
                 await telegram.shows(-55, WAITS)
                 assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith(BUTTONS)
                 question = next(message for message in telegram.chats[OWNER] if message.buttons)
@@ -136,7 +135,6 @@ async def test_U13_what_tells_a_group_that_something_waits_is_tried_again_where_
 
 
 async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_was_asked(tmp_path: Path) -> None:
-    mention = [{"type": "mention", "offset": 0, "length": 14}]
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     first = Reply(Call("todo", {"items": ["[x] ask", "[ ] plan"]}), days)
     async with TelegramServer() as telegram, LlmServer(first, after="Friday it is.") as llm:
@@ -145,7 +143,7 @@ async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_wa
         async with running(configured(tmp_path, telegram, llm)):
             ada.say("/group@nano_test_bot on")
             await telegram.shows(-55, "I answer in this group now")
-            ada.say("@nano_test_bot plan it", entities=mention)
+            ada.calls_bot("plan it")
             assert (await telegram.shows(-55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
             assert "☑ ask" in await telegram.shows(-55, "☐ plan")
             (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]

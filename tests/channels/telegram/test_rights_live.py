@@ -82,8 +82,8 @@ class House:
             command, _, words = text.partition(" ")
             text = f"{command}@nano_test_bot {words}".strip()
         elif who.chat < 0:
-            text = f"@nano_test_bot {text}"
-            extra["entities"] = [{"type": "mention", "offset": 0, "length": 14}]
+            who.calls_bot(text, **extra)
+            return
         who.say(text, **extra)
 
     async def ask(self, who: User, text: str = "", **extra: object) -> tuple[str, str]:
