@@ -11,6 +11,7 @@ from nanobot.cli.habits import parse
 from tests.channels.telegram.gateway import running
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer
+from tests.fakes.sections import defaults, provider, telegram, web
 from tests.fakes.telegram_server import TelegramServer
 from tests.fakes.waiting import until
 from tests.tables import table
@@ -122,12 +123,7 @@ def test_show_hides_every_secret(home: Path, capsys: pytest.CaptureFixture[str])
 )
 def test_show_hides_the_secrets_of_addresses_alone(home: Path, capsys: pytest.CaptureFixture[str], url: str) -> None:
     key = "sk-canary-0123456789abcdefghij"
-    config(
-        home,
-        json.dumps(
-            {"mcp": {"m": {"url": url.format(key)}}, "tools": {"web": {"search": {"baseUrl": url.format(key)}}}}
-        ),
-    )
+    config(home, json.dumps({"mcp": {"m": {"url": url.format(key)}}, **web(search={"baseUrl": url.format(key)})}))
     assert call("config", "show") == 0
     out = capsys.readouterr().out
     assert "canary" not in out
@@ -150,79 +146,50 @@ def test_show_prints_one_part(home: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 TOKEN = "123456789:" + "A" * 35
+KEY = {"apiKey": "k"}
+ELSEWHERE = {"url": "https://x.test/", "host": "203.0.113.7"}
+LOOKUP = defaults(provider="lookup")
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "a provider nobody knows": (
-        {"agents": {"defaults": {"provider": "opena"}}, "providers": {"anthropc": {}}},
-        'Did you mean "anthropic"',
-    ),
-    "a model nobody knows": ({"agents": {"defaults": {"model": "nobody/knows-this"}}}, "No provider is known"),
-    "a provider without its key": ({"agents": {"defaults": {"provider": "mistral"}}}, "needs a key"),
-    "a preset that is not there": ({"agents": {"defaults": {"modelPreset": "x"}}}, "modelPresets does not have"),
+    "a provider nobody knows": ({**defaults(provider="opena"), **provider("anthropc")}, 'Did you mean "anthropic"'),
+    "a model nobody knows": (defaults(model="nobody/knows-this"), "No provider is known"),
+    "a provider without its key": (defaults(provider="mistral"), "needs a key"),
+    "a preset that is not there": (defaults(modelPreset="x"), "modelPresets does not have"),
     "a fallback nobody knows": (
-        {
-            "providers": {"openai": {"apiKey": "k"}, "anthropic": {"apiKey": "k"}},
-            "agents": {"defaults": {"model": "gpt-6-sol", "fallbackModels": ["q"]}},
-        },
+        {"providers": {"openai": KEY, "anthropic": KEY}, **defaults(model="gpt-6-sol", fallbackModels=["q"])},
         "No provider is known",
     ),
-    "Telegram without a token": ({"channels": {"telegram": {"enabled": True}}}, "needs the token of a bot"),
-    "Telegram with a placeholder": (
-        {"channels": {"telegram": {"enabled": True, "token": "YOUR_BOT_TOKEN"}}},
-        "is not a bot token",
-    ),
-    "Telegram with a variable that is not set": (
-        {"channels": {"telegram": {"enabled": True, "token": "${NO_SUCH_TOKEN}"}}},
-        "NO_SUCH_TOKEN is not set",
-    ),
-    "a workspace that is a file": ({"agents": {"defaults": {"workspace": "/etc/hosts"}}}, "/etc/hosts: this cannot be"),
-    "a key that no request can carry": ({"providers": {"openai": {"apiKey": "schlüssel"}}}, "no printable ASCII"),
-    "a key of two lines": ({"tools": {"web": {"search": {"apiKey": "one\ntwo"}}}}, "no printable ASCII"),
+    "Telegram without a token": (telegram(), "needs the token of a bot"),
+    "Telegram with a placeholder": (telegram(token="YOUR_BOT_TOKEN"), "is not a bot token"),
+    "Telegram with a variable that is not set": (telegram(token="${NO_SUCH_TOKEN}"), "NO_SUCH_TOKEN is not set"),
+    "a workspace that is a file": (defaults(workspace="/etc/hosts"), "/etc/hosts: this cannot be"),
+    "a key that no request can carry": (provider("openai", apiKey="schlüssel"), "no printable ASCII"),
+    "a key of two lines": (web(search={"apiKey": "one\ntwo"}), "no printable ASCII"),
     "a header that no request can carry": (
-        {"providers": {"openai": {"apiKey": "k", "extraHeaders": {"X-Team": "Köln"}}}},
+        provider("openai", apiKey="k", extraHeaders={"X-Team": "Köln"}),
         "no printable ASCII",
     ),
     "a database of another kind": (
-        {
-            "agents": {"defaults": {"provider": "lookup"}},
-            "channels": {"telegram": {"enabled": True, "token": TOKEN}},
-            "gateway": {"ledger": "mysql://x"},
-        },
+        {**LOOKUP, **telegram(token=TOKEN), "gateway": {"ledger": "mysql://x"}},
         "no address of a PostgreSQL database",
     ),
     "a webhook at no address of this machine": (
-        {
-            "agents": {"defaults": {"provider": "lookup"}},
-            "channels": {
-                "telegram": {
-                    "enabled": True,
-                    "token": TOKEN,
-                    "apiBase": "http://127.0.0.1:1",
-                    "webhook": {"url": "https://x.test/", "host": "203.0.113.7"},
-                }
-            },
-        },
+        {**LOOKUP, **telegram(token=TOKEN, apiBase="http://127.0.0.1:1", webhook=ELSEWHERE)},
         "cannot listen on 203.0.113.7:8443",
     ),
-    "a webhook without https": (
-        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "webhook": {"url": "http://x.test"}}}},
-        "must begin with https",
-    ),
+    "a webhook without https": (telegram(token=TOKEN, webhook={"url": "http://x.test"}), "must begin with https"),
 }
 WARNED: dict[str, tuple[dict[str, object], str]] = {
-    "a variable without braces": ({"providers": {"openai": {"apiKey": "$OPENAI_API_KEY"}}}, "${OPENAI_API_KEY}"),
-    "searxng without an address": ({"tools": {"web": {"search": {"provider": "searxng"}}}}, "it lacks an address"),
-    "a section that is not used": ({"providers": {"opena": {"apiKey": "k"}}}, 'Did you mean "openai"'),
+    "a variable without braces": (provider("openai", apiKey="$OPENAI_API_KEY"), "${OPENAI_API_KEY}"),
+    "searxng without an address": (web(search={"provider": "searxng"}), "it lacks an address"),
+    "a section that is not used": (provider("opena", apiKey="k"), 'Did you mean "openai"'),
     "a model at the top": ({"model": "gpt-6-sol"}, "belongs in agents.defaults.model"),
     "a key at the top": ({"apiKey": "sk-something"}, "belongs in providers.<name>.apiKey"),
-    "an id of nobody": (
-        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "allowFrom": ["@joe"]}}},
-        "lets nobody in",
-    ),
+    "an id of nobody": (telegram(token=TOKEN, allowFrom=["@joe"]), "lets nobody in"),
     "a webhook without an address": (
-        {"channels": {"telegram": {"enabled": True, "token": TOKEN, "webhook": {"enabled": True}}}},
+        telegram(token=TOKEN, webhook={"enabled": True}),
         "channels.telegram.webhook: it has no url",
     ),
-    "a variable of a near name": ({"providers": {"anthropic": {"apiKey": "${ANTHROPIC_KEY}"}}}, "ANTHROPIC_API_KEY?"),
+    "a variable of a near name": (provider("anthropic", apiKey="${ANTHROPIC_KEY}"), "ANTHROPIC_API_KEY?"),
 }
 
 
@@ -303,8 +270,7 @@ def test_check_warns_of_what_is_not_what_was_meant(home: Path, capsys: pytest.Ca
 
 
 def test_check_warns_of_a_key_that_others_can_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    block = {"providers": {"openai": {"apiKey": "sk-something"}}, "agents": {"defaults": {"model": "gpt-6-sol"}}}
-    path = config(home, json.dumps(block))
+    path = config(home, json.dumps({**provider("openai", apiKey="sk-something"), **defaults(model="gpt-6-sol")}))
     path.chmod(0o644)
     assert call("config", "check") == 1
     assert "chmod 600" in capsys.readouterr().out

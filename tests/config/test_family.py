@@ -26,7 +26,9 @@ from nanobot.messages import Completed, Text, UserMessage
 from nanobot.providers.base import Request
 from nanobot.providers.registry import ChoiceRequest, choose
 from tests.cli.harness import program
+from tests.fakes import sections
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.sections import defaults
 from tests.tables import table
 
 ENV = dict.fromkeys("A_KEY B_KEY BOT_TOKEN HOOK_WORD OLOSTEP_KEY".split(), "value-of-it")
@@ -45,19 +47,15 @@ class Form:
 
 
 def provider(name: str, **keys: object) -> dict[str, object]:
-    return {"providers": {name: {"apiKey": "${A_KEY}", **keys}}}
+    return sections.provider(name, **{"apiKey": "${A_KEY}", **keys})
 
 
 def telegram(**keys: object) -> dict[str, object]:
-    return {"channels": {"telegram": {"enabled": True, "token": "${BOT_TOKEN}", **keys}}}
+    return sections.telegram(**{"token": "${BOT_TOKEN}", **keys})
 
 
 def search(**keys: object) -> dict[str, object]:
-    return {"tools": {"web": {"search": keys}}}
-
-
-def defaults(**keys: object) -> dict[str, object]:
-    return {"agents": {"defaults": keys}}
+    return sections.web(search=keys)
 
 
 def channel(name: str, **keys: object) -> Form:

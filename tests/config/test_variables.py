@@ -13,6 +13,7 @@ from nanobot.config.key_commands import key_from_command, with_command_keys
 from nanobot.config.loader import Loaded, load_text
 from nanobot.errors import ConfigError
 from tests.fakes.patience import growing
+from tests.fakes.sections import defaults, provider, telegram, web
 from tests.fakes.waiting import until
 from tests.tables import table
 
@@ -52,17 +53,12 @@ def test_a_value_that_looks_like_a_variable_is_not_expanded_again() -> None:
 
 
 def test_N09_variables_work_in_headers_lists_numbers_and_switches() -> None:
-    loaded = loads(
-        {
-            "providers": {"custom": {"apiBase": "${BASE}", "extraHeaders": {"X-Team": "${TEAM}"}}},
-            "agents": {"defaults": {"fallbackModels": ["${SECOND:-tiny}"], "maxTokens": "${TOKENS}"}},
-            "tools": {"web": {"privacy": "${PRIVATE}"}},
-        },
-        BASE="http://127.0.0.1:1/v1",
-        TEAM="blue",
-        TOKENS="512",
-        PRIVATE="true",
-    )
+    written = {
+        **provider("custom", apiBase="${BASE}", extraHeaders={"X-Team": "${TEAM}"}),
+        **defaults(fallbackModels=["${SECOND:-tiny}"], maxTokens="${TOKENS}"),
+        **web(privacy="${PRIVATE}"),
+    }
+    loaded = loads(written, BASE="http://127.0.0.1:1/v1", TEAM="blue", TOKENS="512", PRIVATE="true")
     custom = loaded.config.providers["custom"]
     assert (custom.api_base, custom.extra_headers) == ("http://127.0.0.1:1/v1", {"X-Team": "blue"})
     assert loaded.config.agents.defaults.fallback_models == ("tiny",)
@@ -77,21 +73,16 @@ def test_a_variable_that_holds_no_number_is_refused_by_name(held: str) -> None:
 
 
 def test_N09_an_unset_variable_switches_off_only_what_needs_it_and_is_named() -> None:
+    engines = {"kagi": {"apiKey": "${NO_KAGI}"}, "tavily": {"apiKey": "k"}}
     loaded = loads(
         {
             "providers": {"a": {"extraHeaders": {"X": "${NO_A}"}}, "b": {"apiKey": "key-of-b"}},
-            "channels": {"telegram": {"enabled": True, "token": "${NO_TOKEN}"}},
+            **telegram(token="${NO_TOKEN}"),
             "mcp": {"m": {"url": "https://m.example", "headers": {"X": "${NO_M}"}}, "n": {"url": "https://n.example"}},
-            "tools": {
-                "web": {
-                    "search": {
-                        "provider": "brave",
-                        "apiKey": "${NO_BRAVE}",
-                        "providers": {"kagi": {"apiKey": "${NO_KAGI}"}, "tavily": {"apiKey": "k"}},
-                    },
-                    "fetch": {"service": {"baseUrl": "https://s.example", "apiKey": "${NO_SERVICE}"}},
-                }
-            },
+            **web(
+                search={"provider": "brave", "apiKey": "${NO_BRAVE}", "providers": engines},
+                fetch={"service": {"baseUrl": "https://s.example", "apiKey": "${NO_SERVICE}"}},
+            ),
         }
     )
     config = loaded.config
@@ -120,27 +111,17 @@ def test_an_unset_proxy_never_means_a_direct_connection() -> None:
 
 
 def test_what_is_off_already_needs_no_variable() -> None:
-    loaded = loads(
-        {
-            "channels": {"telegram": {"enabled": False, "token": "${NO}"}},
-            "mcp": {"m": {"enabled": False, "url": "${NO}"}},
-        }
-    )
-    assert loaded.disabled == {}
+    off = {**telegram(enabled=False, token="${NO}"), "mcp": {"m": {"enabled": False, "url": "${NO}"}}}
+    assert loads(off).disabled == {}
 
 
 def test_secrets_are_known_and_never_shown() -> None:
-    loaded = loads(
-        {
-            "providers": {
-                "a": {"apiKey": "${KEY}", "extraHeaders": {"X-Api-Key": "header-secret", "X-Env": "production"}}
-            },
-            "tools": {"web": {"proxy": "http://me:proxy-secret@h:1"}},
-            "mcp": {"m": {"url": "https://m.example", "headers": {"Authorization": "Bearer mcp-secret"}}},
-        },
-        KEY="config-secret",
-        OTHER_API_KEY="environment-secret",
-    )
+    written = {
+        **provider("a", apiKey="${KEY}", extraHeaders={"X-Api-Key": "header-secret", "X-Env": "production"}),
+        **web(proxy="http://me:proxy-secret@h:1"),
+        "mcp": {"m": {"url": "https://m.example", "headers": {"Authorization": "Bearer mcp-secret"}}},
+    }
+    loaded = loads(written, KEY="config-secret", OTHER_API_KEY="environment-secret")
     assert {"config-secret", "header-secret", "proxy-secret", "mcp-secret", "environment-secret"} <= set(loaded.secrets)
     assert "production" not in loaded.secrets
     assert "-secret" not in repr(loaded) + str(loaded.config)
@@ -159,12 +140,10 @@ async def test_K21_a_command_prints_the_key() -> None:
                     "b": {"apiKey": "given", "apiKeyCommand": ["/no/such"]},
                     "c": {"apiKeyCommand": ["/no/such/program"]},
                 },
-                "tools": {
-                    "web": {
-                        "search": {"providers": {"kagi": {"apiKeyCommand": [*command, "key-of-kagi"]}}},
-                        "fetch": {"service": {"apiKeyCommand": [*command, "key-of-service"]}},
-                    }
-                },
+                **web(
+                    search={"providers": {"kagi": {"apiKeyCommand": [*command, "key-of-kagi"]}}},
+                    fetch={"service": {"apiKeyCommand": [*command, "key-of-service"]}},
+                ),
             }
         )
     )

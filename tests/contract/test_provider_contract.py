@@ -39,6 +39,7 @@ from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
 from tests.tables import table
 
+WIRES = ("chat", "messages")
 KEY = "sk-very-secret-key"
 SPEC = ToolSpec("web_search", "Search.", {"type": "object", "properties": {"query": {"type": "string"}}})
 HI = UserMessage((Text("hi"),))
@@ -46,7 +47,7 @@ SIGNED = '{"type":"thinking","thinking":"hm","signature":"c2ln"}'
 EPHEMERAL = {"type": "ephemeral"}
 
 
-@pytest.fixture(params=["chat", "messages"])
+@pytest.fixture(params=WIRES)
 def wire(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

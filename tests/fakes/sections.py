@@ -1,4 +1,4 @@
-"""One section of the configuration, read as a file would give it."""
+"""One section of the configuration, read as a file would give it, and written as it stands there."""
 
 import json
 from collections.abc import Mapping
@@ -32,3 +32,19 @@ def section(kind: type[_S], values: Mapping[str, object]) -> _S:
     found = dict(sections_in(config))[_PLACES[kind]]
     assert isinstance(found, kind)
     return found
+
+
+def provider(name: str, **keys: object) -> dict[str, object]:
+    return {"providers": {name: keys}}
+
+
+def telegram(**keys: object) -> dict[str, object]:
+    return {"channels": {"telegram": {"enabled": True, **keys}}}
+
+
+def web(**keys: object) -> dict[str, object]:
+    return {"tools": {"web": keys}}
+
+
+def defaults(**keys: object) -> dict[str, object]:
+    return {"agents": {"defaults": keys}}
