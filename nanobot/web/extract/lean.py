@@ -49,12 +49,13 @@ def main() -> None:
     for unused in _UNUSED:
         sys.modules[unused] = empty = ModuleType(unused)
         empty.__dict__.update(dict.fromkeys(_NAMES, str), getLogger=lambda _name: _Log())
+    sys.modules["datetime"] = import_module("_datetime")  # without what stands in for it where it is missing
     sys.modules[_MISSING] = None  # type: ignore[assignment]  # None is how Python marks "not to be had"
     setattr(re, "compile", _Pattern)  # noqa: B010 - what is imported here asks for its patterns one by one
     module, _, name = _PROGRAM.partition(":")
     work: Callable[[], None] = getattr(import_module(module), name)
     setattr(re, "compile", _compile)  # noqa: B010
-    for unused in (*_UNUSED, _MISSING):
+    for unused in (*_UNUSED, "datetime", _MISSING):
         del sys.modules[unused]  # readers of files may take the real ones
     work()
 

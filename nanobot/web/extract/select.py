@@ -47,7 +47,8 @@ _COMMENTS = re.compile(
     r"(?:^|[-_ ])(?:comments?|comment-?(?:list|body|text)|disqus|replies)(?=[-_ ]|\d|$)", re.IGNORECASE
 )
 _ARTICLE_BODY = re.compile(r"(?:^|\s)(?:article-?body|mw-parser-output|markdown-body)(?:\s|$)", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?…:。！？：।۔؟։][ »”\"」』）)]*\Z")
+#: What ends a sentence, and what may stand behind that; a pattern of them takes milliseconds to compile.
+_SENTENCE_ENDS, _CLOSERS = tuple(".!?…:。！？：।۔؟։"), ' »”"」』）)'
 _PAGE = frozenset({"html", "body", "main", "article"})
 _TEXTUAL = frozenset({"p", "li", "ul", "ol", "table", "blockquote", "pre", "dl", "tr", "tbody", "td"})
 
@@ -111,6 +112,10 @@ def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
         sum(map(_prose, kept)) / prose if prose else 1.0,
         revealed,
     )
+
+
+def _ends_sentence(block: Block) -> bool:
+    return block.text.rstrip(_CLOSERS).endswith(_SENTENCE_ENDS)
 
 
 def _prose(block: Block) -> int:
@@ -308,7 +313,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in _AROUND_TAGS or _AROUND.search(_TOPIC.sub("", part.names)))
+        if (part.tag in _AROUND_TAGS or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
@@ -418,7 +423,7 @@ def _without_lines(page: _Page, posts: set[Part | None], blocks: list[Block]) ->
             and not (block.items or block.quotes or is_caption(block))
             and begun.isdisjoint((block.part, block.part.above))
             and block.part not in posts
-            and not _SENTENCE_END.search(block.text)
+            and not _ends_sentence(block)
         )
 
     def is_body(block: Block) -> bool:
@@ -445,7 +450,7 @@ def _lead(page: _Page, scope: Part) -> list[Block]:
         block
         for block in page.blocks[page.headline + 1 : scope.first]
         if _prose(block) >= LEAD
-        and (block.kind == "heading" or block.tokens >= _LONG or _SENTENCE_END.search(block.text))
+        and (block.kind == "heading" or block.tokens >= _LONG or _ends_sentence(block))
         and not (block.part.hidden or page.framed[block.part] or is_caption(block) or _AROUND.search(block.part.names))
     ]
 
