@@ -41,7 +41,6 @@ class TalkExchange(Struct, frozen=True):
     files: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     answer: str = ""
-    model: str = ""
     sources: tuple[SourceLine, ...] = ()
     receipts: tuple[str, ...] = ()
     unbacked: tuple[str, ...] = ()
@@ -106,7 +105,6 @@ def _with(exchange: TalkExchange, message: Message) -> TalkExchange:
     return replace(
         exchange,
         answer=told,
-        model=printable(message.model),
         sources=(*exchange.sources, *_sources(message.citations)),
         receipts=receipts,
         unbacked=tuple(map(printable, message.unbacked)),

@@ -264,7 +264,7 @@ class Rule(Struct, frozen=True):
 
 
 class JudgedCall(Struct, frozen=True):
-    """A call before it runs. `person` and `session` tell whose grants count; `granted` what the owner lets a user do.
+    """A call before it runs. `person` tells whose grants count; `granted` what the owner lets a user do.
 
     `public`: the tool only reads what anybody may read, which guests may use. `taint` names the content from outside
     that stands in the conversation. `scheduled`: no person has just spoken. `direct`: nobody else reads along.
@@ -276,7 +276,6 @@ class JudgedCall(Struct, frozen=True):
     effects: tuple[Effect, ...] = (Effect("change"),)
     role: Role = "guest"
     person: str = ""
-    session: str = ""
     taint: tuple[str, ...] = ()
     scheduled: bool = False
     granted: frozenset[str] = frozenset()

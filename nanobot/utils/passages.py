@@ -42,15 +42,13 @@ PassageKind = Literal["text", "item", "row", "code"]
 class Passage(Struct, frozen=True):
     """One block of a page: a paragraph, a list item, a table row or a code block.
 
-    `heading` is the path of headings above it, joined by ` › `; `index` counts the passages of the page from 0; `code`
-    tells that line breaks matter. `markdown` is the text with its marks of code and emphasis; `lead` the line before a
-    list or code that ends in a colon, or the head of the table; a list, a table, or code with its lead is one `group`.
+    `heading` is the path of headings above it, joined by ` › `. `markdown` is the text with its marks of code and
+    emphasis; `lead` the line before a list or code that ends in a colon, or the head of the table; a list, a table, or
+    code with its lead is one `group`.
     """
 
     text: str
     heading: str = ""
-    index: int = 0
-    code: bool = False
     kind: PassageKind = "text"
     markdown: str = ""
     lead: str = ""
@@ -141,8 +139,7 @@ class _Splitter:
 
     def _add(self, kind: PassageKind, text: str, markdown: str, lead: str) -> None:
         heading = " › ".join(title for _, title in self._headings)
-        at = len(self.passages)
-        self.passages.append(Passage(text, heading, at, kind == "code", kind, markdown, lead, self._group))
+        self.passages.append(Passage(text, heading, kind, markdown, lead, self._group))
 
 
 def sentences(text: str) -> tuple[str, ...]:

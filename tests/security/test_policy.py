@@ -25,14 +25,13 @@ from nanobot.security.policy import (
 from nanobot.utils.logs import add_secrets
 from tests.tables import table
 
-SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, (Effect("change", "mcp_mail_send"),), "owner", "telegram:1", "s")
+SEND = JudgedCall("mcp_mail_send", {"to": "ann"}, (Effect("change", "mcp_mail_send"),), "owner", "telegram:1")
 READ = JudgedCall(
     "web_fetch",
     {"url": "https://a.example/x"},
     (Effect("lookup", "https://a.example/x"),),
     "owner",
     "telegram:1",
-    "s",
     public=True,
 )
 TAINT = ("page example.org",)

@@ -8,11 +8,8 @@ import codecs
 import encodings
 import re
 from encodings.aliases import aliases
-from typing import Literal
 
 from msgspec import Struct
-
-CharsetFrom = Literal["bom", "utf-8", "declared", "header", "guessed", "replaced"]
 
 _SAMPLE = 24_000
 
@@ -98,7 +95,6 @@ class Decoded(Struct, frozen=True):
 
     text: str
     charset: str
-    source: CharsetFrom
     replaced: float = 0.0
 
 
@@ -121,27 +117,27 @@ def decode(body: bytes, header: str = "", *, cut: bool = False) -> Decoded:
     """The text of `body`. `header` is the charset of the Content-Type; `cut` tells that the body ends in mid-stream."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
-            return _finish(body[len(mark) :], codec, "bom")
+            return _finish(body[len(mark) :], codec)
     named = known_codec(header)
     declared = known_codec(_declaration(body[:4096]))
     if _ESCAPES.search(body[:_SAMPLE]) and body[:_SAMPLE].isascii():
-        return _finish(body, "iso2022_jp", "guessed")
+        return _finish(body, "iso2022_jp")
     if named.startswith("utf-16") and b"\0" in body[:_SAMPLE]:
-        return _finish(body, named, "header")
+        return _finish(body, named)
     if wide := _without_mark(body[:_SAMPLE]):
-        return _finish(body, wide, "guessed")
+        return _finish(body, wide)
     try:
         text = codecs.getincrementaldecoder("utf-8")("strict").decode(body, final=not cut)
-        return Decoded(text, "utf-8", "utf-8")
+        return Decoded(text, "utf-8")
     except UnicodeDecodeError:
         pass
     if declared and not declared.startswith("utf-"):
-        return _finish(body, declared, "declared")
+        return _finish(body, declared)
     if named and not named.startswith("utf-"):
-        return _finish(body, named, "header")
+        return _finish(body, named)
     if _mostly_utf8(body):
-        return _finish(body, "utf-8", "replaced")
-    return _finish(body, guess(body), "guessed")
+        return _finish(body, "utf-8")
+    return _finish(body, guess(body))
 
 
 def known_codec(label: str) -> str:
@@ -215,7 +211,7 @@ def _declaration(head: bytes) -> str:
     return match[1].decode("ascii", "ignore") if match else ""
 
 
-def _finish(body: bytes, codec: str, source: CharsetFrom) -> Decoded:
+def _finish(body: bytes, codec: str) -> Decoded:
     text = body.decode(codec, "replace")
     bad = text.count("\ufffd")
-    return Decoded(text, codec, source, bad / len(text) if text else 0.0)
+    return Decoded(text, codec, bad / len(text) if text else 0.0)

@@ -45,10 +45,9 @@ class PagePart(Struct, frozen=True):
 
 
 class PageSection(Struct, frozen=True):
-    """A heading in a text: its words without markup, its depth (1 to 6), and where it and its section start and end."""
+    """A heading in a text: its words without markup, and where it and its section start and end."""
 
     name: str
-    level: int
     start: int
     end: int
 
@@ -161,7 +160,7 @@ def sections(text: str) -> list[PageSection]:
     ends = [heads.pop()[0] if len(heads) > _HEADINGS else len(text)] * 7
     found: list[PageSection] = []
     for start, level, name in reversed(heads):
-        found.append(PageSection(name, level, start, min(ends[1 : level + 1])))
+        found.append(PageSection(name, start, min(ends[1 : level + 1])))
         ends[level] = start
     return found[::-1]
 

@@ -113,16 +113,12 @@ def _attachment(kind: AttachmentKind, file: object, outside: bool) -> Attachment
     def text(field: str) -> str:
         return text_of(getattr(file, field, None))
 
-    def whole(field: str) -> int:
-        return number_of(getattr(file, field, None))
-
     return Attachment(
         kind,
         text("file_id"),
         mime if _MIME.fullmatch(mime := text("mime_type")) else _MIMES[kind],
         one_line(text("file_name"), 120),
-        whole("file_size"),
-        whole("duration"),
+        number_of(getattr(file, "file_size", None)),
         outside,
     )
 

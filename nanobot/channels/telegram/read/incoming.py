@@ -242,7 +242,6 @@ class Attachment(Struct, frozen=True):
     mime: str
     name: str = ""
     size: int = 0
-    seconds: int = 0
     outside: bool = False
 
 
