@@ -85,6 +85,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not session.config.option.workers or session.config.option.collectonly or session.testsfailed:
         return None
+    if "tests.fakes.forks" in sys.modules:
+        sys.modules["tests.fakes.forks"].connected()  # all workers share it
     todo, folders = units(session.items), itertools.count()
     while todo and not session.shouldfail and not session.shouldstop:
         begun = _begun(session, todo, folders)

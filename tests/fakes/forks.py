@@ -6,8 +6,8 @@
 Most of the processor time of a short command is its imports, and the tests start a thousand. What is forked runs the
 same `main` with the environment, folder and streams of its own, and is killed as any process is. What only a cold start
 shows (a missing import, a warning of the interpreter) is seen by tests/cli/test_cold_starts.py, a conversation in
-tests/channels/test_terminal_pty.py, the trials and tests/test_imports.py. There is one such server for a process of the
-tests; it ends with it.
+tests/channels/test_terminal_pty.py, the trials and tests/test_imports.py. There is one such server, which the workers
+of a run share; it imports nothing before the first start, and ends with them.
 """
 
 import asyncio
@@ -58,6 +58,15 @@ _OF_PYTHON = ("LC_", "PYTHON")
 _INPUT = 4_096
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
+#: What it does until then: it waits for an order.
+_WAITS = """
+import runpy, socket, sys
+with socket.socket(fileno=int(sys.argv[1])) as way:
+    ordered = way.recv(1, socket.MSG_PEEK)
+    way.detach()
+if ordered:
+    runpy.run_module("tests.fakes.forks", run_name="__main__")
+"""
 _server: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 
 
@@ -147,7 +156,7 @@ def fork(
     assert len(data) < _ORDER, "so much goes through no start"
     told, tell = os.pipe()
     try:
-        socket.send_fds(_connected(), [data], [tell, *streams])
+        socket.send_fds(connected(), [data], [tell, *streams])
     finally:
         os.close(tell)
     return told
@@ -172,13 +181,13 @@ async def _ended(told: asyncio.StreamReader) -> int:
     return int(await told.read())
 
 
-def _connected() -> socket.socket:
-    """The way to the process that forks, which the first start begins."""
+def connected() -> socket.socket:
+    """The way to the process that forks."""
     if not _server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                (sys.executable, "-m", "tests.fakes.forks", str(theirs.fileno())),
+                (sys.executable, "-c", _WAITS, str(theirs.fileno())),
                 env={"PATH": os.environ.get("PATH", ""), **_EARLY},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -29,6 +29,14 @@ from tests.fakes.postgres import TestServer
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
 SOURCES = "nanobot templates docs pyproject.toml README.md LICENSE config.example.json .gitignore".split()
+#: A `venv` for those of many updates that need not try the whole one. Nearly all its work is to unpack a pip, and the
+#: first environment here has none of its own either.
+WITHOUT_PIP = """
+import runpy, sys
+sys.path.remove(__file__.rpartition("/")[0])
+sys.argv.insert(1, "--without-pip")
+runpy.run_module("venv", run_name="__main__")
+"""
 pytestmark = [
     pytest.mark.skipif(GIT is None, reason="git is not installed: no update was tried"),
     pytest.mark.timeout(600),
@@ -55,6 +63,12 @@ class Installation:
         found |= {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
         found["PIP_NO_COMPILE"] = "0"  # what is imported is compiled then, and most of a version never is
         return found | {"GIT_CONFIG_GLOBAL": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+    def quick(self, env: dict[str, str]) -> dict[str, str]:
+        """These variables, and that `venv`."""
+        (self.place / "quick").mkdir(exist_ok=True)
+        (self.place / "quick" / "venv.py").write_text(WITHOUT_PIP, encoding="utf-8")
+        return env | {"PYTHONPATH": f"{self.place / 'quick'}:{self.env['PYTHONPATH']}"}
 
     def make(self) -> None:
         needed, upstream = self.place / "needed", self.place / "upstream"
@@ -141,7 +155,7 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         await at.run("agent", "-m", "remember the boat")
         ready = await at.run("gateway", "--install", env=service)
         at.release("9.9.1")
-        killed = await at.killed_while_installing(service)
+        killed = await at.killed_while_installing(at.quick(service))
         fixed = await at.run("doctor", "--fix", "--quick", env=service)
         swept = not killed.exists()
         left = tmp_path / "checkout" / ".venv-2026-01-01T030405"  # as that one was
@@ -152,12 +166,12 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_prove
         now = await at.run("--version")
         await ada.asks("are you there", "still here")
         at.breaks("nanobot/demo/web.py", "raise SystemExit('broken')")
-        untested = await at.run("update", "--yes", env=service)
+        untested = await at.run("update", "--yes", env=at.quick(service))
         at.breaks("nanobot/demo/web.py", "")
         shutil.copy(ROOT / "nanobot" / "demo" / "web.py", tmp_path / "upstream" / "nanobot" / "demo" / "web.py")
         at.release("9.9.2")
         at.breaks("nanobot/channels/telegram/channel.py", "raise SystemExit('never starts')")
-        back = await at.run("update", "--yes", env=service)
+        back = await at.run("update", "--yes", env=at.quick(service))
         after = await at.run("--version")
         await ada.asks("and now", lambda: sum("still here" in line for line in telegram.visible(ada.chat)) == 2)
         gone = await at.run("gateway", "--uninstall", env=service)
