@@ -43,7 +43,7 @@ _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
 _JOINED = r"(?<=\d)[-./ \u00a0](?=\d)"
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
-_LEAST_SHARE, _OTHER_SHARE, _CLEARLY = 0.12, 0.4, 2.0
+_LEAST_SHARE, _OTHER_SHARE = 0.12, 0.4
 #: The share of its small words that a text in a page's language has there, where that language is read and where not.
 _ALIKE, _ALIKE_UNREAD = 0.5, 0.3
 #: A number without a unit that stands on a page tells, from this on, that the claim is from there.
@@ -56,11 +56,9 @@ _ROUNDED = 0.1
 _MOST_TERMS = 6
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
-#: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
-_SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
 _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
-#: Units of measures: a bare number that counts something, as in 40 rooms, is none of them (40 km).
+#: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
 _MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub".split())
 
@@ -186,18 +184,12 @@ class CitedPage:
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
-        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
+        if fact.unit in ("weekday", "rate"):
             return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
         if self.languages:
             return True
         spelled = fact.spelled or fact.unit in ("", "time") or not count
         return not (spelled and (count in range(25) or count in range(30, 101, 10)))
-
-    def instead(self, fact: Fact, claim: Claim) -> str:
-        """What a person is told that the page has in the place of a fact; empty where nothing is known."""
-        if fact.kind == "number":
-            return self.rival(fact, words_of(claim.sentence))
-        return self.other_name(fact, claim) if fact.kind == "name" and self.foreign(claim.sentence) else ""
 
     def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
         """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
@@ -221,11 +213,9 @@ class CitedPage:
             return True
         count, dated = fact.value / fact.factor, fact.unit.startswith("month")
         anywhere = anywhere or dated or count >= _SMALL or count % 1 > 0
-        counted = bool(fact.counts) and fact.counts in self.vocabulary
         return any(
             (same(fact, other) or (not self.languages and _same_digits(fact, other)))
-            and (anywhere or (fact.unit and other.unit) or not other.text or wanted & self._near(place))
-            and not (counted and other.unit in _MEASURED)
+            and (anywhere or (fact.unit and other.unit) or not other.text or self._near(place, wanted))
             for other, place in self.figures(wanted)
         )
 
@@ -234,9 +224,9 @@ class CitedPage:
         month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
         return {other.value > 31 for other, _place in self.figures() if other.unit == month} == {False}
 
-    def _near(self, place: int) -> frozenset[str]:
-        """The words of a sentence and of those beside it."""
-        return frozenset[str]().union(*map(self.words, range(max(0, place - 1), min(place + 2, len(self.spans)))))
+    def _near(self, place: int, wanted: frozenset[str]) -> bool:
+        """True where one of these words stands in a sentence or beside it."""
+        return any(wanted & self.words(at) for at in range(max(0, place - 1), min(place + 2, len(self.spans))))
 
     def other_name(self, name: Fact, claim: Claim) -> str:
         """The name of as many words that stands here in the place of one, where it is most alike to the claim; empty
@@ -312,7 +302,8 @@ class CitationJudge:
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
-                instead = page.instead(fact, claim)
+                instead = page.other_name(fact, claim) if fact.kind == "name" and page.foreign(claim.sentence) else ""
+                instead = page.rival(fact, words_of(claim.sentence)) if fact.kind == "number" else instead
                 lacks[fact.text] = (
                     _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
                     if instead
@@ -322,20 +313,15 @@ class CitationJudge:
 
     def _elsewhere(self, claim: Claim, facts: list[Fact], number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
-        page, wanted, told = self._page(number), words_of(claim.text), [fact for fact in facts if _tells(fact)]
-        own = page.share(wanted)
-        if own >= _OTHER_SHARE:
+        page, wanted = self._page(number), words_of(claim.text)
+        own, foreign, known = page.share(wanted), page.foreign(claim.sentence), page.found(claim, facts)
+        here = any(map(_tells, known))
+        if own >= _OTHER_SHARE or (foreign and here and len(known) == len(facts)):
             return []
-        foreign, here = page.foreign(claim.sentence), page.found(claim, told)
-        known = len(page.found(claim, facts))
         for other in self._texts.keys() - set(claim.numbers):
-            more = len(self._page(other).found(claim, facts)) if known < len(facts) else 0
-            if more > known and more >= (2 if not known else len(facts)):
-                return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
-            if foreign and here:
-                continue
             there = self._page(other).share(wanted) if len(wanted) > (3 if foreign else 1) else 0.0
-            if there >= max(_OTHER_SHARE, own * _CLEARLY) or (not here and self._page(other).found(claim, told)):
+            found = self._page(other).found(claim, facts)
+            if there >= _OTHER_SHARE or len(found) > max(1, len(known)) or (not here and any(map(_tells, found))):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
         alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or here)
         return [_("this is not on [{place}]", place=number)] if alone else []
@@ -360,8 +346,8 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
         return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
-    if other.counts and fact.unit in _MONEY:
-        return False  # 312,500 inhabitants are no euros
+    if (other.counts and fact.unit in _MONEY) or (fact.counts and other.unit in _MEASURED):
+        return False
     if fact.unit.startswith("month"):
         return other.alone and fact.value <= 31 and fact.value == other.value
     # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
@@ -390,12 +376,8 @@ def _same_digits(fact: Fact, other: Fact) -> bool:
 
 
 def _tells(fact: Fact) -> bool:
-    """False for a number or an abbreviation that may stand on any page."""
-    if fact.kind != "number":
-        return not fact.text.isupper()
-    round_time = fact.unit == "time" and fact.value % fact.factor == 0
-    small = (round_time or not fact.unit) and (fact.spelled or fact.value <= _TELLING * fact.factor)
-    return not small and fact.unit not in ("weekday", "rate")
+    """False for a small number that may stand on any page."""
+    return fact.kind != "number" or bool(fact.unit) or fact.value > _TELLING
 
 
 def _converted(fact: Fact, known: list[Fact]) -> bool:

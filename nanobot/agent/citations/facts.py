@@ -27,7 +27,7 @@ _HAN_DIGITS = "〇零一二三四五六七八九"
 #: Letters in pairs of case. Large ranges take milliseconds to compile.
 _LETTERS = r"[A-Za-zÀ-\u052f]"
 _FIGURE = re.compile(
-    r"(?<!\d)(?<!\d/)(?!(?<=\+)\d{1,3} \d)"
+    r"(?<!\d)(?!(?<=\+)\d{1,3} \d)"
     r"(?P<digits>\d{1,4}(?: \d\d){3,6}(?!\d)"
     r"|0(?=(?:\d[-/ ]?){8})\d{1,4}(?:[-/ ]\d{2,8}){1,5}(?!\d)"
     r"|\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)"
@@ -63,7 +63,7 @@ _HAN_NAME = (
 )
 _BETWEEN = frozenset("× x - – — ~ to and or bis und oder a et ou y e do и 至 到".split())
 #: Scripts that tell a language, and how often more letters there may be than theirs.
-_SCRIPTS = (("ja", "\u3041", "\u30ff", 8), ("zh", "\u3400", "\u9fff", 3))
+_SCRIPTS = (("ja", "\u3041", "\u30ff", 8), ("zh", "\u3400", "\u9fff", 3), ("ru", "\u0400", "\u04ff", 3))
 
 
 @lru_cache(maxsize=50_000)
@@ -170,9 +170,8 @@ def languages_of(text: str) -> frozenset[str]:
     signs = Counter(filter(str.isalpha, sample))
     for name, first, last, times in _SCRIPTS:
         if sum(count for sign, count in signs.items() if first <= sign <= last) * times > signs.total():
-            return frozenset((name,))
-    if sum(count for sign, count in signs.items() if "\u0400" <= sign <= "\u04ff") * 3 > signs.total():
-        return frozenset() if any("\u0452" <= sign <= "\u04ff" for sign in signs) else frozenset(("ru",))
+            other = name == "ru" and any("\u0452" <= sign <= last for sign in signs)
+            return frozenset[str]() if other else frozenset((name,))
     words = [fold(word) for word in re.findall(r"[^\W\d_]+", sample)]
     counts = {name: sum(map(known.__contains__, words)) for name, known in SMALL_WORDS.items()}
     most = max(1, len(words) // 7, *counts.values())
@@ -277,21 +276,17 @@ def _shared_unit(one: Fact, other: Fact, between: str) -> Fact:
 
 
 def _dates(text: str, flat: str) -> Iterator[Fact]:
-    """Day and year of each date in figures, the year behind the day."""
+    """Day and year of each date in figures, the year behind the day; 0 of a month that stands alone."""
     for match in re.finditer(_DATE, flat):
         part = {name[0]: int(said) for name, said in match.groupdict().items() if said and name != "by"}
         day, month = part.get("d", 0), part["m"]
         if (match["by"] == "/" and day <= 12) or month > 12:
             day, month = month, day
         start, end = match.span()
-        for value in (day, part.get("y", 0)):
-            if not day and not part.get("y") and 0 < month <= 12 and start == match.start():
-                yield Fact("number", "", start, end, 0.0, f"month {month}")
-                break
-            if value and 0 < month <= 12:
-                fact = Fact("number", text[slice(*match.span())], start, end, value, f"month {month}")
-                yield _or(fact, replace(fact, value=day + month / 100, unit="")) if match["d5"] else fact  # 3.10.
-                start = end
+        for value in [one for one in (day, part.get("y", 0)) if one] or [0] if 0 < month <= 12 else []:
+            fact = Fact("number", text[slice(*match.span())], start, end, value, f"month {month}")
+            yield _or(fact, replace(fact, value=day + month / 100, unit="")) if match["d5"] else fact  # 3.10.
+            start = end
 
 
 def rates(text: str) -> Iterator[Fact]:
