@@ -38,6 +38,9 @@ from nanobot.utils.translation import _
 PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_GREEK = "\u0370"
+#: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
+_ARTICLE = r"(?i)\b(?:the|der|die|das|dem|den|des|le|la|les|l['’]|el|los|las|il|lo|gli|het) ?(?:\w+ )?[\"“„«*]*\Z"
 #: Where a quotation leaves words out, or joins sentences that stand apart.
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
@@ -179,7 +182,7 @@ class CitedPage:
         if fact.kind == "name":
             return not foreign or bool(self.other_name(fact, claim))
         days = (word for word, value in WEEKDAYS.items() if value == fact.value)
-        if fact.unit == "weekday" and any(day[:3] in self.vocabulary for day in days):
+        if fact.unit == "weekday" and any(re.search(rf"\b{day[:3].title()}\b", self.text) for day in days):
             return False  # "Thu"
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
@@ -232,7 +235,8 @@ class CitedPage:
         """The name of as many words that stands here in the place of one, where it is most alike to the claim; empty
         where there is none, or a word of the name may stand here in another form."""
         words = _LETTERS.findall(name.text)
-        if len(words) < 2 or any(map(self._has, words)):
+        before = claim.sentence.partition(name.text)[0]
+        if len(words) < 2 or re.search(_ARTICLE, before) or any(map(self._has, words)):
             return ""
         said = _beginnings(unquoted(claim.sentence))
         alike, most = "", 0
@@ -241,7 +245,9 @@ class CitedPage:
             shared = len(said & _beginnings(text))
             if shared > most:
                 found = (one.text for one in names(text, self.languages) if not said & _beginnings(one.text))
-                rivals = [one for one in found if len(_LETTERS.findall(one)) == len(words)]
+                alike_in_form = (one for one in found if len(_LETTERS.findall(one)) == len(words))
+                # In another script the same name would not look the same.
+                rivals = [one for one in alike_in_form if (one[0] < _GREEK) == (name.text[0] < _GREEK)]
                 alike, most = (rivals[0], shared) if rivals else (alike, most)
         return alike
 
