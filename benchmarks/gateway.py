@@ -7,7 +7,9 @@ CPU are what the kernel says of that process; `--python` names the Python of ano
 with nothing but `pip install .`, since packages beside those may be loaded as well. The overhead of a message is the
 CPU from its update to its first model request, taken over many chats whose model does not answer yet. The crowd is one
 message from every chat at once with a model that takes 200 ms. The lag is how late a timer of the gateway's own loop
-fires meanwhile (99th percentile, every 5 ms). The last line is the summary; exit code 1 where a bar is missed.
+fires meanwhile (99th percentile, every 5 ms). Beside it stands the floor, `_floor.py` in the place of the gateway: real
+sockets, a durable commit for what is accepted and one for each answer. The last line is the summary; exit code 1 where
+a bar is missed.
 """
 
 import argparse
@@ -64,6 +66,8 @@ def watched(work, **options):
 asyncio.run = watched
 sys.exit(main(["gateway"]))
 """
+#: The least that could be done with the same servers.
+FLOOR = Path(__file__).with_name("_floor.py").read_text(encoding="utf-8")
 FIRST_USER = 5_000
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -164,23 +168,23 @@ async def idle(seconds: float, store: Path | None = None, python: str = sys.exec
         return gateway.memory, (gateway.cpu - before) / (time.monotonic() - start)
 
 
-async def overhead(chats: int) -> float:
-    """CPU in ms from an update to its first model request."""
-    async with running(chats + 1) as gateway:
+async def overhead(chats: int, program: str = "") -> float:
+    """CPU in ms from an update to its first model request; of another `program` in the place of the gateway."""
+    async with running(chats + 1, Path(os.devnull) if program else None, program=program) as gateway:
         gateway.telegram.user("Warm", FIRST_USER + chats).say("warm up")
         await gateway.model.asked(1, timeout=20)
         gateway.model.after = Reply("Late.", delay=30)
         await asyncio.sleep(2)
-        before = gateway.cpu
+        before = gateway.precise
         for number in range(chats):
             gateway.telegram.user(f"U{number}", FIRST_USER + number).say(f"question {number}")
         await gateway.model.asked(1 + chats, timeout=30)
-        return (gateway.cpu - before) / chats * 1000
+        return (gateway.precise - before) / chats * 1000
 
 
-async def crowd(chats: int, lag_file: Path) -> tuple[float, float, int]:
+async def crowd(chats: int, lag_file: Path, program: str = WATCHED) -> tuple[float, float, int]:
     """Latency in seconds of one message alone, p95 of `chats` at once, and how many were answered."""
-    async with running(chats + 1, lag_file) as gateway:
+    async with running(chats + 1, lag_file, program=program) as gateway:
         gateway.model.after = Reply("Done.", delay=MODEL_SECONDS)
         telegram = gateway.telegram
 
@@ -220,13 +224,15 @@ async def crowd(chats: int, lag_file: Path) -> tuple[float, float, int]:
 async def measure(arguments: argparse.Namespace) -> int:
     memory, share = await idle(arguments.idle, python=arguments.python)
     print(f"idle: {memory:.1f} MB, {share:.2%} of one core")
-    cost = await overhead(arguments.messages)
-    print(f"message: {cost:.1f} ms of CPU from the update to its model request")
+    least, cost = await overhead(arguments.messages, FLOOR), await overhead(arguments.messages)
+    print(f"message: {cost:.1f} ms of CPU from the update to its model request, {cost / least:.0f} times the floor")
     with tempfile.TemporaryDirectory() as folder:
         lag_file = Path(folder) / "lag"
         alone, p95, answered = await crowd(arguments.chats, lag_file)
         lag = float(lag_file.read_text(encoding="utf-8")) * 1000
     print(f"crowd: {answered} of {arguments.chats} answered, p95 {p95:.2f} s, alone {alone:.2f} s, lag {lag:.0f} ms")
+    floor_alone, floor_p95, _answered = await crowd(arguments.chats, Path(os.devnull), FLOOR)
+    print(f"floor: {least:.2f} ms of CPU for a message, p95 {floor_p95:.2f} s, alone {floor_alone:.2f} s")
     good = memory <= MEMORY_BAR and share <= IDLE_BAR and cost <= MESSAGE_BAR and lag <= LAG_BAR
     good = good and answered == arguments.chats and p95 <= CROWD_BAR
     print(

@@ -29,7 +29,7 @@ class Address(Struct, frozen=True):
     @property
     def key(self) -> str:
         """The default session key, such as `telegram:42` or `telegram:42:7`."""
-        return ":".join(part for part in (self.channel, self.chat, self.thread) if part)
+        return ":".join(filter(None, (self.channel, self.chat, self.thread)))
 
     @property
     def lasting(self) -> str:

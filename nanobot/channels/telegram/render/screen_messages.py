@@ -77,7 +77,7 @@ def screen_messages_of(markdown: str) -> tuple[ScreenMessage, ...]:
 
 def utf16_length(text: str) -> int:
     """How long Telegram takes `text` to be."""
-    return len(text) + sum(char > "\uffff" for char in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def split(rendered: Rendered, limit: int = PART) -> tuple[ScreenMessage, ...]:
