@@ -90,9 +90,7 @@ async def in_the_terminal(home: Program, words: str) -> int:
 
 
 @pytest.mark.parametrize("surface", ["telegram", "terminal", "one-shot"])
-async def test_a_model_that_obeys_a_page_harms_nothing_that_one_undo_does_not_mend(
-    tmp_path: Path, surface: str
-) -> None:
+async def test_a_model_that_obeys_a_page_harms_nothing_that_an_undo_does_not_mend(tmp_path: Path, surface: str) -> None:
     async with (
         TelegramServer() as telegram,
         LlmServer() as model,

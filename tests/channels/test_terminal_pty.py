@@ -67,9 +67,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
 
 
 @pytest.mark.parametrize("command", [("agent", "--ephemeral"), ("demo", "--chat")])
-async def test_a_talk_kept_nowhere_leaves_no_line_and_names_no_way_back(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
+async def test_a_talk_kept_nowhere_leaves_no_line_and_no_way_back(tmp_path: Path, command: tuple[str, ...]) -> None:
     async with modelled(tmp_path, after="It is noted.") as (nanobot, server):
         env = {**nanobot.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.url}/v1"}
 

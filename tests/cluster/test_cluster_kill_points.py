@@ -86,7 +86,7 @@ async def survived(nursery: Nursery, folder: Path, server: TestServer, at: int) 
 
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("count", [8, pytest.param(240, marks=pytest.mark.crash_all)])
-async def test_another_gateway_goes_on_after_kills(
+async def test_another_gateway_outlives_kills(
     nursery: Nursery, postgres: TestServer, tmp_path: Path, count: int
 ) -> None:
     """Evenly spread over a run. Not every one dies: the other gateway may have the work."""

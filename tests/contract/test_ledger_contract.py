@@ -207,9 +207,7 @@ async def test_what_is_held_back_keeps_its_chat_back_also_after_a_restart(ledger
     assert await ledger.begin(last.seq)
 
 
-async def test_a_message_waits_while_an_earlier_one_of_its_chat_is_sent_or_held(
-    ledger: Ledger, clock: HandClock
-) -> None:
+async def test_a_message_waits_while_an_earlier_one_there_is_sent_or_held(ledger: Ledger, clock: HandClock) -> None:
     elsewhere = OutboxItem("v", 0, HOME, "8", "{}")
     first, second, other, third = await ledger.put((item("t"), item("u"), elsewhere, item("w")))
     await ledger.begin(first.seq)

@@ -50,9 +50,7 @@ def without_room(moment: str) -> Trouble:
     return trouble
 
 
-async def test_a_full_disk_costs_no_message_and_needs_no_restart(
-    nursery: Nursery, tmp_path: Path, tried: list[str]
-) -> None:
+async def test_a_full_disk_costs_no_message_and_no_restart(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
     whole = planned(nursery, Plan())
     outcome = await each(
         MOMENTS, lambda one: endure(nursery, tmp_path / one.replace(" ", "-"), whole, without_room(one), one)

@@ -54,9 +54,7 @@ def losses(statements: Sequence[str], tmp_path: Path, *, step: int, weak: bool =
 
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(("turns", "step"), [(4, 8), pytest.param(16, 1, marks=pytest.mark.crash_all)])
-async def test_a_loss_of_power_costs_no_promised_commit(
-    tmp_path: Path, tried: list[str], turns: int, step: int
-) -> None:
+async def test_a_power_loss_costs_no_promised_commit(tmp_path: Path, tried: list[str], turns: int, step: int) -> None:
     found = losses(await busy_day(tmp_path / "traced.db", turns), tmp_path, step=step)
     tried.append(f"{found.images} images after a loss of power: {found.lost} with losses, {len(found.damaged)} damaged")
     assert not found.damaged, found.damaged[:5]

@@ -19,9 +19,7 @@ def judged(trial: Trial, tried: list[str]) -> None:
 
 
 @pytest.mark.timeout(500)
-async def test_nothing_is_lost_or_done_twice_by_a_gateway_that_is_killed_often(
-    tmp_path: Path, tried: list[str]
-) -> None:
+async def test_nothing_is_lost_or_done_twice_by_a_gateway_often_killed(tmp_path: Path, tried: list[str]) -> None:
     plan = Plan(messages=60, chats=12, kills=8, rate=5, model=0.1, pause=0.3, faults=12, rests=(0, 1))
     judged(await run(plan, tmp_path, "", bound=240), tried)
 

@@ -324,9 +324,7 @@ def test_U73_what_is_put_back_after_a_command_is_what_the_owner_approved_last(st
     assert store.steering.doubted(written) == frozenset()
 
 
-def test_a_command_is_told_that_not_all_can_come_back_where_the_files_are_more_than_the_owner_lets_be_kept(
-    tmp_path: Path,
-) -> None:
+def test_a_command_is_told_that_not_all_can_come_back_where_files_are_more_than_may_be_kept(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for number in range(3):

@@ -127,7 +127,7 @@ async def test_a_home_of_the_family_is_taken_by_kinds_and_grows_with_what_is_new
 
 
 @pytest.mark.parametrize("sign", ["config.json", "workspace/skills", "nanobot.db"])
-async def test_an_import_that_was_killed_leaves_nothing_half_and_is_finished_by_the_next_one(
+async def test_an_import_that_was_killed_leaves_nothing_half_and_the_next_finishes_it(
     tmp_path: Path, sign: str
 ) -> None:
     homes.hermes(tmp_path / ".hermes")

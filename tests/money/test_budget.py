@@ -234,9 +234,7 @@ async def test_the_caps_are_on_when_nothing_is_configured(bank: Bank) -> None:
     assert made.limits == capped((20, 200), (5, 50), 20_000_000)
 
 
-async def test_an_estimate_tells_how_much_of_the_budget_is_used_to_the_owner_of_all_and_else_of_their_own(
-    bank: Bank,
-) -> None:
+async def test_an_estimate_tells_the_owner_how_much_of_all_is_used_and_others_how_much_of_theirs(bank: Bank) -> None:
     await bank.spend(2.1)
     told = await bank.budget.estimate(OWNER, DEAR, pages=30, requests=10)
     assert told == "about 0.14 to 0.42 USD, 30 pages; today 2.10 of 10.00 USD are used"

@@ -111,7 +111,7 @@ async def test_a_package_that_nobody_named_is_not_even_imported(tmp_path: Path, 
     assert package not in sys.modules
 
 
-async def test_a_tool_of_a_plugin_is_offered_with_its_settings_and_what_is_broken_costs_nothing_else(
+async def test_a_plugins_tool_is_offered_with_its_settings_and_broken_ones_cost_nothing_else(
     tmp_path: Path, package: str
 ) -> None:
     async with agent(tmp_path, [package, "not-there"]) as (bot, model):
@@ -192,7 +192,7 @@ async def turn(folder: Path, hooks: Mapping[str, object], *calls: Call) -> tuple
 WRITE = Call("write_file", {"path": "a.txt", "content": "x"})
 
 
-async def test_a_hook_refuses_a_call_that_was_allowed_and_says_why_and_another_tool_is_none_of_its_business(
+async def test_a_hook_refuses_an_allowed_call_and_says_why_and_another_tool_is_none_of_its_business(
     tmp_path: Path,
 ) -> None:
     hooks = {"beforeTool": [hook(tmp_path, 2, "not on a Sunday", tool="write_*")]}
@@ -223,7 +223,7 @@ def _hook(folder: Path, broken: dict[str, object]) -> dict[str, object]:
     return broken if "command" in broken else hook(folder, **broken)  # type: ignore[arg-type]  # rows of the table
 
 
-async def test_a_hook_sees_only_what_the_judge_has_allowed_and_is_told_what_came_of_it_and_of_the_end(
+async def test_a_hook_sees_only_what_the_judge_has_allowed_and_is_told_what_came_of_it_and_the_end(
     tmp_path: Path,
 ) -> None:
     agreeing = hook(tmp_path)

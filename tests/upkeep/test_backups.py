@@ -282,9 +282,7 @@ async def test_nothing_is_restored_under_a_terminal_in_which_somebody_talks(tmp_
     assert (at.home / "mark").exists()
 
 
-async def test_nothing_is_restored_under_a_question_that_is_being_answered_and_none_is_asked_under_a_restore(
-    tmp_path: Path,
-) -> None:
+async def test_nothing_is_restored_under_a_question_that_runs_and_none_is_asked_under_a_restore(tmp_path: Path) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     async with modelled(tmp_path, *(Reply(Wait(gate), "noted") for gate in gates), after="noted") as (at, server):
         await at.run("backup")

@@ -29,9 +29,7 @@ async def listen(listening: socket.socket, told: list[str]) -> None:
         told.append((await asyncio.get_running_loop().sock_recv(listening, 1_000)).decode())
 
 
-async def test_one_command_sets_the_gateway_up_as_a_service_that_answers_and_another_takes_it_away(
-    tmp_path: Path, tools: Path
-) -> None:
+async def test_one_command_makes_the_gateway_a_service_and_another_takes_it_away(tmp_path: Path, tools: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.setblocking(False)
         listening.bind(str(tmp_path / "notify"))

@@ -144,7 +144,7 @@ def _installs(process: str) -> bool:
     return False
 
 
-async def test_an_update_is_asked_for_tried_beside_and_taken_only_where_it_proves_itself(
+async def test_an_update_is_asked_for_tried_beside_and_taken_where_it_proves_itself(
     tmp_path: Path, tools: Path
 ) -> None:
     async with furnished(tmp_path, after=Reply("still here")) as (telegram, _, ada, home):
@@ -222,9 +222,7 @@ def test_an_update_that_is_killed_while_it_switches_leaves_an_environment_in_its
     assert (tmp_path / ".venv" / "bin").is_dir()
 
 
-async def test_a_self_test_touches_nothing_of_a_database_that_gateways_share(
-    tmp_path: Path, postgres: TestServer
-) -> None:
+async def test_a_self_test_touches_nothing_of_a_database_gateways_share(tmp_path: Path, postgres: TestServer) -> None:
     address = postgres.fresh()
     home = program(tmp_path, gateway={"ledger": address}, providers={"custom": {"apiBase": "http://127.0.0.1:9/v1"}})
     backup = tmp_path / "backup.tar.gz"

@@ -282,9 +282,7 @@ async def test_beside_an_address_that_is_silent_the_next_one_is_tried_and_behind
             await asyncio.wait_for(_first((address, "127.0.0.1"), port), 0.5)
 
 
-async def test_a_look_for_an_address_that_is_cancelled_or_too_late_leaves_no_connection_behind(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_cancelled_or_late_look_for_an_address_leaves_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     with silent() as (address, port):
         before = open_files()
         asking = asyncio.create_task(_first((address, address), port))
@@ -453,7 +451,7 @@ async def test_an_answer_that_nobody_reads_to_its_end_stops_at_the_server_and_ta
     ("/endless", httpx.RemoteProtocolError, "more than 65 kB came before the answer"),
     ("/silence", httpx.ReadTimeout, "^$"),
 )
-async def test_what_breaks_is_said_as_httpx_says_it_and_the_next_request_is_served(
+async def test_what_breaks_is_said_as_by_httpx_and_the_next_is_served(
     path: str, error: type[Exception], said: str
 ) -> None:
     async with HttpServer(by_path) as server, client(server) as asking:
@@ -539,7 +537,7 @@ async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_
         ended.set()
 
 
-async def test_over_tls_an_upload_ends_where_the_server_is_gone(
+async def test_over_tls_an_upload_ends_where_its_server_is_gone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, here = company(tmp_path), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

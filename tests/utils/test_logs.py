@@ -118,9 +118,7 @@ def test_G38_N10_what_looks_like_a_secret_is_hidden_and_prose_is_not(text: str, 
     assert scrub(text) == clean
 
 
-def test_a_log_on_a_full_disk_loses_its_lines_and_shows_no_traceback(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_on_a_full_disk_loses_lines_and_shows_no_traceback(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.unlink(missing_ok=True)
     log.symlink_to("/dev/full")
     logger.info("a line")
