@@ -18,7 +18,7 @@ from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running, start
+from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import BOUND, Program
 from tests.fakes.chinese import english_left
@@ -209,50 +209,41 @@ async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_
 
 
 async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_again(tmp_path: Path) -> None:
-    async with furnished(tmp_path, "First.", "Second.", "Third.") as (_, llm, _, home):
-        gateway = await start(home)
-        try:
-            await listens(home, gateway)
-            async with terminal_of(home) as terminal:
-                await terminal.answers("one\r", "First.")
-                await gateway.stop()
-                await terminal.until("The gateway has ended.")
-                await terminal.answers("two\r", "goes on alone")
-                await terminal.until("Second.")
-                gateway = await start(home)
+    async with furnished(tmp_path, "First.", "Second.", "Third.") as (_, llm, _, home), running(home) as gateway:
+        await listens(home, gateway)
+        async with terminal_of(home) as terminal:
+            await terminal.answers("one\r", "First.")
+            await gateway.stop()
+            await terminal.until("The gateway has ended.")
+            await terminal.answers("two\r", "goes on alone")
+            await terminal.until("Second.")
+            async with running(home):
                 await terminal.until("has joined it")
                 await terminal.answers("three\r", "Third.")
                 await terminal.leave()
-            told = json.dumps(llm.requests[-1].messages)
-            assert told.index("First.") < told.index("Second.") < told.index("three")
-            await gateway.stop()
-        finally:
-            await gateway.kill()
+    told = json.dumps(llm.requests[-1].messages)
+    assert told.index("First.") < told.index("Second.") < told.index("three")
 
 
 async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(tmp_path: Path) -> None:
-    async with furnished(tmp_path, after="Fine.") as (_, llm, _, home):
-        gateway = await start(home)
-        try:
-            await listens(home, gateway)
-            async with terminal_of(home) as first, terminal_of(home) as second:
-                for terminal, text in ((first, "the heron"), (second, "the egret")):
-                    await terminal.answers(f"{text}\r", "Fine.")
-                first.press("/privacy on\r")
-                await first.until("Privacy: on")
-                second.press("/privacy\r")
-                await second.until("Privacy: on")
-                await gateway.stop()
-                for terminal, text in ((first, "once more"), (second, "again")):
-                    await terminal.until("The gateway has ended.")
-                    await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
-                    told = json.dumps(llm.requests[-1].messages)
-                    assert text in told
-                    assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
-                sessions = []
-                for terminal in (first, second):
-                    await terminal.leave()
-                    sessions += re.findall(r"resume: nanobot agent -r (\w+)", terminal.text())
-                assert len(set(sessions)) == 2
-        finally:
-            await gateway.kill()
+    async with furnished(tmp_path, after="Fine.") as (_, llm, _, home), running(home) as gateway:
+        await listens(home, gateway)
+        async with terminal_of(home) as first, terminal_of(home) as second:
+            for terminal, text in ((first, "the heron"), (second, "the egret")):
+                await terminal.answers(f"{text}\r", "Fine.")
+            first.press("/privacy on\r")
+            await first.until("Privacy: on")
+            second.press("/privacy\r")
+            await second.until("Privacy: on")
+            await gateway.stop()
+            for terminal, text in ((first, "once more"), (second, "again")):
+                await terminal.until("The gateway has ended.")
+                await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
+                told = json.dumps(llm.requests[-1].messages)
+                assert text in told
+                assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
+            sessions = []
+            for terminal in (first, second):
+                await terminal.leave()
+                sessions += re.findall(r"resume: nanobot agent -r (\w+)", terminal.text())
+            assert len(set(sessions)) == 2

@@ -17,9 +17,9 @@ from nanobot.providers.scripted import Say, Wait
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
-from tests.channels.telegram.gateway import OWNER, configured, furnished, running, serving
+from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.fakes.ledger import rows
-from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, Reply
 from tests.fakes.patience import growing
 from tests.fakes.telegram_server import Json, TelegramServer
 from tests.fakes.waiting import until
@@ -73,12 +73,10 @@ async def test_U48_three_topics_at_once_do_not_hear_each_other(tmp_path: Path) -
 async def test_U39_a_long_paste_in_pieces_is_one_turn(tmp_path: Path, limit: float) -> None:
     folder = tmp_path / str(limit)
     folder.mkdir()
-    async with TelegramServer() as telegram, LlmServer("Long.", after="Again?") as llm:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(folder, telegram, llm, joinSeconds=limit)):
-            await ada.asks("begin " + "x" * 4_090, lambda: bool(telegram.confirmed))
-            ada.say("y" * 4_096)
-            await ada.asks("end", lambda: "bot: Long." in telegram.visible(OWNER))
+    async with serving(folder, "Long.", after="Again?", joinSeconds=limit) as (telegram, llm, ada, _):
+        await ada.asks("begin " + "x" * 4_090, lambda: bool(telegram.confirmed))
+        ada.say("y" * 4_096)
+        await ada.asks("end", lambda: "bot: Long." in ada.seen)
     assert len(llm.requests) == 1
     assert "begin x" in words(llm.requests[0])
     assert "yend" in words(llm.requests[0])
@@ -109,13 +107,12 @@ async def test_U50_a_voice_message_is_answered_by_its_words(tmp_path: Path) -> N
 
 
 async def test_nothing_is_fetched_for_a_stranger(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hi.") as llm:
-        eve, ada = telegram.user("Eve", 99), telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, llm)):
-            eve.send("photo", PNG, "look")
-            await telegram.until(lambda: len(telegram.visible(99)) == 2)
-            await ada.asks("hi", lambda: "bot: Hi." in telegram.visible(OWNER))
-        assert not telegram.sent("getFile")
+    async with serving(tmp_path, after="Hi.") as (telegram, llm, ada, _):
+        eve = telegram.user("Eve", 99)
+        eve.send("photo", PNG, "look")
+        await telegram.until(lambda: len(eve.seen) == 2)
+        await ada.asks("hi", lambda: "bot: Hi." in ada.seen)
+    assert not telegram.sent("getFile")
     assert len(llm.requests) == 1
 
 

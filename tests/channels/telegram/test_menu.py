@@ -9,11 +9,10 @@ from nanobot.channels.telegram.bot import TRANSLATIONS, CommandMenu
 from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import serving
 from tests.channels.telegram.intake_harness import intake_stage
 from tests.fakes.chinese import english_left
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import Json, TelegramServer, refuse
+from tests.fakes.telegram_server import Json, refuse
 
 
 def listed(call: Json) -> dict[str, str]:
@@ -81,13 +80,11 @@ async def test_a_menu_that_was_refused_is_tried_again_and_never_in_the_way(tmp_p
 
 
 async def test_a_start_asks_for_updates_at_once_and_answers_before_it_sets_the_menu_of_a_chat(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer("Hello.") as model:
-        ada = telegram.user("Ada", OWNER)
-        async with running(configured(tmp_path, telegram, model)):
-            await ada.asks("hi", lambda: len(telegram.sent("setMyCommands")) == 2)
-        called = [call.method for call in telegram.calls if call.method != "sendchataction"]
-        assert called[:2] == ["getme", "getupdates"]
-        assert called.index("sendmessage") < len(called) - 1 - called[::-1].index("setmycommands")
+    async with serving(tmp_path, "Hello.") as (telegram, _, ada, _):
+        await ada.asks("hi", lambda: len(telegram.sent("setMyCommands")) == 2)
+    called = [call.method for call in telegram.calls if call.method != "sendchataction"]
+    assert called[:2] == ["getme", "getupdates"]
+    assert called.index("sendmessage") < len(called) - 1 - called[::-1].index("setmycommands")
 
 
 @pytest.mark.parametrize("language", TRANSLATIONS)

@@ -17,15 +17,13 @@ from nanobot.messages import AssistantMessage, Text, Usage
 from nanobot.money.budget import Budget
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import stamp
-from tests.channels.telegram.gateway import OWNER, configured, furnished, running
+from tests.channels.telegram.gateway import furnished, running, serving
 from tests.channels.telegram.test_access import FRIEND, GROUP, STRANGE, House, claimed, incoming
 from tests.channels.telegram.test_access import OWNER as BOSS
 from tests.channels.telegram.test_rights_live import House as LiveHouse
 from tests.channels.telegram.test_rights_live import Model
 from tests.fakes.budget import capped
 from tests.fakes.chinese import english_left
-from tests.fakes.llm_server import LlmServer
-from tests.fakes.telegram_server import TelegramServer
 from tests.tables import table
 
 
@@ -180,8 +178,7 @@ async def test_the_owner_gives_a_person_a_cap_of_their_own_and_takes_it_back(tmp
 
 
 async def test_U47_who_is_removed_by_another_process_is_answered_no_further_by_the_gateway(tmp_path: Path) -> None:
-    async with furnished(tmp_path) as (telegram, llm, _, home):
-        llm.after = model = Model()
+    async with furnished(tmp_path, after=(model := Model())) as (telegram, _, _, home):
         eve = telegram.user("Eve")
         async with running(home) as gateway:
             at = LiveHouse(telegram, gateway, model)
@@ -195,23 +192,20 @@ async def test_U47_who_is_removed_by_another_process_is_answered_no_further_by_t
 
 
 async def test_the_owner_invites_grants_and_removes_in_the_chat_of_the_shipped_gateway(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm:
-        llm.after = model = Model()
-        ada, eve = telegram.user("Ada", OWNER), telegram.user("Eve")
-        async with running(configured(tmp_path, telegram, llm)) as gateway:
-            at = LiveHouse(telegram, gateway, model)
-            link = await at.command(ada, "/invite")
-            code = re.findall(r"start=([\w-]+)", link)[0]
-            assert "let in" in await at.command(eve, f"/start {code}")
-            await at.ask(eve, "hello")
-            assert "not available" in await at.command(eve, "/people")
-            assert "may use files" in await at.command(ada, "/people grant Eve files")
-            assert "Eve (" in await at.command(ada, "/people")
-            await eve.asks("HANG word-hang", lambda: bool(model.about("word-hang")))
-            assert "is ended" in await at.command(ada, "/people remove Eve")
-            eve.say("hello?")
-            await at.until(eve.chat, lambda line: "private assistant" in line)
-        assert code not in gateway.text
+    async with serving(tmp_path, after=(model := Model())) as (telegram, _, ada, gateway):
+        at, eve = LiveHouse(telegram, gateway, model), telegram.user("Eve")
+        link = await at.command(ada, "/invite")
+        code = re.findall(r"start=([\w-]+)", link)[0]
+        assert "let in" in await at.command(eve, f"/start {code}")
+        await at.ask(eve, "hello")
+        assert "not available" in await at.command(eve, "/people")
+        assert "may use files" in await at.command(ada, "/people grant Eve files")
+        assert "Eve (" in await at.command(ada, "/people")
+        await eve.asks("HANG word-hang", lambda: bool(model.about("word-hang")))
+        assert "is ended" in await at.command(ada, "/people remove Eve")
+        eve.say("hello?")
+        await at.until(eve.chat, lambda line: "private assistant" in line)
+    assert code not in gateway.text
 
 
 BOB = 7_002
@@ -238,10 +232,10 @@ async def test_people_of_two_languages_are_spoken_to_in_theirs_also_after_a_rest
 
 
 async def test_refusals_buttons_and_files_are_in_the_language_of_who_meets_them(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="好的。") as llm:
-        ada, mei = telegram.user("Ada", OWNER), telegram.user("Mei", BOB)
+    async with furnished(tmp_path, after="好的。") as (telegram, _, ada, home):
+        mei = telegram.user("Mei", BOB)
         mei.language = "zh-hans"
-        async with running(configured(tmp_path, telegram, llm)):
+        async with running(home):
             await mei.asks("hello", "这是一个私人助理")
             await mei.asks("/pair", "你的代码是")
             await ada.asks("/people", "Who may talk to me")

@@ -14,7 +14,7 @@ from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
 from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, configured, running, serving, start
+from tests.channels.telegram.gateway import OWNER, configured, running, serving
 from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
@@ -137,30 +137,22 @@ async def test_U13_what_tells_a_group_that_something_waits_is_tried_again_where_
 async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_was_asked(tmp_path: Path) -> None:
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     first = Reply(Call("todo", {"items": ["[x] ask", "[ ] plan"]}), days)
-    async with TelegramServer() as telegram, LlmServer(first, after="Friday it is.") as llm:
-        ada = telegram.member("Ada", -55, user_id=OWNER)
-        eve = telegram.member("Eve", -55)
-        async with running(configured(tmp_path, telegram, llm)):
-            ada.say("/group@nano_test_bot on")
-            await telegram.shows(-55, "I answer in this group now")
-            ada.calls_bot("plan it")
-            assert (await telegram.shows(-55, "2. Friday")).endswith("or write one. [Tuesday] [Friday]")
-            assert "☑ ask" in await telegram.shows(-55, "☐ plan")
-            (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
-            data = asked.data[:1]
-            await eve.presses("Tuesday", lambda: len(telegram.toasts) == 1)
-            ada.press("Friday")
-            await telegram.shows(-55, "Friday it is.")
-            assert "2. Friday" in await telegram.shows(-55, "→ Friday")
-            asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
-            await ada.presses("Tuesday", lambda: not asked.buttons)
-        only = "Only the person who was asked may answer this."
-        assert telegram.toasts == [
-            only,
-            "Answered: Friday",
-            "This question is over: it was answered, or its turn has ended.",
-        ]
-        assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
+    async with serving(tmp_path, first, after="Friday it is.") as (telegram, llm, _, _):
+        ada, eve = telegram.member("Ada", -55, user_id=OWNER), telegram.member("Eve", -55)
+        await ada.asks("/group@nano_test_bot on", "I answer in this group now")
+        ada.calls_bot("plan it")
+        assert (await ada.sees("2. Friday")).endswith("or write one. [Tuesday] [Friday]")
+        assert "☑ ask" in await ada.sees("☐ plan")
+        (asked,) = [message for message in telegram.chats[-55] if "Tuesday" in message.buttons]
+        data = asked.data[:1]
+        await eve.presses("Tuesday", lambda: len(telegram.toasts) == 1)
+        await ada.presses("Friday", "Friday it is.")
+        assert "2. Friday" in await ada.sees("→ Friday")
+        asked.buttons, asked.data = ["Tuesday"], data  # as they stand after a restart that came in between
+        await ada.presses("Tuesday", lambda: not asked.buttons)
+    only, over = "Only the person who was asked may answer this.", "it was answered, or its turn has ended."
+    assert telegram.toasts == [only, "Answered: Friday", f"This question is over: {over}"]
+    assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
 
 
 @pytest.mark.parametrize(("changed", "block"), [(False, "expandable_blockquote"), (True, "pre")])
@@ -190,10 +182,8 @@ async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_no
         async with LlmServer(fetch, after="It is blue.") as llm:
             ada = telegram.user("Ada", OWNER)
             home = asking(configured(tmp_path, telegram, llm))
-            gateway = await start(home)
-            try:
+            async with running(home) as gateway:
                 await ada.asks(f"which door? {site.url}", "Confirm Web Fetch")
-            finally:
                 await gateway.kill()
             (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
             async with running(home):

@@ -258,8 +258,7 @@ async def let_in(at: House, owner: User, who: User, *granted: str) -> None:
 
 
 async def test_U47_what_a_user_keeps_reaches_no_request_for_another_user_a_guest_or_a_group(tmp_path: Path) -> None:
-    async with furnished(tmp_path) as (telegram, llm, ada, home):
-        llm.after = model = Model()
+    async with furnished(tmp_path, after=(model := Model())) as (telegram, _, ada, home):
         ann, bob = telegram.user("Ann"), telegram.user("Bob")
         people = home.home / "workspace" / "people"
         for who in (ann, bob):
@@ -309,8 +308,7 @@ def priced(home: Program, **budget: object) -> None:
 
 
 async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them_more(tmp_path: Path) -> None:
-    async with furnished(tmp_path) as (telegram, llm, ada, home):
-        llm.after = model = Model()
+    async with furnished(tmp_path, after=(model := Model())) as (telegram, _, ada, home):
         priced(home)
         eve = telegram.user("Eve")
         async with running(home) as gateway:
@@ -334,8 +332,7 @@ async def test_a_person_stops_at_their_cap_and_goes_on_when_the_owner_gives_them
 
 
 async def test_the_owner_hears_once_that_others_are_stopped_at_the_cap_of_all(tmp_path: Path) -> None:
-    async with furnished(tmp_path) as (telegram, llm, ada, home):
-        llm.after = model = Model()
+    async with furnished(tmp_path, after=(model := Model())) as (telegram, _, ada, home):
         priced(home, perDay=1.0, perPerson={"perDay": None})
         eve = telegram.user("Eve")
         async with running(home) as gateway:
