@@ -6,8 +6,11 @@ carry the worker's name and by unique keys. A worker that was taken for dead can
 """
 
 import json
+import re
+import sqlite3
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 from loguru import logger
@@ -17,8 +20,8 @@ from procrastinate.schema import SchemaManager
 
 from nanobot.cluster.postgres import HOLD, REQUEST, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
+from nanobot.session import layout
 from nanobot.session.database import Clock, Transaction, now
-from nanobot.session.layout import SCHEDULE, WATCHES
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, Arrival, InboxRow
 from nanobot.utils.translation import N_, _
@@ -28,66 +31,28 @@ SERVE = "nanobot.serve"
 _OPEN = f"""{INBOX} WHERE channel = :channel AND state IN ('new', 'claimed', 'waiting')
 AND CASE key WHEN '' THEN 'update ' || seq ELSE key END IN ({Postgres.members}) ORDER BY seq"""
 _CHAT = "SELECT pg_advisory_xact_lock(hashtextextended(channel || ' ' || chat, 0)) FROM outbox WHERE seq = :seq"
-_TYPES = {
-    "id": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    "number": "bigint",
-    "time": "timestamptz",
-    "flat": "",
+#: How PostgreSQL calls what is in the tables of a SQLite file, whose times are text.
+_CALLED = {
+    "INTEGER PRIMARY KEY AUTOINCREMENT": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    r"\b(at|until|not_before|created_at|updated_at|quarter|due|last) TEXT": r"\1 timestamptz",
+    "INTEGER": "bigint",
+    "REAL": "float8",
+    " WITHOUT ROWID": "",
+    re.escape(layout.REQUEST): f"({REQUEST})",
 }
-_TABLES = f"""
-CREATE TABLE session (
-  id text PRIMARY KEY, rowid bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, title text NOT NULL,
-  created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, messages integer NOT NULL DEFAULT 0,
-  once integer NOT NULL DEFAULT 0
-);
-CREATE INDEX session_by_key ON session (key, updated_at DESC, rowid DESC);
+_OURS = """
+ALTER TABLE session ADD COLUMN rowid bigint GENERATED ALWAYS AS IDENTITY;
 CREATE INDEX session_by_time ON session (updated_at DESC, rowid DESC);
-CREATE TABLE current (key text PRIMARY KEY, session_id text NOT NULL REFERENCES session (id));
-CREATE TABLE record (
-  session_id text NOT NULL REFERENCES session (id), seq integer NOT NULL, kind text NOT NULL, role text NOT NULL,
-  size integer NOT NULL, turn text NOT NULL, at timestamptz NOT NULL, message text NOT NULL,
-  kept integer NOT NULL DEFAULT 0, PRIMARY KEY (session_id, seq)
-);
-CREATE INDEX record_by_kind ON record (session_id, seq) WHERE kind IN ('compaction', 'reset');
-CREATE INDEX record_by_turn ON record (turn);
-CREATE INDEX record_by_request ON record (({REQUEST})) WHERE role = 'user';
-CREATE TABLE spending (
-  session_id text NOT NULL REFERENCES session (id), quarter timestamptz NOT NULL, model text NOT NULL,
-  person text NOT NULL, cause text NOT NULL, input bigint NOT NULL, output bigint NOT NULL, cached bigint NOT NULL,
-  cache_write bigint NOT NULL, reasoning bigint NOT NULL, cost float8 NOT NULL, requests bigint NOT NULL,
-  unpriced bigint NOT NULL, PRIMARY KEY (session_id, quarter, model, person, cause)
-);
-CREATE INDEX spending_by_time ON spending (quarter);
-CREATE TABLE cut (
-  session_id text NOT NULL REFERENCES session (id), size integer NOT NULL, seq integer NOT NULL,
-  PRIMARY KEY (session_id, size)
-);
-CREATE TABLE going (session_id text PRIMARY KEY);
 CREATE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
   $$BEGIN
     IF TG_OP = 'DELETE' AND EXISTS (SELECT 1 FROM going WHERE session_id = OLD.session_id) THEN RETURN OLD; END IF;
     RAISE EXCEPTION 'records are append-only';
   END$$;
 CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record FOR EACH ROW EXECUTE FUNCTION record_is_kept();
-CREATE TABLE inbox (
-  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, channel text NOT NULL, id text NOT NULL,
-  payload text NOT NULL, key text NOT NULL, state text NOT NULL, attempts integer NOT NULL, reason text NOT NULL,
-  at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', batch bigint NOT NULL DEFAULT 0,
-  UNIQUE (channel, id)
-);
 CREATE INDEX inbox_settled ON inbox (at) WHERE state IN ('done', 'dead');
 CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed', 'waiting');
-CREATE TABLE outbox (
-  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, turn text NOT NULL, part integer NOT NULL,
-  channel text NOT NULL, chat text NOT NULL, thread text NOT NULL, payload text NOT NULL,
-  not_before timestamptz NOT NULL, state text NOT NULL, attempts integer NOT NULL, message_id text NOT NULL,
-  reason text NOT NULL, at timestamptz NOT NULL, worker text NOT NULL DEFAULT '', UNIQUE (turn, part)
-);
-CREATE INDEX outbox_open ON outbox (channel, chat, seq) WHERE state IN ('new', 'sending', 'unknown');
 CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('draft', 'sent', 'failed');
-CREATE TABLE note (key text PRIMARY KEY, value text NOT NULL);
-CREATE TABLE lease (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);
-{SCHEDULE.format(**_TYPES)}{WATCHES.format(**_TYPES)}"""
+"""
 #: Workers have the numbers of the engine: what earlier ones had is free, and those that live have no lease and end.
 _NUMBERED = """
 UPDATE inbox SET state = 'new' WHERE state IN ('claimed', 'waiting');
@@ -95,7 +60,7 @@ UPDATE outbox SET worker = '', state = CASE state WHEN 'sending' THEN 'unknown' 
   WHERE state IN ('draft', 'new', 'sending', 'unknown');
 DELETE FROM lease;
 """
-#: From layout 9 on, a step each, as in `session/layout.py`; the tables above are those of today.
+#: From layout 9 on, a step each, as in `session/layout.py`; the tables that are made are those of today.
 _STEPS: tuple[str, ...] = (_NUMBERED,)
 #: The number in `layout`, and that of the oldest which is taken over: that of the version of 22 November 2026.
 VERSION, _OLDEST = 9 + len(_STEPS), 9
@@ -218,12 +183,23 @@ class PostgresLedger(Ledger):
             changes = _engine_changes()
             ((engine,),) = await db.fetch(tuple[str], "SELECT coalesce(max(engine), '') FROM layout")
             later = [one.read_text(encoding="utf-8") for one in changes if one.name > engine]
-            missing = [*_STEPS[version - _OLDEST :], *later] if version else [_TABLES, SchemaManager.get_schema()]
+            missing = [*_STEPS[version - _OLDEST :], *later] if version else [_tables(), SchemaManager.get_schema()]
             for statement in missing:
                 await db.execute(statement.encode())
             if missing:
                 await db.execute("DELETE FROM layout")
                 await db.execute("INSERT INTO layout VALUES (%s, %s)", (VERSION, changes[-1].name))
+
+
+def _tables() -> str:
+    """The tables and indexes of a SQLite file, and what is ours alone."""
+    query = "SELECT sql FROM sqlite_master WHERE type <> 'trigger' AND name NOT LIKE 'sqlite%' ORDER BY rowid"
+    with closing(sqlite3.connect(":memory:")) as db:
+        layout.migrate(db)
+        tables = ";\n".join(sql for (sql,) in db.execute(query))
+    for there, here in _CALLED.items():
+        tables = re.sub(there, here, tables)
+    return f"{tables};{_OURS}"
 
 
 def _engine_changes() -> list[Path]:

@@ -119,28 +119,27 @@ DROP TABLE spending;
 ALTER TABLE spent RENAME TO spending;
 CREATE INDEX spending_by_time ON spending (quarter);
 """
-#: The schedule: what is to be done, and which due times were served. In the braces stand types, which each database
-#: calls otherwise.
-SCHEDULE = """
+#: The schedule: what is to be done, and which due times were served.
+_SCHEDULE = """
 CREATE TABLE job (
-  id {id}, kind TEXT NOT NULL, body TEXT NOT NULL, rule TEXT NOT NULL, zone TEXT NOT NULL, person TEXT NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, body TEXT NOT NULL, rule TEXT NOT NULL,
+  zone TEXT NOT NULL, person TEXT NOT NULL,
   chat TEXT NOT NULL, direct INTEGER NOT NULL, missed TEXT NOT NULL, quiet TEXT NOT NULL, paused INTEGER NOT NULL,
-  origin TEXT NOT NULL, due {time} NOT NULL, at {time} NOT NULL, last {time} NOT NULL, result TEXT NOT NULL,
+  origin TEXT NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, last TEXT NOT NULL, result TEXT NOT NULL,
   failures INTEGER NOT NULL
 );
 CREATE INDEX job_by_time ON job (at) WHERE paused = 0;
-CREATE TABLE fired (job {number} NOT NULL, due {time} NOT NULL, at {time} NOT NULL, PRIMARY KEY (job, due)){flat};
+CREATE TABLE fired (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
 """
 #: Watches: what was last seen (`calm`: looks since then at which nothing had changed), what was told, and what
 #: briefings have told to whom.
-WATCHES = """
-CREATE TABLE watch (job {number} NOT NULL PRIMARY KEY, state TEXT NOT NULL, calm INTEGER NOT NULL);
-CREATE TABLE watch_told (job {number} NOT NULL, due {time} NOT NULL, at {time} NOT NULL, text TEXT NOT NULL,
+_WATCHES = """
+CREATE TABLE watch (job INTEGER NOT NULL PRIMARY KEY, state TEXT NOT NULL, calm INTEGER NOT NULL);
+CREATE TABLE watch_told (job INTEGER NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, text TEXT NOT NULL,
   PRIMARY KEY (job, due));
-CREATE TABLE briefed (person TEXT NOT NULL, mark TEXT NOT NULL, turn TEXT NOT NULL, at {time} NOT NULL,
+CREATE TABLE briefed (person TEXT NOT NULL, mark TEXT NOT NULL, turn TEXT NOT NULL, at TEXT NOT NULL,
   PRIMARY KEY (person, mark));
 """
-_TYPES = {"id": "INTEGER PRIMARY KEY AUTOINCREMENT", "number": "INTEGER", "time": "TEXT", "flat": " WITHOUT ROWID"}
 #: A session that one question has made (`once`), and sessions that are being deleted, whose records may go.
 _SINGLE = """
 ALTER TABLE session ADD COLUMN once INTEGER NOT NULL DEFAULT 0;
@@ -160,8 +159,8 @@ STEPS: tuple[str, ...] = (
     _SHARED,
     _KEPT,
     _SPENDING,
-    SCHEDULE.format(**_TYPES),
-    WATCHES.format(**_TYPES),
+    _SCHEDULE,
+    _WATCHES,
     _SINGLE,
 )
 #: PRAGMA user_version of a file after all steps.
