@@ -39,7 +39,11 @@ _IDLE = "-c idle_session_timeout=10s"
 #: Seconds for one transaction of a process that ends, and for what is still under way then.
 ENDING_SECONDS = 5.0
 #: Leases that a worker has as long as it lives: what it may write under, the sessions of its turns, and places.
-HOLD = "INSERT INTO lease VALUES (:name, :worker, 'infinity') ON CONFLICT (name) DO NOTHING"
+#: What this worker has already it is given again: it asks so where it does not know whether it was given.
+HOLD = """
+INSERT INTO lease VALUES (:name, :worker, 'infinity')
+ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE lease.holder = excluded.holder
+"""
 DROP = "DELETE FROM lease WHERE name = :name AND holder = :worker"
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
 _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_timeout=5s"
@@ -108,6 +112,7 @@ class Postgres:
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._opening = asyncio.Lock()
         self._work: set[asyncio.Task[object]] = set()
+        self._held: set[str] = set()
         self._say: Callable[[str], None] | None = None
         self.is_away = False
         #: Set where this process ends: it waits no more for a server that is away.
@@ -145,7 +150,9 @@ class Postgres:
 
     async def hold(self, session_id: str) -> str:
         """It is free again at the latest when this worker was taken for dead."""
-        name = f"session:{session_id}"
+        name, mine = f"session:{session_id}", f"worker {self.worker}"
+        if name in self._held:
+            return mine
 
         async def work(db: Connection) -> str:
             if await db.change(HOLD, name=name, worker=self.worker):
@@ -153,13 +160,26 @@ class Postgres:
             found = await db.fetch(tuple[str], "SELECT holder FROM lease WHERE name = :name", name=name)
             return f"worker {found[0][0]}" if found else "another worker"
 
-        return await self.run(work, fenced=True)
+        self._held.add(name)
+        holder = mine
+        try:
+            holder = await self.run(work, fenced=True)
+        finally:
+            if holder:
+                self._held.discard(name)
+        return holder
 
     async def tidy(self) -> None:
         """The server frees what was deleted in its own time."""
 
     async def drop(self, session_id: str) -> None:
-        await self.run(lambda db: db.change(DROP, name=f"session:{session_id}", worker=self.worker))
+        name = f"session:{session_id}"
+        try:
+            await self.run(lambda db: db.change(DROP, name=name, worker=self.worker))
+        except StoreError:
+            self._held.discard(name)
+            raise
+        self._held.discard(name)  # not where who gives it back is cancelled: that goes on
 
     async def elect(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do a work while this process holds the advisory lock `name`, on a connection of its own; the others wait.

@@ -103,6 +103,18 @@ async def test_a_session_is_free_again_when_its_worker_was_taken_for_dead(join: 
     assert await other.sessions.database.hold(session.id) == ""
 
 
+async def test_a_session_is_given_again_to_the_worker_that_does_not_know_whether_it_got_it(join: Join) -> None:
+    one, other = (await join()).database, (await join()).database
+    taking = asyncio.create_task(one.hold("x"))
+    await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.wait({taking, *one._work})
+    assert await one.hold("x") == ""
+    assert {await one.hold("x"), await other.hold("x")} == {f"worker {one.worker}"}, "and to nobody else"
+    await one.drop("x")
+    assert await other.hold("x") == ""
+
+
 async def test_the_jobs_of_a_dead_worker_are_given_to_one_other_whoever_looks_for_the_dead(join: Join) -> None:
     """Several that see it dead at once free it once: a job that is given back twice would have two workers."""
     dead, one, other = [await join() for _ in range(3)]
