@@ -459,21 +459,24 @@ class _Connection(httpx.AsyncByteStream):
         if self._proxied is not None:
             headers = [*headers, *((name.encode(), value.encode()) for name, value in self._proxied.items())]
             target = b"%s://%s%s" % (url.raw_scheme, url.netloc, target)
-        data = self._http.send(h11.Request(method=request.method.encode(), target=target, headers=headers)) or b""
+        data = self._said(h11.Request(method=request.method.encode(), target=target, headers=headers))
         if (leave := request.extensions.get("leave")) is not None:
             await leave()
         if not isinstance(request.stream, httpx.AsyncByteStream):
             raise TypeError("the body of the request is not asynchronous")  # English: a programmer reads it
         seconds = self._timeouts.get("write")
         async for chunk in request.stream:
-            data += self._http.send(h11.Data(data=chunk)) or b""
+            data += self._said(h11.Data(data=chunk))
             if len(data) > _WRITE_BYTES:
                 await self.stream.write(data, seconds)
                 data = b""
                 await asyncio.sleep(0)  # in which the loop tells of TLS that it is gone
             if self.stream.leaving:  # the server has left, and may have answered before
                 return
-        await self.stream.write(data + (self._http.send(h11.EndOfMessage()) or b""), seconds)
+        await self.stream.write(data + self._said(h11.EndOfMessage()), seconds)
+
+    def _said(self, event: h11.Event) -> bytes:
+        return self._http.send(event) or b""
 
     async def _head(self) -> h11.Response:
         """What stands before the body of an answer, behind interim ones, such as early hints."""

@@ -399,6 +399,8 @@ async def test_what_was_said_before_a_connection_broke_is_read_and_nothing_is_be
             await stream.start_tls(certificates(), "site.test", 60)
         stream = await dial("127.0.0.1", port, 60)
         await until(lambda: not stream.silent)
+        for _ in range(5):  # in which the loop would read what TLS is to judge
+            await asyncio.sleep(0)
         with pytest.raises(httpx.ConnectError, match=r"wrong version number|record layer failure"):
             await stream.start_tls(certificates(), "site.test", 60)
         broken.set()
@@ -489,6 +491,10 @@ async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_ar
         async with HttpServer(by_path) as server:
             with pytest.raises(httpx.LocalProtocolError):
                 await asking.get(server.url, headers={"X-Odd": "two\r\nlines"})
+            with pytest.raises(TypeError, match="not asynchronous"):
+                await Connections(certificates).handle_async_request(
+                    httpx.Request("POST", server.url, content=iter([b""]))
+                )
 
 
 async def test_a_large_body_waits_for_a_server_that_reads_slowly_and_ends_where_it_has_answered_already() -> None:
