@@ -334,6 +334,8 @@ async def test_behind_a_proxy_a_name_that_is_unknown_here_is_left_to_the_proxy(m
         assert proxy.asked == ["http://site.test/x"]
     assert "through the proxy" in good.text
     assert [result.error for result in bad] == ["blocked"] * 3
+    with pytest.raises(FetchError, match="was not found"):  # whoever else fetches it has to know where it leads
+        await Guard(network=Names({})).is_public("http://site.test/x")
 
 
 async def test_G26_a_proxy_that_cannot_be_used_is_named_and_nothing_is_asked_without_it(make_tool: MakeTool) -> None:
@@ -565,6 +567,7 @@ async def test_no_connection_is_used_for_two_requests(tool: WebFetchTool) -> Non
         for path in ("/1", "/2"):
             await tool.call({"url": site.url + path}, ToolContext())
         assert site.server.connections == 2
+        await site.server.all_closed()
 
 
 async def test_trusted_endpoints_are_reached_and_their_redirects_are_not_followed() -> None:
