@@ -170,16 +170,15 @@ def test_what_an_older_nanobot_has_noted_is_undone(store: FileStore, tmp_path: P
     store.close()
     with closing(sqlite3.connect(tmp_path / "home/files/files.db")) as database:
         database.executescript(OLDER)
-    later = FileStore(store.roots, tmp_path / "home/files")
-    gone, back = "gone again: it was new.", "back from the trash."
-    said = [later.undo("s") for _ in range(4)]
-    assert [one.partition(" is ")[2] for one in said] == [gone, back, gone, back]
-    assert stat.S_IMODE(theirs.path.stat().st_mode) == 0o600, "it comes back as it was"
-    assert later.origins.of(theirs) == ("page example.org",)
-    said = [later.undo("s") for _ in range(3)]
-    assert [one.partition(" is ")[2] for one in said] == [gone, "again as it was before.", gone]
-    assert [*store.roots.workspace.iterdir()] == []
-    later.close()
+    with closing(FileStore(store.roots, tmp_path / "home/files")) as later:
+        gone, back = "gone again: it was new.", "back from the trash."
+        said = [later.undo("s") for _ in range(4)]
+        assert [one.partition(" is ")[2] for one in said] == [gone, back, gone, back]
+        assert stat.S_IMODE(theirs.path.stat().st_mode) == 0o600, "it comes back as it was"
+        assert later.origins.of(theirs) == ("page example.org",)
+        said = [later.undo("s") for _ in range(3)]
+        assert [one.partition(" is ")[2] for one in said] == [gone, "again as it was before.", gone]
+        assert [*store.roots.workspace.iterdir()] == []
 
 
 def test_many_stores_write_while_old_versions_are_deleted(store: FileStore) -> None:
@@ -283,14 +282,13 @@ def test_a_snapshot_keeps_what_has_changed_since_the_last_and_of_hard_links_to_k
     assert [one.read_text() for one in (home / "files/versions").glob("*/*")] == ["one"]
     (work / "a.md").write_text("two")
     (work / "b.md").write_text("new")
-    later = FileStore(store.roots, home / "files")
-    later.snapshots.take()
-    assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"one", "two", "new"}
-    later.prune()
-    assert len([*(home / "files/versions").glob("*/*")]) == 3, "a command that runs may need what was there before"
-    later.prune(now=time.time() + 2 * 86_400)
-    assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"two", "new"}
-    later.close()
+    with closing(FileStore(store.roots, home / "files")) as later:
+        later.snapshots.take()
+        assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"one", "two", "new"}
+        later.prune()
+        assert len([*(home / "files/versions").glob("*/*")]) == 3, "a command that runs may need what was there before"
+        later.prune(now=time.time() + 2 * 86_400)
+        assert {one.read_text() for one in (home / "files/versions").glob("*/*")} == {"two", "new"}
 
 
 def test_U73_what_is_put_back_after_a_command_is_what_the_owner_approved_last(store: FileStore, tmp_path: Path) -> None:
@@ -300,14 +298,13 @@ def test_U73_what_is_put_back_after_a_command_is_what_the_owner_approved_last(st
         (work / name).write_text(words)
     guard, number = ControlFiles(control_files(work)), store.origins.begin()
     store.steering.begin(number, guard.places, guard.files)
-    other = FileStore(store.roots, tmp_path / "home" / "files")
-    write(other, "SOUL.md", "brief")
-    other.delete(store.roots.place("skills", write=True), session="s")
-    other.delete(store.roots.place("memory", write=True), session="t")
-    other.undo("t")
-    write(other, "USER.md", "Ada", session="t")
-    other.undo("t")
-    other.close()
+    with closing(FileStore(store.roots, tmp_path / "home" / "files")) as other:
+        write(other, "SOUL.md", "brief")
+        other.delete(store.roots.place("skills", write=True), session="s")
+        other.delete(store.roots.place("memory", write=True), session="t")
+        other.undo("t")
+        write(other, "USER.md", "Ada", session="t")
+        other.undo("t")
     assert guard.files.keys() >= {work / "SOUL.md", work / "skills/a/SKILL.md"}
     (work / "SOUL.md").write_text("evil")
     (work / "USER.md").write_text("evil")

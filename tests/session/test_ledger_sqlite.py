@@ -5,7 +5,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,12 +34,11 @@ def tables(db: sqlite3.Connection) -> dict[str, str]:
 
 
 async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "n.db")
-    ledger = Ledger(database)
-    first, second = await ledger.accept("telegram:1", (Arrival("1", '{"a": "ä"}'), Arrival("2", "{}")))
-    await ledger.claim((first.seq, second.seq))
-    await ledger.finish((first.seq,), (OutboxItem(first.turn, 0, "telegram:1", "7", '"hi"', "3"),))
-    await database.aclose()
+    async with aclosing(SqliteDatabase(tmp_path / "n.db")) as database:
+        ledger = Ledger(database)
+        first, second = await ledger.accept("telegram:1", (Arrival("1", '{"a": "ä"}'), Arrival("2", "{}")))
+        await ledger.claim((first.seq, second.seq))
+        await ledger.finish((first.seq,), (OutboxItem(first.turn, 0, "telegram:1", "7", '"hi"', "3"),))
     database = SqliteDatabase(tmp_path / "n.db")
     ledger = Ledger(database)
     assert [(row.id, row.attempts) for row in (await ledger.recover("telegram:1")).waiting] == [("2", 1)]
@@ -55,22 +54,21 @@ async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothi
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((LAYOUTS / f"{version}.sql").read_text(encoding="utf-8"))
-    database = SqliteDatabase(path)
-    ledger = Ledger(database)
-    session = await ledger.sessions.current("telegram:7")
-    assert (session.title, session.messages) == ("Ärger mit 🦊", 2)
-    assert await ledger.sessions.spent(session=session.id) == Usage()
-    history = await ledger.sessions.history(session.id)
-    assert [getattr(message, "text", "") for message in history] == ["summary"]
-    kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
-    assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
-    found = await ledger.recover("telegram:1")
-    assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * VERSION)[version]
-    sent = await ledger.due("telegram:1")
-    assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
-    assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
-    assert await ledger.hold("poller", "us", 60)
-    await database.aclose()
+    async with aclosing(SqliteDatabase(path)) as database:
+        ledger = Ledger(database)
+        session = await ledger.sessions.current("telegram:7")
+        assert (session.title, session.messages) == ("Ärger mit 🦊", 2)
+        assert await ledger.sessions.spent(session=session.id) == Usage()
+        history = await ledger.sessions.history(session.id)
+        assert [getattr(message, "text", "") for message in history] == ["summary"]
+        kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
+        assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
+        found = await ledger.recover("telegram:1")
+        assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * VERSION)[version]
+        sent = await ledger.due("telegram:1")
+        assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
+        assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
+        assert await ledger.hold("poller", "us", 60)
     with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(":memory:")) as kept:
         kept.executescript((LAYOUTS / f"{VERSION}.sql").read_text(encoding="utf-8"))
         assert tables(db) == tables(kept), "a step that has been taken stays as it is"
@@ -108,9 +106,8 @@ async def test_what_was_spent_at_no_known_cost_stays_of_unknown_cost(tmp_path: P
         )
         db.execute("INSERT INTO spending VALUES ('g', '2026-11-21T12:45', 7, 0, 0, 0, 0, 0.5, 1)")
         db.commit()
-    database = SqliteDatabase(path)
-    people = dict(await SessionStore(database).spending("person"))
-    await database.aclose()
+    async with aclosing(SqliteDatabase(path)) as database:
+        people = dict(await SessionStore(database).spending("person"))
     assert people["telegram:7"] == Usage(input=90, output=10, cached=5, unpriced=100)
     assert people[""] == Usage(input=7, cost=0.5, requests=1), "in a group nobody knows who"
 
@@ -123,23 +120,21 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("PRAGMA user_version = 1")
         db.commit()
-    database = SqliteDatabase(path)
-    with pytest.raises(StoreError, match="note already exists"):
-        await Ledger(database).note("x")
-    await database.aclose()
+    async with aclosing(SqliteDatabase(path)) as database:
+        with pytest.raises(StoreError, match="note already exists"):
+            await Ledger(database).note("x")
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == 1
         assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'inbox'").fetchone()[0] == 0
 
 
 async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "n.db")
-    ledger, store = Ledger(database), SessionStore(database)
-    await ledger.accept("telegram:1", (Arrival("1", "{}"),))
-    assert (database._synced, await database.run(_level, durable=True)) == (True, FULL)
-    await store.current("a")
-    assert (database._synced, await database.read(_level)) == (False, NORMAL)
-    await database.aclose()
+    async with aclosing(SqliteDatabase(tmp_path / "n.db")) as database:
+        ledger, store = Ledger(database), SessionStore(database)
+        await ledger.accept("telegram:1", (Arrival("1", "{}"),))
+        assert (database._synced, await database.run(_level, durable=True)) == (True, FULL)
+        await store.current("a")
+        assert (database._synced, await database.read(_level)) == (False, NORMAL)
 
 
 async def test_every_change_of_the_ledger_waits_for_the_disk_but_that_of_a_turn_that_waits(tmp_path: Path) -> None:
@@ -176,52 +171,50 @@ async def test_every_change_of_the_ledger_waits_for_the_disk_but_that_of_a_turn_
 
 
 async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "n.db")
-    ledger = Ledger(database)
-    said: list[str] = []
-    session = await ledger.sessions.current("a")
-    assert database._connection is not None
-    database._connection.set_trace_callback(said.append)
-    busy = threading.Event()
-    database._thread.submit(busy.wait)
-    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
-        for number in range(32):
-            group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
-            if number:
-                group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
-        later = group.create_task(states(ledger, "inbox", "telegram:1"))
-        await asyncio.sleep(0)
-        for _ in range(9):
-            assert await database.read(_level, long=True), "what reads for long waits for none of them"
-        assert not later.done(), "but what is before it in the one thread is waited for"
-        busy.set()
-    assert said.count("COMMIT") == 1, said
-    assert "ROLLBACK" not in said
-    assert database._synced, "where one has to be on the disk all are"
-    assert later.result() == {"new": 32}
-    await database.aclose()
+    async with aclosing(SqliteDatabase(tmp_path / "n.db")) as database:
+        ledger = Ledger(database)
+        said: list[str] = []
+        session = await ledger.sessions.current("a")
+        assert database._connection is not None
+        database._connection.set_trace_callback(said.append)
+        busy = threading.Event()
+        database._thread.submit(busy.wait)
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+            for number in range(32):
+                group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
+                if number:
+                    group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
+            later = group.create_task(states(ledger, "inbox", "telegram:1"))
+            await asyncio.sleep(0)
+            for _ in range(9):
+                assert await database.read(_level, long=True), "what reads for long waits for none of them"
+            assert not later.done(), "but what is before it in the one thread is waited for"
+            busy.set()
+        assert said.count("COMMIT") == 1, said
+        assert "ROLLBACK" not in said
+        assert database._synced, "where one has to be on the disk all are"
+        assert later.result() == {"new": 32}
 
 
 async def test_who_writes_has_the_file_alone_from_before_it_reads_and_who_reads_holds_nobody_up(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "n.db")
-    await Ledger(database).set_notes({"a": "1"})
+    async with aclosing(SqliteDatabase(tmp_path / "n.db")) as database:
+        await Ledger(database).set_notes({"a": "1"})
 
-    async def meanwhile(db: Transaction) -> str:
-        ((value,),) = await db.fetch(tuple[str], "SELECT value FROM note")
-        with closing(sqlite3.connect(database.path, timeout=0)) as other, other:
-            other.execute("UPDATE note SET value = value + 1")
-        return value
+        async def meanwhile(db: Transaction) -> str:
+            ((value,),) = await db.fetch(tuple[str], "SELECT value FROM note")
+            with closing(sqlite3.connect(database.path, timeout=0)) as other, other:
+                other.execute("UPDATE note SET value = value + 1")
+            return value
 
-    with pytest.raises(StoreError, match="locked"):
-        await database.run(meanwhile)
-    assert [await database.read(meanwhile) for _ in range(3)] == ["1", "2", "3"]
-    assert await database.read(meanwhile, long=True) == "4"
-    assert await asyncio.gather(*(database.read(meanwhile, long=True) for _ in range(2))) == ["5", "6"]
-    with closing(sqlite3.connect(database.path)) as other, other:
-        other.execute("BEGIN IMMEDIATE")
-        assert await database.hold("a") == "", "nor is a session something that is written"
-        await database.drop("a")
-    await database.aclose()
+        with pytest.raises(StoreError, match="locked"):
+            await database.run(meanwhile)
+        assert [await database.read(meanwhile) for _ in range(3)] == ["1", "2", "3"]
+        assert await database.read(meanwhile, long=True) == "4"
+        assert await asyncio.gather(*(database.read(meanwhile, long=True) for _ in range(2))) == ["5", "6"]
+        with closing(sqlite3.connect(database.path)) as other, other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await database.hold("a") == "", "nor is a session something that is written"
+            await database.drop("a")
 
 
 async def test_a_work_that_fails_or_waits_for_something_else_spoils_none_of_those_done_with_it(tmp_path: Path) -> None:
@@ -282,11 +275,10 @@ async def test_who_reads_while_the_file_is_being_closed_is_refused_and_opens_not
 
 
 async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_beside_it(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "new" / "n.db")
-    await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))
-    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()}
-    assert modes == {"n.db": 0o600, "n.db-wal": 0o600, "n.db-shm": 0o600}
-    await database.aclose()
+    async with aclosing(SqliteDatabase(tmp_path / "new" / "n.db")) as database:
+        await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()}
+        assert modes == {"n.db": 0o600, "n.db-wal": 0o600, "n.db-shm": 0o600}
 
 
 async def _level(db: Transaction) -> int:

@@ -6,7 +6,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
@@ -24,10 +24,9 @@ HELLO = UserMessage((Text("hello"),))
 
 
 async def filled(path: Path) -> str:
-    store = SessionStore(SqliteDatabase(path))
-    session = await store.current("a")
-    await store.append(session.id, (HELLO, HELLO))
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(path))) as store:
+        session = await store.current("a")
+        await store.append(session.id, (HELLO, HELLO))
     return session.id
 
 
@@ -40,10 +39,9 @@ def execute(path: Path, *statements: str) -> None:
 
 async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     session_id = await filled(tmp_path / "new" / "folder" / "s.db")
-    store = SessionStore(SqliteDatabase(tmp_path / "new" / "folder" / "s.db"))
-    assert (await store.current("a")).id == session_id
-    assert await store.history(session_id) == (HELLO, HELLO)
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(tmp_path / "new" / "folder" / "s.db"))) as store:
+        assert (await store.current("a")).id == session_id
+        assert await store.history(session_id) == (HELLO, HELLO)
 
 
 @table(
@@ -64,10 +62,9 @@ async def test_a_file_that_cannot_be_used_is_refused_and_left_as_it_is(
     session_id = await filled(path)
     made(path)
     before = path.read_bytes()
-    store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError, match=rf"s\.db.*{why}"):
-        await store.history(session_id)
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(path))) as store:
+        with pytest.raises(StoreError, match=rf"s\.db.*{why}"):
+            await store.history(session_id)
     assert path.read_bytes() == before
 
 
@@ -77,16 +74,15 @@ async def test_a_damaged_tail_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     execute(
         path, f"INSERT INTO record VALUES ('{session_id}', 3, 'message', 'user', 9, '', '{AT}', '{{\"role\": \"us', 0)"
     )
-    store = SessionStore(SqliteDatabase(path))
-    with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):
-        await store.history(session_id)
-    fresh = await store.start("a")
-    await store.append(fresh.id, (HELLO,))
-    assert await store.history(fresh.id) == (HELLO,)
-    execute(path, "UPDATE session SET messages = 'many'")
-    with pytest.raises(StoreError, match=r"s\.db cannot be used"):
-        await store.list()
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(path))) as store:
+        with pytest.raises(StoreError, match=f"record 3 of session {session_id}.*Nothing was changed.*/new"):
+            await store.history(session_id)
+        fresh = await store.start("a")
+        await store.append(fresh.id, (HELLO,))
+        assert await store.history(fresh.id) == (HELLO,)
+        execute(path, "UPDATE session SET messages = 'many'")
+        with pytest.raises(StoreError, match=r"s\.db cannot be used"):
+            await store.list()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM record WHERE session_id = ?", (session_id,)).fetchone()[0] == 3
 
@@ -128,9 +124,8 @@ async def test_an_empty_file_and_a_log_without_its_file_are_refused_and_left_as_
         await SessionStore(SqliteDatabase(path)).list()
     assert [one.name for one in tmp_path.iterdir()] == ["s.db-wal"]
     log.unlink()
-    store = SessionStore(SqliteDatabase(path))
-    await store.start("a")
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(path))) as store:
+        await store.start("a")
     assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "nothing of its making is left"
 
 
@@ -142,16 +137,15 @@ async def test_records_cannot_be_changed_or_deleted(tmp_path: Path) -> None:
 
 
 async def test_a_cancelled_caller_does_not_take_its_write_back(tmp_path: Path) -> None:
-    store = SessionStore(SqliteDatabase(tmp_path / "s.db"))
-    session = await store.current("a")
-    tasks = [asyncio.create_task(store.append(session.id, (HELLO,))) for _ in range(20)]
-    await asyncio.sleep(0)
-    for task in tasks[::2]:
-        task.cancel()
-    _, waiting = await asyncio.wait(tasks, timeout=120)
-    assert not waiting, "who was not cancelled hears of it"
-    assert await store.history(session.id) == (HELLO,) * 20
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(tmp_path / "s.db"))) as store:
+        session = await store.current("a")
+        tasks = [asyncio.create_task(store.append(session.id, (HELLO,))) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        _, waiting = await asyncio.wait(tasks, timeout=120)
+        assert not waiting, "who was not cancelled hears of it"
+        assert await store.history(session.id) == (HELLO,) * 20
 
 
 async def test_two_processes_may_use_the_file(tmp_path: Path) -> None:
@@ -217,31 +211,29 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", code, path, stdin=pipe, stdout=pipe)
     assert other.stdout is not None
     assert await other.stdout.readline() == b"held\n"
-    store = SessionStore(SqliteDatabase(path))
-    assert await store.database.hold("a") == f"process {other.pid}"
-    assert await store.database.hold("b") == ""
-    other.kill()
-    await other.wait()
-    assert await store.database.hold("a") == ""
-    await store.database.drop("a")
-    await store.database.drop("b")
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(path))) as store:
+        assert await store.database.hold("a") == f"process {other.pid}"
+        assert await store.database.hold("b") == ""
+        other.kill()
+        await other.wait()
+        assert await store.database.hold("a") == ""
+        await store.database.drop("a")
+        await store.database.drop("b")
     assert list(tmp_path.rglob("s.db-turns/*")) == [], "nothing is left of it"
 
 
 async def test_of_a_long_conversation_only_whole_turns_that_may_fit_are_read(tmp_path: Path) -> None:
-    store = SessionStore(SqliteDatabase(tmp_path / "s.db"))
-    session = await store.current("a")
-    seen: list[int] = []
-    for number in range(40):
-        turn: tuple[Message, ...] = (UserMessage((Text(f"q{number}"),)), AssistantMessage((Text("a" * 1_000),)))
-        await store.append(session.id, turn)
-        shown = await store.history(session.id, size=20_000)
-        assert isinstance(shown[0], UserMessage)
-        assert shown[-2:] == turn
-        assert sum(len(item.text) for item in shown) <= 20_000
-        seen.append(int(shown[0].text[1:]))
-    assert len(set(seen)) < 8, "the cut moves in jumps"
-    assert seen[-1] > 20
-    assert len(await store.history(session.id)) == 80
-    await store.aclose()
+    async with aclosing(SessionStore(SqliteDatabase(tmp_path / "s.db"))) as store:
+        session = await store.current("a")
+        seen: list[int] = []
+        for number in range(40):
+            turn: tuple[Message, ...] = (UserMessage((Text(f"q{number}"),)), AssistantMessage((Text("a" * 1_000),)))
+            await store.append(session.id, turn)
+            shown = await store.history(session.id, size=20_000)
+            assert isinstance(shown[0], UserMessage)
+            assert shown[-2:] == turn
+            assert sum(len(item.text) for item in shown) <= 20_000
+            seen.append(int(shown[0].text[1:]))
+        assert len(set(seen)) < 8, "the cut moves in jumps"
+        assert seen[-1] > 20
+        assert len(await store.history(session.id)) == 80

@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -204,11 +204,10 @@ async def test_what_a_host_says_just_behind_the_answers_of_its_proxy_is_read() -
     greeting, said = b"220 mail" * 5_000, b""
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        stream = await through_proxy(proxy, "mail.test", 25, certificates, 60)
-        while data := await stream.read(60):
-            said += data
-        assert said == greeting
-        stream.close()
+        with closing(await through_proxy(proxy, "mail.test", 25, certificates, 60)) as stream:
+            while data := await stream.read(60):
+                said += data
+            assert said == greeting
 
 
 async def test_a_proxy_of_socks_is_told_the_login_and_the_name_or_the_address_of_the_host() -> None:

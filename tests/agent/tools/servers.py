@@ -1,7 +1,7 @@
 """MCP servers that were started, and the tools that they offer."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from nanobot.agent.tools.mcp.servers import McpServers, Surroundings
@@ -24,9 +24,6 @@ def tools_of(servers: McpServers) -> ToolRegistry:
 async def started(
     servers: Mapping[str, McpServerConfig], around: Surroundings | None = None, *, cache: Path | None = None
 ) -> AsyncIterator[tuple[ToolRegistry, McpServers]]:
-    made = McpServers(servers, around, cache=cache)
-    try:
+    async with aclosing(McpServers(servers, around, cache=cache)) as made:
         await made.start(120)
         yield tools_of(made), made
-    finally:
-        await made.aclose()

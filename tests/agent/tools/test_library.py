@@ -135,18 +135,17 @@ async def test_documents_of_every_kind_are_found_with_their_page_or_heading(tmp_
 
 def test_what_is_asked_about_the_name_of_a_document_is_found_in_it_and_not_where_the_name_is_only_mentioned() -> None:
     """All that the other documents say is nearer to the question, but for what it is about."""
-    index = LibraryIndex(None)
-    for number in range(24):
-        name, other = (
-            ("Harrow", "Linden") if number > 19 else (f"Kestrel{number}", "Harrow" if number < 2 else "Linden")
-        )
-        said = "A fee of 40 crowns is due within the month." if number < 2 else "Nothing was said of money."
-        said = "Members pay a fee of 70 crowns." if number == 20 else said
-        text = f"{said} Bread is baked on Fridays. The hall is cold in winter. Nobody has a key. See also {other}."
-        index.put(Document("document", "", f"/d/{number}.md", name), [DocumentPart(text, name)])
-    found = index.search("which fee is due at Harrow", [("document", "")])
-    assert found[0].document.name == "/d/20.md"
-    index.close()
+    with closing(LibraryIndex(None)) as index:
+        for number in range(24):
+            name, other = (
+                ("Harrow", "Linden") if number > 19 else (f"Kestrel{number}", "Harrow" if number < 2 else "Linden")
+            )
+            said = "A fee of 40 crowns is due within the month." if number < 2 else "Nothing was said of money."
+            said = "Members pay a fee of 70 crowns." if number == 20 else said
+            text = f"{said} Bread is baked on Fridays. The hall is cold in winter. Nobody has a key. See also {other}."
+            index.put(Document("document", "", f"/d/{number}.md", name), [DocumentPart(text, name)])
+        found = index.search("which fee is due at Harrow", [("document", "")])
+        assert found[0].document.name == "/d/20.md"
 
 
 async def test_only_what_has_changed_is_read_again_and_what_is_gone_is_forgotten(tmp_path: Path) -> None:

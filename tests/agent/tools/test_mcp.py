@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -184,8 +185,7 @@ async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path
 async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_reason(limit: float) -> None:
     async with McpServer() as quick, McpServer(hang="initialize") as silent:
         settings = {"quick": config(url=quick.url), "silent": config(url=silent.url)}
-        made = McpServers(settings)
-        try:
+        async with aclosing(McpServers(settings)) as made:
             await made.start(limit, 2 * limit)
             assert set(made.factories()) == {"mcp_quick_search", "mcp_silent"}
             assert tools_of(made).skipped["mcp_silent"] == STARTING
@@ -193,8 +193,6 @@ async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_r
             made.changed = ended.set
             await asyncio.wait_for(ended.wait(), 60)
             assert f"did not list its tools within {2 * limit:.3g} s" in tools_of(made).skipped["mcp_silent"]
-        finally:
-            await made.aclose()
 
 
 async def test_a_server_that_refuses_at_the_start_is_asked_again_until_it_lists_its_tools() -> None:
@@ -224,14 +222,13 @@ async def test_a_server_that_refuses_at_the_start_is_asked_again_until_it_lists_
 @pytest.mark.parametrize("waits", [0, 60])
 async def test_a_server_that_is_left_while_it_starts_has_no_task_and_tells_nobody(slow: str, waits: float) -> None:
     async with McpServer(sessions=True, hang=slow) as server:
-        made = McpServers({"one": config(url=server.url)})
-        made.changed = lambda: pytest.fail("a server that is not asked any more told something")
-        starting = asyncio.create_task(made.start(waits))
-        await until(lambda: bool(server.asked(slow)), 60)
-        starting.cancel()
-        await asyncio.wait({starting})
-        assert starting.cancelled() == bool(waits)
-        await made.aclose()
+        async with aclosing(McpServers({"one": config(url=server.url)})) as made:
+            made.changed = lambda: pytest.fail("a server that is not asked any more told something")
+            starting = asyncio.create_task(made.start(waits))
+            await until(lambda: bool(server.asked(slow)), 60)
+            starting.cancel()
+            await asyncio.wait({starting})
+            assert starting.cancelled() == bool(waits)
         assert not [name for one in asyncio.all_tasks() if (name := one.get_name()).startswith(("list ", "mcp "))]
 
 

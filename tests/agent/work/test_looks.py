@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from html import escape
@@ -86,11 +86,10 @@ class Desk(Sight):
 
 @asynccontextmanager
 async def desk() -> AsyncIterator[Desk]:
-    tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
-    made = Desk(tool)
-    async with made.site:
-        yield made
-    await tool.aclose()
+    async with aclosing(WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))) as tool:
+        made = Desk(tool)
+        async with made.site:
+            yield made
 
 
 async def test_U21_a_change_is_told_once_and_that_it_is_taken_back_once() -> None:

@@ -21,12 +21,11 @@ PAGE = (
 
 
 async def test_no_process_runs_before_the_first_page_and_none_after_the_end() -> None:
-    extractor = Extractor()
-    assert not extractor.pids
-    page = await extractor.extract(Job(PAGE, "https://a.example/"))
-    assert page.title == "Tide"
-    assert len(extractor.pids) == 1
-    await extractor.aclose()
+    async with aclosing(Extractor()) as extractor:
+        assert not extractor.pids
+        page = await extractor.extract(Job(PAGE, "https://a.example/"))
+        assert page.title == "Tide"
+        assert len(extractor.pids) == 1
     assert not extractor.pids
 
 

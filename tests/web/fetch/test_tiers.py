@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -219,10 +219,9 @@ async def test_K07_K18_K23_C22_a_failing_service_is_named_and_the_page_read_here
 )
 async def test_K23_each_failure_of_a_service_has_its_kind(world: World, script: Script, kind: str) -> None:
     world.service.handler = script
-    service = ConfiguredService(lambda: ServiceAccess("k", f"{world.service.url}/fetch"))
-    with pytest.raises(FetchError) as caught:
-        await service.read(f"{SITE}/page", call_id="", timeout=0.3 if kind == "timeout" else 60)
-    await service.aclose()
+    async with aclosing(ConfiguredService(lambda: ServiceAccess("k", f"{world.service.url}/fetch"))) as service:
+        with pytest.raises(FetchError) as caught:
+            await service.read(f"{SITE}/page", call_id="", timeout=0.3 if kind == "timeout" else 60)
     assert caught.value.kind == kind
 
 
@@ -442,12 +441,9 @@ async def test_a_name_that_only_the_operator_allows_goes_neither_to_a_proxy_nor_
 async def test_G26_C28_a_socks_proxy_carries_public_hosts_after_they_were_judged_here(scheme: str) -> None:
     names = Names({"site.test": [PUBLIC], "inner.test": ["10.0.0.8"]})
     async with Website({"/": Answer("through", "text/plain")}) as site, SocksProxy(site.port) as socks:
-        tool = WebFetchTool(WebFetchConfig(), proxy=f"{scheme}://{socks.address}", network=names)
-        try:
+        async with aclosing(WebFetchTool(WebFetchConfig(), proxy=f"{scheme}://{socks.address}", network=names)) as tool:
             good = await tool.call({"url": "http://site.test/"})
             bad = await tool.call({"url": "http://inner.test/"})
-        finally:
-            await tool.aclose()
         assert socks.asked == [("site.test", 80)]
     assert "through" in good.text
     assert bad.error == "blocked"

@@ -1,5 +1,7 @@
 """Engines without a key: one tool of the public MCP server of Exa and of Parallel, read as hits like any other."""
 
+from contextlib import aclosing
+
 import pytest
 
 from nanobot.agent.tools.web.search import WebSearchTool
@@ -99,13 +101,10 @@ def test_hits_are_read_from_whatever_a_search_tool_prints(words: str, urls: list
 async def ask_parallel(apis: SearchApis, **own: object) -> ToolResult:
     providers = {"parallel": {"baseUrl": apis.base("parallel"), **own}}
     values = {"provider": "parallel", "providers": providers, "fallback": ["duckduckgo"]}
-    tool = WebSearchTool(section(WebSearchConfig, values), ddgs=FakeDdgs())
-    try:
+    async with aclosing(WebSearchTool(section(WebSearchConfig, values), ddgs=FakeDdgs())) as tool:
         for _ in range(2):
             result = await tool.call({"query": "python"}, None)
         return result
-    finally:
-        await tool.aclose()
 
 
 @pytest.mark.parametrize("key", ["", KEY])
