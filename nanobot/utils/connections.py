@@ -17,6 +17,7 @@ import ssl
 import sys
 import threading
 import time
+from asyncio.sslproto import SSLProtocol
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ _PORTS = {"http": 80, "https": 443}
 _SOCKS_PORT = 1080
 _HEAD_END = re.compile(rb"\n\r?\n")
 _ERRNO, _TLS_PLACE = re.compile(r"\[Errno (\d+)\]"), re.compile(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$")
+#: As in Python 3.11.7 and 3.12.1, which give it an argument nevertheless where TLS fails in TLS.
+_ABORT_TAKES_NOTHING = sys.version_info < (3, 13) and SSLProtocol._abort.__code__.co_argcount == 1  # noqa: SLF001
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 
@@ -132,8 +135,8 @@ class Stream(asyncio.Protocol):
 
     async def start_tls(self, trusted: ssl.SSLContext, host: str, seconds: float | None) -> "Stream":
         """This connection with TLS to `host` in it. Raises `ConnectTimeout` and `ConnectError`."""
-        if sys.version_info < (3, 12) and self._transport.get_extra_info("ssl_object"):
-            outer = self._transport  # of TLS in TLS; in Python 3.11 it gives a method of its own an argument too many
+        if _ABORT_TAKES_NOTHING and self._transport.get_extra_info("ssl_object"):
+            outer = self._transport  # of TLS in TLS
             outer._force_close = lambda _error: outer.abort()  # type: ignore[attr-defined]  # noqa: SLF001
         if self._lost:
             raise httpx.ConnectError("")
