@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from telegram import Update
 
 from nanobot.bus.events import Address, InboundMessage
@@ -16,6 +15,7 @@ from nanobot.channels.telegram.read.media import MediaFolder
 from nanobot.channels.telegram.read.voice import Transcriber
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.command.settings import ChatSettings
+from nanobot.web.client import trusted_client
 from tests.fakes.telegram_server import TOKEN, Json, TelegramServer
 
 
@@ -70,7 +70,7 @@ async def intake_stage(
         assert key.startswith("say-")
         said.append((address, text))
 
-    async with TelegramServer() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with TelegramServer() as server, trusted_client() as client:
         line = TelegramLine(
             TelegramSettings(TOKEN, base_url=f"{server.url}/bot", base_file_url=f"{server.url}/file/bot")
         )

@@ -5,8 +5,6 @@ import json
 import signal
 from pathlib import Path
 
-import httpx
-
 from nanobot.agent.monitoring import watched_bus
 from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage, TurnFinished
@@ -20,6 +18,7 @@ from nanobot.providers.scripted import Call
 from nanobot.session.ledger import MOST_ATTEMPTS, Ledger
 from nanobot.session.rows import Arrival
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.web.client import trusted_client
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.channels.telegram.scenarios import CHANNEL, stage
@@ -124,7 +123,7 @@ async def test_U71_messages_that_come_with_crashes_are_an_alarm_until_a_turn_goe
 
     alarms.through(tell)
     ledger, line = Ledger(MemoryDatabase()), TelegramLine(TelegramSettings(TOKEN))
-    async with small_agent([]) as agent, httpx.AsyncClient() as client, alarms.running():
+    async with small_agent([]) as agent, trusted_client() as client, alarms.running():
         intake = TelegramIntake(line, MediaFolder(tmp_path, client))
         inbox = inbox_over(ledger, line, intake, agent, OWNER, alarms=alarms)
         bus = watched_bus(alarms)

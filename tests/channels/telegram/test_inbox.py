@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-import httpx
-
 from nanobot.bus.alarms import Alarms
 from nanobot.bus.events import InboundMessage, Role
 from nanobot.channels.telegram.access.gate import STRANGER, Gate
@@ -30,6 +28,7 @@ from nanobot.providers.scripted import Say, Step, Wait
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.web.client import trusted_client
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
 from tests.fakes.ledger import states
@@ -174,7 +173,7 @@ async def life(
     """One life of the program on `ledger`; what still runs `ends` seconds after its end is given back."""
     settings = TelegramSettings(TOKEN, base_url=f"{server.url}/bot") if server else TelegramSettings(TOKEN)
     making, asking = small_agent(steps, store=ledger.sessions), aclosing(TelegramLine(settings))
-    async with making as agent, asking as line, httpx.AsyncClient() as client:
+    async with making as agent, asking as line, trusted_client() as client:
         inbox = inbox_over(ledger, line, intake(line, MediaFolder(folder, client)), agent, 7)
         yield inbox, agent
         await inbox.aclose(ends)

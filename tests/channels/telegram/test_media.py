@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from nanobot.channels.telegram.read.voice import (
@@ -21,6 +20,7 @@ from nanobot.channels.telegram.read.voice import (
 )
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import TranscriptionConfig
+from nanobot.web.client import trusted_client
 from tests.channels.telegram.intake_harness import IntakeStage, intake_stage
 from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.http_server import HttpServer, Request, Responder
@@ -197,7 +197,7 @@ async def endpoint(
         del request
         await respond.json(answer, status)
 
-    async with HttpServer(serve) as server, httpx.AsyncClient(trust_env=False) as client:
+    async with HttpServer(serve) as server, trusted_client() as client:
         service = SpeechService(f"{server.url}/v1/", key, "whisper-x")
         yield EndpointTranscriber(service, client, language=language), server
 
@@ -244,7 +244,7 @@ async def test_U50_without_a_way_to_do_it_the_chat_and_the_turn_say_how_to_enabl
 async def test_in_a_private_mode_chat_no_sound_leaves_the_machine(tmp_path: Path) -> None:
     chats = ChatSettings()
     await chats.set("telegram:7", "privacy", "on")
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with trusted_client() as client:
         away = EndpointTranscriber(SpeechService("https://speech.example/v1", "k"), client)
         here = EndpointTranscriber(SpeechService("http://localhost:8000/v1"), client)
         assert (away.local, here.local) == (False, True)
@@ -290,7 +290,7 @@ async def test_an_endpoint_that_is_not_there_is_said(tmp_path: Path) -> None:
     await asyncio.to_thread(sound.write_bytes, OGG)
     async with endpoint({}) as (transcriber, _):
         pass
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with trusted_client() as client:
         gone = EndpointTranscriber(SpeechService("http://127.0.0.1:9/v1"), client)
         assert "could not be reached" in (await gone.transcribe(sound, "audio/ogg")).problem
     assert "cannot be read" in (await transcriber.transcribe(tmp_path / "gone", "")).problem

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-import httpx
 import pytest
 from loguru import logger
 from msgspec import Struct, field
@@ -21,6 +20,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import INBOX, InboxRow
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.web.client import trusted_client
 from tests.channels.harness import small_agent
 from tests.channels.telegram.gateway import OWNER
 from tests.channels.telegram.odd_updates import odd_updates
@@ -61,7 +61,7 @@ async def one_round(server: TelegramServer, updates: list[Json], folder: Path, o
     first = int(str(updates[0]["update_id"]))
     questions = []
     await ledger.set_notes({f"{CHANNEL}:owner": str(OWNER), f"{CHANNEL}:group:-100": "Friends"})
-    async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, httpx.AsyncClient() as client:
+    async with small_agent(["Fine."] * ROUND, store=ledger.sessions) as agent, trusted_client() as client:
         line = TelegramLine(TelegramSettings(TOKEN, base_url=f"{server.url}/bot"))
         intake = TelegramIntake(line, MediaFolder(folder, client), overheard=3)
         offer_menu = CommandMenu(line, builtin_router(), ledger).offer
