@@ -50,7 +50,6 @@ CREATE FUNCTION record_is_kept() RETURNS trigger LANGUAGE plpgsql AS
   END$$;
 CREATE TRIGGER record_is_kept BEFORE UPDATE OR DELETE ON record FOR EACH ROW EXECUTE FUNCTION record_is_kept();
 CREATE INDEX inbox_settled ON inbox (at) WHERE state IN ('done', 'dead');
-CREATE INDEX inbox_open ON inbox (channel, key, seq) WHERE state IN ('new', 'claimed', 'waiting');
 CREATE INDEX outbox_settled ON outbox (at) WHERE state IN ('draft', 'sent', 'failed');
 """
 #: Workers have the numbers of the engine: what earlier ones had is free, and those that live have no lease and end.
