@@ -1,16 +1,18 @@
 """A call that waits for the owner: asked once, answered by a command, never left hanging."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
 
 import pytest
 
+from nanobot.agent.approvals import Approvals
 from nanobot.agent.tools.base import Question, ToolContext
 from nanobot.bus.events import Address, ApprovalAsked, InboundMessage, Role, Sender, ToolFinished, TurnFinished
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.results import ToolResult
-from nanobot.security.policy import Effect
+from nanobot.security.policy import Effect, JudgedCall
 from nanobot.session.permissions import Permission
 from tests.agent.harness import HERE, Box, FakeTool, QueryArgs, agent
 from tests.tables import table
@@ -43,6 +45,24 @@ async def begin(box: Box) -> ApprovalAsked:
     await box.say("read it")
     await box.until(lambda: bool(box.of(ApprovalAsked)))
     return box.of(ApprovalAsked)[0]
+
+
+class Arguments(dict[str, object]):
+    """Notes which thread reads them."""
+
+    readers: set[int]
+
+    def items(self) -> ItemsView[str, object]:  # type: ignore[override]
+        self.readers.add(threading.get_ident())
+        return super().items()
+
+
+async def test_what_a_call_would_write_is_looked_through_beside_the_event_loop() -> None:
+    written = Arguments(content="It is kept.")
+    written.readers = set()
+    await Approvals().verdict(JudgedCall("write_file", written), None)
+    assert written.readers
+    assert threading.get_ident() not in written.readers
 
 
 @pytest.mark.parametrize(
