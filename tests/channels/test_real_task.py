@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nanobot.providers.scripted import Call
 from tests.channels.telegram.gateway import OWNER, configured, running
+from tests.channels.telegram.gateway import furnished as equipped
 from tests.channels.test_terminal_pty import terminal_of
 from tests.cli.harness import Program, program
 from tests.fakes.files import pdf_file
@@ -122,12 +123,10 @@ async def test_U52_a_long_document_that_came_over_telegram_is_read_on_searched_a
         done = [one for one in messages if one["role"] == "tool"]
         return Reply(steps[len(done)] if len(done) < len(steps) else "All of it is read.")
 
-    async with LlmServer(after=works) as model, TelegramServer() as telegram:
-        home = configured(tmp_path, telegram, model)
-        ada = telegram.user("Ada", OWNER)
+    async with equipped(tmp_path, after=works) as (telegram, model, ada, home):
         async with running(home):
             ada.send("document", log, "who comes last?", file_name="../log.txt", mime_type="text/plain")
-            await telegram.shows(OWNER, "All of it is read.")
+            await ada.sees("All of it is read.")
         (sent,) = telegram.sent("sendDocument")
         assert sent.params["document_sha256"] == hashlib.sha256(log).hexdigest()
     last = model.requests[-1].messages

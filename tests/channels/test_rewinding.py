@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 from nanobot.providers.scripted import Call
-from tests.channels.telegram.gateway import OWNER, configured, running, serving
+from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import Program, modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
 
 ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
 
@@ -173,15 +172,14 @@ async def test_a_terminal_filters_the_models_of_the_service_and_takes_a_preset_b
 
 
 async def test_a_chat_turns_the_pages_of_the_picker_and_keeps_its_choice_over_a_restart(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Hello.") as llm:
+    async with furnished(tmp_path, after="Hello.") as (_, llm, ada, home):
         llm.models = [{"id": f"fake-{number}"} for number in range(40)]
-        ada, home = telegram.user("Ada", OWNER), with_presets(configured(tmp_path, telegram, llm))
-        async with running(home):
+        async with running(with_presets(home)):
             first = await ada.asks("/model", "Page 1 of 6")
             assert "1. quick · fake-small (custom), effort low\n2. default · as configured: fake\n3. fake-0" in first
             await ada.presses("▶", "Page 2 of 6")
             ada.press("10. fake-7")
-            assert "It does not see pictures" in await telegram.shows(OWNER, "This chat now uses fake-7 (custom).")
+            assert "It does not see pictures" in await ada.sees("This chat now uses fake-7 (custom).")
         async with running(home):
             await ada.asks("hi", "Hello.")
             await ada.asks("/model quick", "This chat now uses fake-small")

@@ -18,12 +18,11 @@ from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
 from nanobot.providers.scripted import Call, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running
+from tests.channels.telegram.gateway import OWNER, Gateway, furnished, running
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import BOUND, Program
 from tests.fakes.chinese import english_left
-from tests.fakes.llm_server import LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer
+from tests.fakes.llm_server import Reply
 
 
 async def listens(home: Program, gateway: Gateway) -> None:
@@ -122,9 +121,8 @@ def write(name: str, text: str = "") -> Reply:
 
 async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_yes_or_always(tmp_path: Path) -> None:
     steps = (write("heron"), write("egret"), write("stork"), write("stork", "it is back\n"))
-    async with TelegramServer() as telegram, LlmServer(*steps, "All is done.") as llm:
-        home = careful(configured(tmp_path, telegram, llm))
-        workspace = home.home / "workspace"
+    async with furnished(tmp_path, *steps, "All is done.") as (telegram, llm, _, home):
+        workspace = careful(home).home / "workspace"
         async with serving(home), terminal_of(home) as terminal:
             await terminal.until("in the gateway")
             await terminal.answers("write of the birds\r", re.compile(r"\+the heron[^❯]*y once · a always · n no"))
@@ -145,9 +143,8 @@ async def test_A21_who_joined_is_asked_with_the_diff_and_says_no_with_a_reason_y
 
 async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_for_one(tmp_path: Path) -> None:
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
-    async with TelegramServer() as telegram, LlmServer(Reply(days), "It is planned.", write("heron"), "Fine.") as llm:
-        home = careful(configured(tmp_path, telegram, llm))
-        async with serving(home), terminal_of(home) as terminal:
+    async with furnished(tmp_path, Reply(days), "It is planned.", write("heron"), "Fine.") as (_, llm, _, home):
+        async with serving(careful(home)), terminal_of(home) as terminal:
             await terminal.answers("plan it\r", "1 to 2 or")
             await terminal.answers("2", "It is planned.")
             assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())

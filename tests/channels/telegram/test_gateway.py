@@ -128,19 +128,18 @@ async def test_the_link_that_is_printed_makes_the_owner_and_brute_force_does_not
 
 
 async def test_refused_commands_of_a_guest_hold_up_no_answer(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer(after="Sunny.") as llm:
+    async with serving(tmp_path, after="Sunny.") as (telegram, _, _, gateway):
         eve, ada = telegram.member("Eve", -100), telegram.member("Ada", -100, user_id=OWNER)
-        async with running(configured(tmp_path, telegram, llm)) as gateway:
-            ada.say("/group@nano_test_bot on")
-            await said(telegram, gateway, -100, "I answer in this group now")
-            before = len(telegram.visible(-100))
-            for command in ["status", "help"] * 20:  # one that is refused, one that guests may use
-                eve.say(f"/{command}@nano_test_bot")
-            ada.calls_bot("how is the weather?")
-            await said(telegram, gateway, -100, "bot: Sunny.")
-        bots = [line for line in telegram.visible(-100)[before:] if line.startswith("bot: ")]
-        assert len(bots) <= 1 + 3, "few of them are answered at all"
-        assert "bot: Sunny." in bots
+        ada.say("/group@nano_test_bot on")
+        await said(telegram, gateway, -100, "I answer in this group now")
+        before = len(ada.seen)
+        for command in ["status", "help"] * 20:  # one that is refused, one that guests may use
+            eve.say(f"/{command}@nano_test_bot")
+        ada.calls_bot("how is the weather?")
+        await said(telegram, gateway, -100, "bot: Sunny.")
+    bots = [line for line in ada.seen[before:] if line.startswith("bot: ")]
+    assert len(bots) <= 1 + 3, "few of them are answered at all"
+    assert "bot: Sunny." in bots
 
 
 async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ And a button of an earlier turn, which a client may go on showing.
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,11 @@ from nanobot.bus.events import ApprovalAsked, ApprovalClosed, TurnFinished
 from nanobot.channels.telegram.show.questions import NO_ANSWER, TURN_ENDED, WAITED, WAITS
 from nanobot.messages import ToolCall
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, configured, running, serving
+from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer, too_many
+from tests.fakes.telegram_server import TelegramServer, User, too_many
 from tests.fakes.website import Answer, Website, private_address
 
 BUTTONS = " [Once] [Always] [No]"
@@ -29,82 +31,79 @@ def asking(home: Program) -> Program:
     return home.change(tools={"web": {"fetch": {"allowPrivate": "ask"}}}, ssrfWhitelist=[])
 
 
-async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path: Path) -> None:
-    pages = {"/": Answer("the blue door", "text/plain")}
-    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
+@asynccontextmanager
+async def private_page(tmp_path: Path) -> AsyncIterator[tuple[Website, TelegramServer, LlmServer, User, Program]]:
+    """A page of this network, which the model wants to read, and a program that asks for such."""
+    async with Website({"/": Answer("the blue door", "text/plain")}, private_address()) as site:
         fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
-        async with LlmServer(fetch, after="It is blue.") as llm:
-            ada = telegram.user("Ada", OWNER)
-            home = asking(configured(tmp_path, telegram, llm))
-            async with running(home) as gateway:
-                ada.say("which door?")  # the model knows the address by itself, and still there is one question
-                try:
-                    question = await telegram.shows(OWNER, "Confirm Web Fetch")
-                except TimeoutError:
-                    raise AssertionError(f"{telegram.visible(OWNER)}\n{gateway.text}") from None
-                assert f"Address: {site.url}/" in question
-                assert question.endswith(BUTTONS)
-                assert site.paths == []
-                asked = next(message for message in telegram.chats[OWNER] if message.buttons)
-                data = list(asked.data)
-                await ada.presses("Once", "It is blue.")
-                assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith("→ Once")
-            assert site.paths == ["/"]
-            assert "the blue door" in json.dumps(llm.requests[1].body)
-            assert telegram.toasts == ["Answered: once."]
-            assert sum("Confirm" in line for line in telegram.visible(OWNER)) == 1
-            asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
-            async with running(home):
-                await ada.presses("Once", lambda: len(telegram.toasts) == 2)
-                await telegram.until(lambda: not asked.buttons)
-            assert "This question is over" in telegram.toasts[1]
-            assert site.paths == ["/"]
+        async with furnished(tmp_path, fetch, after="It is blue.") as (telegram, llm, ada, home):
+            yield site, telegram, llm, ada, asking(home)
+
+
+async def test_G27_A21_a_private_page_is_read_after_the_owner_taps_once(tmp_path: Path) -> None:
+    async with private_page(tmp_path) as (site, telegram, llm, ada, home):
+        async with running(home) as gateway:
+            ada.say("which door?")  # the model knows the address by itself, and still there is one question
+            try:
+                question = await ada.sees("Confirm Web Fetch")
+            except TimeoutError:
+                raise AssertionError(f"{ada.seen}\n{gateway.text}") from None
+            assert f"Address: {site.url}/" in question
+            assert question.endswith(BUTTONS)
+            assert site.paths == []
+            asked = next(message for message in telegram.chats[OWNER] if message.buttons)
+            data = list(asked.data)
+            await ada.presses("Once", "It is blue.")
+            assert (await ada.sees("Confirm Web Fetch")).endswith("→ Once")
+        assert site.paths == ["/"]
+        assert "the blue door" in json.dumps(llm.requests[1].body)
+        assert telegram.toasts == ["Answered: once."]
+        assert ada.told("Confirm") == 1
+        asked.buttons, asked.data = ["Once"], data[:1]  # a client that still shows the old buttons
+        async with running(home):
+            await ada.presses("Once", lambda: len(telegram.toasts) == 2)
+            await telegram.until(lambda: not asked.buttons)
+        assert "This question is over" in telegram.toasts[1]
+        assert site.paths == ["/"]
 
 
 async def test_A21_words_in_reply_to_a_question_are_the_reason_of_a_no_and_those_of_an_answer_are_that_answer(
     tmp_path: Path,
 ) -> None:
-    pages = {"/": Answer("the blue door", "text/plain")}
-    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
-        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
-        async with LlmServer(fetch, Reply("Then not."), fetch, after="It is blue.") as llm:
-            ada = telegram.user("Ada", OWNER)
-            async with running(asking(configured(tmp_path, telegram, llm))):
-                for said, answer in (("Ask the *porter* instead", "Then not."), ("Yes.", "It is blue.")):
-                    await ada.asks("which door?", lambda: any(one.buttons for one in telegram.chats[OWNER]))
-                    asked = next(one for one in telegram.chats[OWNER] if one.buttons)
-                    ada.say(said, reply_to_message=telegram.message_json(asked))
-                    await telegram.shows(OWNER, answer)
-            refused, allowed = (one for one in telegram.visible(OWNER) if "Confirm Web Fetch" in one)
-            assert refused.endswith("→ No: Ask the *porter* instead")
-            assert allowed.endswith("→ Once")
-            assert site.paths == ["/"]
-            assert "Ask the *porter* instead" in json.dumps(llm.requests[1].body)
+    async with private_page(tmp_path) as (site, telegram, llm, ada, home), running(home):
+        llm.add("Then not.", Reply(Call("web_fetch", {"url": f"{site.url}/"})))
+        for said, answer in (("Ask the *porter* instead", "Then not."), ("Yes.", "It is blue.")):
+            await ada.asks("which door?", lambda: any(one.buttons for one in telegram.chats[OWNER]))
+            asked = next(one for one in telegram.chats[OWNER] if one.buttons)
+            ada.say(said, reply_to_message=telegram.message_json(asked))
+            await ada.sees(answer)
+    refused, allowed = (one for one in ada.seen if "Confirm Web Fetch" in one)
+    assert refused.endswith("→ No: Ask the *porter* instead")
+    assert allowed.endswith("→ Once")
+    assert site.paths == ["/"]
+    assert "Ask the *porter* instead" in json.dumps(llm.requests[1].body)
 
 
 async def test_U13_a_group_reads_only_that_something_waits_and_the_owner_answers_in_private(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram:
-        fetch = Reply(Call("web_fetch", {"url": "http://10.255.255.255/"}))
-        async with LlmServer(fetch, after="Not read.") as llm:
-            ada = telegram.member("Ada", -55, user_id=OWNER)
-            eve = telegram.member("Eve", -55)
-            async with running(asking(configured(tmp_path, telegram, llm))):
-                ada.say("/group@nano_test_bot on")
-                await telegram.shows(-55, "I answer in this group now")
-                ada.calls_bot("read http://10.255.255.255/")
-                await telegram.shows(-55, WAITS)
-                assert (await telegram.shows(OWNER, "Confirm Web Fetch")).endswith(BUTTONS)
-                question = next(message for message in telegram.chats[OWNER] if message.buttons)
-                note = next(message for message in telegram.chats[-55] if message.text == WAITS)
-                assert not any("Confirm" in line or "[Once]" in line for line in telegram.visible(-55))
-                note.buttons, note.data = ["Once"], question.data[:1]  # a client may send what it likes
-                await eve.presses("Once", lambda: len(telegram.toasts) == 1)
-                assert telegram.toasts == ["This button is not for you."]
-                telegram.user("Ada", OWNER).press("No")
-                await telegram.shows(-55, "Not read.")
-                assert "→ No" in await telegram.shows(OWNER, "Confirm Web Fetch")
-                await telegram.shows(-55, WAITED)
-            assert "The owner does not want 10.255.255.255 to be read" in json.dumps(llm.requests[1].body)
+    fetch = Reply(Call("web_fetch", {"url": "http://10.255.255.255/"}))
+    asks = furnished(tmp_path, fetch, after="Not read.")
+    async with asks as (telegram, llm, owner, home), running(asking(home)):
+        ada, eve = telegram.member("Ada", -55, user_id=OWNER), telegram.member("Eve", -55)
+        await ada.asks("/group@nano_test_bot on", "I answer in this group now")
+        ada.calls_bot("read http://10.255.255.255/")
+        await ada.sees(WAITS)
+        assert (await owner.sees("Confirm Web Fetch")).endswith(BUTTONS)
+        question = next(message for message in telegram.chats[OWNER] if message.buttons)
+        note = next(message for message in telegram.chats[-55] if message.text == WAITS)
+        assert not any("Confirm" in line or "[Once]" in line for line in ada.seen)
+        note.buttons, note.data = ["Once"], question.data[:1]  # a client may send what it likes
+        await eve.presses("Once", lambda: len(telegram.toasts) == 1)
+        assert telegram.toasts == ["This button is not for you."]
+        owner.press("No")
+        await ada.sees("Not read.")
+        assert "→ No" in await owner.sees("Confirm Web Fetch")
+        await ada.sees(WAITED)
+    assert "The owner does not want 10.255.255.255 to be read" in json.dumps(llm.requests[1].body)
 
 
 async def ask(turn: Turn, key: str) -> None:
@@ -176,25 +175,20 @@ async def test_a_long_text_stands_in_a_fold_a_change_in_a_block_both_whole_in_a_
 
 
 async def test_A21_a_restart_in_between_asks_again_and_the_old_buttons_answer_nothing(tmp_path: Path) -> None:
-    pages = {"/": Answer("the blue door", "text/plain")}
-    async with TelegramServer() as telegram, Website(pages, private_address()) as site:
-        fetch = Reply(Call("web_fetch", {"url": f"{site.url}/"}))
-        async with LlmServer(fetch, after="It is blue.") as llm:
-            ada = telegram.user("Ada", OWNER)
-            home = asking(configured(tmp_path, telegram, llm))
-            async with running(home) as gateway:
-                await ada.asks(f"which door? {site.url}", "Confirm Web Fetch")
-                await gateway.kill()
-            (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
-            async with running(home):
-                await telegram.until(lambda: sum("[Once]" in line for line in telegram.visible(OWNER)) == 2)
-                telegram.press(ada, old, "Once")
-                await telegram.until(lambda: len(telegram.toasts) == 1)
-                await telegram.until(lambda: not old.buttons)
-                assert "This question is over" in telegram.toasts[0]
-                assert site.paths == []
-                await ada.presses("Once", "It is blue.")
-            assert site.paths == ["/"]
+    async with private_page(tmp_path) as (site, telegram, _, ada, home):
+        async with running(home) as gateway:
+            await ada.asks(f"which door? {site.url}", "Confirm Web Fetch")
+            await gateway.kill()
+        (old,) = [message for message in telegram.chats[OWNER] if "Once" in message.buttons]
+        async with running(home):
+            await ada.sees(lambda: ada.told("[Once]") == 2)
+            telegram.press(ada, old, "Once")
+            await telegram.until(lambda: len(telegram.toasts) == 1)
+            await telegram.until(lambda: not old.buttons)
+            assert "This question is over" in telegram.toasts[0]
+            assert site.paths == []
+            await ada.presses("Once", "It is blue.")
+        assert site.paths == ["/"]
 
 
 async def test_an_old_stop_button_leaves_the_turn_that_runs_now_alone(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.providers.scripted import Call, Wait
-from tests.channels.telegram.gateway import OWNER, Gateway, configured, furnished, running
+from tests.channels.telegram.gateway import OWNER, Gateway, furnished, running
 from tests.cli.harness import Program, known_tools
-from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, Reply
 from tests.fakes.mcp_server import McpServer, ServedTool
 from tests.fakes.telegram_server import Json, TelegramServer, User
 
@@ -111,14 +111,13 @@ def offered(request: str) -> set[str]:
 
 
 async def test_owner_user_guest_and_anonymous_admin_get_what_is_theirs(tmp_path: Path) -> None:
-    async with TelegramServer() as telegram, LlmServer() as llm, McpServer(TOOLS) as server:
-        llm.after = model = Model()
-        home = configured(tmp_path, telegram, llm).change(tools={"mcpServers": {"one": {"url": server.url}}})
-        await known_tools(home)
+    people = furnished(tmp_path, after=(model := Model()))
+    async with people as (telegram, _, ada, home), McpServer(TOOLS) as server:
+        await known_tools(home.change(tools={"mcpServers": {"one": {"url": server.url}}}))
         for name, canary in FILES.items():
             (home.home / "workspace" / name).parent.mkdir(parents=True, exist_ok=True)
             (home.home / "workspace" / name).write_text(canary)
-        ada, bob = telegram.user("Ada", OWNER), telegram.user("Bob")
+        bob = telegram.user("Bob")
         groups = [
             People(
                 *(telegram.member(one.name, group, user_id=one.id) for one in (ada, bob)),
