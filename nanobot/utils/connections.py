@@ -541,7 +541,7 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     number = next(map(int, _ERRNO.findall(str(error))), 0)  # the first: asyncio strings together those of addresses
-    return _TLS_PLACE.sub("", str(error)) if isinstance(error, ssl.SSLError) or not number else os.strerror(number)
+    return os.strerror(number) if number else _TLS_PLACE.sub("", str(error))
 
 
 @contextmanager

@@ -488,6 +488,7 @@ async def test_a_place_where_nobody_listens_and_a_scheme_that_is_none_of_http_ar
         with pytest.raises(httpx.UnsupportedProtocol, match="ftp://"):
             await asking.get("ftp://127.0.0.1/")
         async with HttpServer(by_path) as server:
+            assert (await asking.get(f"http://localhost:{server.port}/chunks")).text == "well"
             with pytest.raises(httpx.LocalProtocolError):
                 await asking.get(server.url, headers={"X-Odd": "two\r\nlines"})
             with pytest.raises(TypeError, match="not asynchronous"):
