@@ -24,8 +24,6 @@ from nanobot.agent.citations.facts import (
     languages_of,
     names,
     quotations,
-    rates,
-    spans,
     squash,
     unquoted,
     words_of,
@@ -107,10 +105,8 @@ class CitedPage:
         for _shared, block in self._blocks_by(wanted):
             if block not in self._read:
                 start, end = self._blocks[block]
-                text = self.text[start:end]
-                found = figures(text, self.languages)
-                facts = (*found, *spans(found), *rates(text))
-                self._read[block] = [(one, bisect_right(self._starts, start + one.start) - 1) for one in facts]
+                found = figures(self.text[start:end], self.languages)
+                self._read[block] = [(one, bisect_right(self._starts, start + one.start) - 1) for one in found]
             yield from self._read[block]
 
     def passage(self, wanted: frozenset[str], facts: list[Fact]) -> str:
@@ -152,12 +148,12 @@ class CitedPage:
         return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
 
     @cached_property
-    def all_words(self) -> frozenset[str]:
-        return frozenset[str]().union(*self._block_words)
+    def beginnings(self) -> list[frozenset[str]]:
+        return [_beginnings(self.text[start:end]) for start, end in self.spans]
 
     def share(self, wanted: frozenset[str]) -> float:
         """How much of `wanted` stands anywhere on the page."""
-        return len(wanted & self.all_words) / max(1, len(wanted))
+        return len(wanted.intersection(chain.from_iterable(self._block_words))) / max(1, len(wanted))
 
     def foreign(self, text: str) -> bool:
         """True when a text is in another language, so that its words cannot stand here."""
@@ -189,9 +185,7 @@ class CitedPage:
             return False  # half of them, or a count of the writer's own, such as "two reasons"
         if fact.unit in ("weekday", "rate"):
             return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
-        if self.languages:
-            return True
-        spelled = fact.spelled or fact.unit in ("", "time") or not count
+        spelled = not self.languages and (fact.spelled or fact.unit in ("", "time") or not count)
         return not (spelled and (count in range(25) or count in range(30, 101, 10)))
 
     def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
@@ -240,11 +234,10 @@ class CitedPage:
             return ""
         said = _beginnings(unquoted(claim.sentence))
         alike, most = "", 0
-        for start, end in self.spans:
-            text = self.text[start:end]
-            shared = len(said & _beginnings(text))
-            if shared > most:
-                found = (one.text for one in names(text, self.languages) if not said & _beginnings(one.text))
+        for (start, end), beginnings in zip(self.spans, self.beginnings, strict=True):
+            if (shared := len(said & beginnings)) > most:
+                within = names(self.text[start:end], self.languages)
+                found = (one.text for one in within if not said & _beginnings(one.text))
                 alike_in_form = (one for one in found if len(_LETTERS.findall(one)) == len(words))
                 # In another script the same name would not look the same.
                 rivals = [one for one in alike_in_form if (one[0] < _GREEK) == (name.text[0] < _GREEK)]
@@ -275,9 +268,8 @@ class CitationJudge:
 
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
-        text, found = claim.text, figures(claim.text)
-        named = names(text, languages_of(unquoted(claim.sentence)))
-        facts = [*quotations(text), *found, *spans(found), *rates(text), *named]
+        named = names(claim.text, languages_of(unquoted(claim.sentence)))
+        facts = [*quotations(claim.text), *figures(claim.text), *named]
         lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
         nowhere = set.intersection(*map(set, lacks.values())) if lacks else set()
         verdicts: dict[int, list[str]] = {}
@@ -346,9 +338,7 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit and (fact.unit or fact.scale == 1):
-        if not fact.value and fact.unit.startswith("month"):
-            return True
-        return _rounds(fact, other.value)
+        return _rounds(fact, other.value) or (not fact.value and fact.unit.startswith("month"))
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
         return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])

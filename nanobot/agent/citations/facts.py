@@ -218,9 +218,9 @@ def _is_capital(word: str) -> bool:
 
 
 def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
-    """The numbers of `text`, in order; where one stands in another, the one that begins first.
+    """The numbers of `text`, in order, and after them those that they make together, and rates.
 
-    A part of a page is read in the `languages` of the page.
+    Where one stands in another, the one that begins first. A part of a page is read in the `languages` of the page.
     """
     flat, found = _flat(text), list[Fact]()
     numbers = _numbers(text, flat, languages_of(text) if languages is None else languages, own=languages is None)
@@ -234,10 +234,10 @@ def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
         if between in ("–", "-", "/") and _is_year(one) and one.value % 100 < other.value < 100 and not other.unit:
             found[at + 1] = _or(other, replace(other, value=one.value // 100 * 100 + other.value))  # 1923–24
         found[at] = _shared_unit(one, other, between)
-    return found
+    return [*found, *_spans(found), *_rates(text, flat)]
 
 
-def spans(facts: list[Fact]) -> Iterator[Fact]:
+def _spans(facts: list[Fact]) -> Iterator[Fact]:
     """What hours, minutes and seconds that stand together say, and how long years from one to another are; no text."""
     for at, first in enumerate(facts):
         whole = first
@@ -289,9 +289,9 @@ def _dates(text: str, flat: str) -> Iterator[Fact]:
             start = end
 
 
-def rates(text: str) -> Iterator[Fact]:
+def _rates(text: str, flat: str) -> Iterator[Fact]:
     """The times by which something is reckoned: `per hour`, 毎分."""
-    for match in _RATE.finditer(_flat(text)):
+    for match in _RATE.finditer(flat):
         words = (match[1], *(match[1][:size] for size in (2, 1) if match[1][0] >= _UNSPACED))
         unit, factor = next((UNITS[word] for word in words if word in UNITS), ("", 0.0))
         if unit == "time":
@@ -302,9 +302,8 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
     for match in re.finditer(_TIME, flat):
         hour, minute, half = int(match["hour"]), int(match["minute"] or 0), match["half"]
         if hour <= 24 and minute <= 59 and (half or match["minute"]):
-            seconds = (
-                3600 * (hour % 12 + 12 * (half == "p") if half else hour) + 60 * minute + int(match["second"] or 0)
-            )
+            hour = hour % 12 + 12 * (half == "p") if half else hour
+            seconds = 3600 * hour + 60 * minute + int(match["second"] or 0)
             fact = Fact("number", text[slice(*match.span())], *match.span(), seconds, "time", 3600.0)
             yield _or(fact, replace(fact, value=seconds / 60)) if ":" in match[0] else fact  # 4:51 of a game
 
