@@ -85,10 +85,6 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages
-    ("nanobot.web.fetch.download", "backports"),  # few pages are packed with Zstandard
-    ("nanobot.web.fetch.download", "compression"),
-    ("nanobot.web.fetch.content", "csv"),
-    ("nanobot.web.extract.strip", "html"),  # the names of 2,200 signs, which bare text alone takes
     ("nanobot.utils.text", "datetime"),  # of all that import the small functions on text one reads dates
     ("nanobot.utils.text", "email.utils"),
     ("nanobot.agent.answer_text", "nanobot.agent.citations.answer"),

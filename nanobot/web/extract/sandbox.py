@@ -10,7 +10,6 @@ that are not in UTF-8.
 
 import codecs
 import contextlib
-import html  # noqa: F401 - nothing can be loaded when its names of signs are wanted
 import json
 import os
 import resource

@@ -1,5 +1,6 @@
 """Reading HTML without a parser, in linear time, for pages on which parsers fail or take too long."""
 
+import html
 import re
 
 from nanobot.utils.text import squeeze
@@ -25,13 +26,13 @@ def strip_tags(source: str, *, page: bool = True) -> str:
         return " " if page or ended else found[0]
 
     text = re.sub(_TAG, lambda tag: "" if re.match(_INLINE, tag[1] or "") else "\n", re.sub(_HIDDEN, shown, source))
-    lines = (squeeze(line) for line in _unescaped(text).split("\n"))
+    lines = (squeeze(line) for line in html.unescape(text).split("\n"))
     return "\n".join(line for line in lines if line)
 
 
 def page_title(source: str) -> str:
     match = re.search(r"<title[^<>]{0,200}>([^<]{0,1000})", source[:100_000], re.IGNORECASE)
-    return squeeze(_unescaped(match[1]))[:300] if match else ""
+    return squeeze(html.unescape(match[1]))[:300] if match else ""
 
 
 def cut_attributes(source: str) -> str:
@@ -41,11 +42,3 @@ def cut_attributes(source: str) -> str:
         lambda tag: tag[0] if tag[0].count("=") <= MAX_ATTRIBUTES else " ".join(tag[0].split()[:MAX_ATTRIBUTES]) + ">",
         source,
     )
-
-
-def _unescaped(text: str) -> str:
-    if "&" not in text:
-        return text
-    import html
-
-    return html.unescape(text)

@@ -1,5 +1,6 @@
 """What a body is, by its first bytes and its header, and the forms that need no parser of pages."""
 
+import csv
 import io
 import re
 import struct
@@ -181,8 +182,6 @@ def _is_binary(body: bytes) -> bool:
 
 def csv_table(text: str) -> str:
     """Comma- or tab-separated text as a Markdown table; as it is where it is no table of that size."""
-    import csv  # pages take none of it
-
     first = text.partition("\n")[0]
     delimiter = max("\t;,", key=first.count)
     try:

@@ -23,6 +23,11 @@ from nanobot.utils.text import retry_after
 from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 MAX_REDIRECTS = 5
 RETRY_WAIT = 0.4
 RETRY_AFTER_MOST = 10.0
@@ -34,7 +39,7 @@ _AGAIN = N_("Try again or another source.")
 _ELSEWHERE = N_("Look for another source.")
 #: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
 _MOST_PIECES = 100_000
-_DAMAGED = (zlib.error, brotli.error)
+_DAMAGED = (zlib.error, brotli.error, zstd.ZstdError)
 #: Bytes that are unpacked at once.
 _PIECE = 65_536
 _GZIP = b"\x1f\x8b"
@@ -267,21 +272,14 @@ def _brotli(body: bytes) -> Iterator[bytes]:
 
 def _zstandard(body: bytes) -> Iterator[bytes]:
     """Zstandard, also of several frames."""
-    if sys.version_info >= (3, 14):  # few pages are packed so
-        from compression import zstd
-    else:
-        from backports import zstd
-    try:
-        while body:
-            stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW})
-            while not stream.eof:
-                yield (piece := stream.decompress(body, _PIECE))
-                if not piece and stream.needs_input:
-                    raise zlib.error("it ends early")  # English: nobody reads it
-                body = b""
-            body = stream.unused_data
-    except zstd.ZstdError as error:
-        raise zlib.error(str(error)) from error
+    while body:
+        stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW})
+        while not stream.eof:
+            yield (piece := stream.decompress(body, _PIECE))
+            if not piece and stream.needs_input:
+                raise zstd.ZstdError("it ends early")  # English: nobody reads it
+            body = b""
+        body = stream.unused_data
 
 
 #: The compressions that are read. What httpx has for them bounds nothing of what comes out of a few bytes.
