@@ -40,8 +40,9 @@ class Opening:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self._store = services.store
-        #: One thread for all: many that read a few small files at once keep each other from the processor.
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="prompts")
+        #: One thread for all, as many that read a few small files at once keep each other from the processor; and one
+        #: for the owner's own turns, which alone read a project and what may be on another disk, which may hang.
+        self._reading = [ThreadPoolExecutor(1, thread_name_prefix="prompts") for _owner in (False, True)]
         self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
 
     async def open(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished | None:
@@ -71,7 +72,9 @@ class Opening:
         owner = "" if turn.authority == "owner" else turn.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
         look = partial(copy_context().run, self._read, turn, window, folder, skills)
-        reading, system, foreign, tail = await asyncio.get_running_loop().run_in_executor(self._reading, look)
+        reading, system, foreign, tail = await asyncio.get_running_loop().run_in_executor(
+            self._reading[folder == ""], look
+        )
         turn.prompt = Prompt(
             (
                 *await self._answers(turn),

@@ -1,7 +1,7 @@
 """An agent in a box: the real loop, bus, store and runner around a scripted model and small tools."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,11 +184,14 @@ async def agent(
     chats: ChatSettings | None = None,
     caps: BudgetConfig | None = None,
     keep_result: KeepResult | None = None,
+    doubted: Callable[[Iterable[Path]], frozenset[Path]] = lambda _: frozenset(),
+    project: tuple[Path, ...] = (),
 ) -> AsyncIterator[Box]:
     """`model` may be the steps of a scripted one. With `caps` a million tokens of it cost 1 USD."""
     provider = ScriptedProvider(model) if isinstance(model, Sequence) else model
     bus, kept = MessageBus(), store or SessionStore(MemoryDatabase())
-    ledger, context = Ledger(kept.database), ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"))
+    context = ContextBuilder(workspace, zone=ZoneInfo("Europe/Paris"), doubted=doubted, project=project)
+    ledger = Ledger(kept.database)
     config = Config(budget=caps or BudgetConfig(), prices={"scripted": PriceConfig(1, 1)})
     budget = Budget(config, ledger, context.midnight) if caps is not None else None
     made: dict[str, Callable[[], ToolLike]] = {tool.name: (lambda tool=tool: tool) for tool in tools}  # type: ignore[misc]

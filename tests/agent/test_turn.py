@@ -1,11 +1,13 @@
 """One turn, from a question to its answer, seen from outside."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.base import ToolContext
@@ -40,10 +42,11 @@ from nanobot.providers.scripted import Call, End, Fail, Pause, Retry, Say, Scrip
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import unwrap
 from nanobot.utils.runtime import MAX_REPEAT_EXTERNAL_LOOKUPS
-from tests.agent.harness import HERE, FakeTool, QueryArgs, agent
+from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
 from tests.agent.tools.files import files_in
 from tests.fakes.patience import growing
+from tests.fakes.waiting import until
 from tests.tables import table
 
 
@@ -503,6 +506,33 @@ async def test_N15_an_edit_of_the_soul_works_on_the_next_message(tmp_path: Path)
     assert "[Cut: SOUL.md" in provider.requests[1].system
     assert "SOUL.md: 30 kB, cut" in status
     assert [len(file.text) for file in ContextBuilder(tmp_path).files()] == [20_000]
+
+
+async def test_a_project_on_a_disk_that_hangs_holds_up_the_owner_alone(tmp_path: Path) -> None:
+    asked, there = threading.Event(), threading.Event()
+    workspace, project = tmp_path / "workspace", tmp_path / "project"
+    workspace.mkdir()
+    project.mkdir()
+
+    def hanging(paths: Iterable[Path]) -> frozenset[Path]:
+        if any(path.parent == project.resolve() for path in paths):
+            asked.set()
+            there.wait()
+        return frozenset()
+
+    provider = ScriptedProvider(after="fine")
+    async with agent(provider, workspace=workspace, doubted=hanging, project=(project,)) as box:
+        try:
+            await box.say("mine")
+            await until(asked.is_set)
+            async with asyncio.timeout(120):
+                others = await box.loop.process(replace(message("ours", Address("terminal", "group")), direct=False))
+            assert others.text == "fine"
+            await box.until(lambda: bool(box.of(TurnFinished)))
+            assert box.of(TurnFinished) == [others]
+        finally:
+            there.set()
+        await box.until(lambda: len(box.of(TurnFinished)) == 2)
 
 
 async def test_only_cited_sources_are_named_at_the_end() -> None:
