@@ -4,7 +4,10 @@ import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cli.harness import Ran, program
+from tests.fakes import forks
 from tests.fakes.llm_server import LlmServer
 
 #: Times, and the numbers of processes and sessions, which no two starts share.
@@ -38,3 +41,10 @@ async def test_a_start_that_is_forked_says_what_a_cold_one_says(tmp_path: Path) 
             )
             assert cold == forked, words
             assert cold.out + cold.err, words
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONUTF8", "LC_ALL"])
+def test_a_start_with_variables_that_are_read_before_it_could_fork_is_cold(tmp_path: Path, name: str) -> None:
+    env = {**program(tmp_path).env, "LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
+    assert forks.forkable(env)
+    assert not forks.forkable({**env, name: str(tmp_path)})

@@ -50,10 +50,11 @@ from tests.fakes.crash.points import Plan, arm
 ROOT = Path(__file__).parents[2]
 #: Bytes of one order: the words and the variables of a start.
 _ORDER = 150_000
-#: Of a start's variables those that Python reads before nanobot does: only what has these is forked.
+#: Of a start's variables those that were read before it forks, by Python or for `certificates`: only what has these
+#: is forked.
 _EARLY = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "PYTHONWARNINGS": WARNINGS}
 #: How the names of such variables begin.
-_OF_PYTHON = ("LC_", "PYTHON")
+_BEGINNINGS = ("LC_", "PYTHON", "SSL_CERT_")
 #: Characters of an input, which a pipe holds until they are read.
 _INPUT = 4_096
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
@@ -128,7 +129,7 @@ def _input(given: bytes | None) -> int:
 
 def forkable(env: Mapping[str, str], given: bytes | None = None) -> bool:
     """Whether what is forked does with these variables and this input what a process of its own would do."""
-    early = {name: value for name, value in env.items() if name in _EARLY or name.startswith(_OF_PYTHON)}
+    early = {name: value for name, value in env.items() if name in _EARLY or name.startswith(_BEGINNINGS)}
     if early.get("LANG", "").endswith(".UTF-8"):
         del early["LANG"]  # Python reads of it how texts are written, and nanobot reads the rest
     return early.items() <= _EARLY.items() and len(given or b"") <= _INPUT

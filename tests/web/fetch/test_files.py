@@ -200,7 +200,8 @@ async def test_rtf_gives_the_words_that_a_reader_sees(tool: WebFetchTool) -> Non
         rb"\pard\b Harbour\b0  caf\'e9 \u8364? 5\par Second line, 20\u176\'b0 C\{x\}\par}"
     )
     greek = rb"{\rtf1\ansi\ansicpg932 \'93\'fa\'96\'7b\par}"
-    west, japan = [(await read(tool, Answer(text, "application/rtf"))).text for text in (body, greek)]
+    files = (Answer(body, "application/rtf"), Answer(greek))
+    west, japan = [(await read(tool, file)).text for file in files]
     assert west.endswith("\n\n10^24 H2O 1st a^n.\nHarbour café € 5\nSecond line, 20° C{x}")
     assert japan.endswith("\n\n日本")
 
