@@ -6,9 +6,11 @@ entities and network. Sources of the names: ECMA-376, Office Open XML; EPUB 3.3;
 
 import codecs
 import io
+import lzma
 import posixpath
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from urllib.parse import unquote
@@ -23,6 +25,11 @@ from nanobot.web.extract.html import extract
 from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.render import Options, render_markdown
 
+#: What readers of archives and of XML say of a file that is damaged or locked.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, etree.LxmlError),
+    *(KeyError, ValueError, OverflowError, OSError, EOFError, RuntimeError),
+)
 MAX_MEMBER = 24_000_000
 MAX_ROWS = 2_000
 MAX_COLUMNS = 60
@@ -67,7 +74,9 @@ def extract_office(body: bytes) -> Extracted:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return _read(archive)
-    except (zipfile.BadZipFile, etree.LxmlError, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
+    except RecursionError:
+        raise
+    except _DAMAGED as error:
         note = f"The file is damaged or locked ({squeeze(str(error))[:100] or type(error).__name__})."
         return Extracted("", "", "office", notes=(note,))
 

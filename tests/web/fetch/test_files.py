@@ -253,6 +253,9 @@ async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchToo
     assert "- [B](https://news.example/x/b)" in second
 
 
+_WORD = archive({"word/document.xml": "<w/>" * 9})
+
+
 @table(
     "body says",
     (lambda: archive({"word/document.xml": b"<w>" + b" " * 40_000_000 + b"</w>"}), "larger than 24 MB"),
@@ -260,7 +263,9 @@ async def test_K30_a_feed_gives_whole_texts_and_absolute_links(tool: WebFetchToo
     (lambda: archive({"xl/workbook.xml": "no xml"}), "damaged"),
     (lambda: DOCX[:-40], "damaged"),
     (lambda: b"PK\x03\x04 word/document.xml " + b"x" * 500, "damaged"),
-    ids=["bomb", "entity", "no xml", "cut", "no zip"],
+    (lambda: _WORD[:47] + b"\xff" + _WORD[48:], "damaged"),
+    (lambda: _WORD.replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"), "encrypted"),
+    ids=["bomb", "entity", "no xml", "cut", "no zip", "garbled", "locked"],
 )
 async def test_hostile_archives_are_refused_in_bounds(tool: WebFetchTool, body: Callable[[], bytes], says: str) -> None:
     result = await read(tool, Answer(body(), "application/zip"), "/f")
