@@ -174,12 +174,10 @@ class Postgres:
 
     async def drop(self, session_id: str) -> None:
         name = f"session:{session_id}"
-        try:
-            await self.run(lambda db: db.change(DROP, name=name, worker=self.worker))
-        except StoreError:
-            self._held.discard(name)
-            raise
-        self._held.discard(name)  # not where who gives it back is cancelled: that goes on
+        giving = asyncio.ensure_future(self.run(lambda db: db.change(DROP, name=name, worker=self.worker)))
+        giving.add_done_callback(self._ended)
+        giving.add_done_callback(lambda _: self._held.discard(name))  # and no sooner: where who asks is cancelled, too
+        await asyncio.shield(giving)
 
     async def elect(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do a work while this process holds the advisory lock `name`, on a connection of its own; the others wait.

@@ -111,6 +111,12 @@ async def test_a_session_is_given_again_to_the_worker_that_does_not_know_whether
     await asyncio.wait({taking, *one._work})
     assert await one.hold("x") == ""
     assert {await one.hold("x"), await other.hold("x")} == {f"worker {one.worker}"}, "and to nobody else"
+    giving = asyncio.create_task(one.drop("x"))
+    await asyncio.sleep(0)
+    giving.cancel()
+    async with asyncio.timeout(120):
+        while await one.hold("x"):
+            await asyncio.sleep(0)
     await one.drop("x")
     assert await other.hold("x") == ""
 
