@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,8 @@ from nanobot.utils.processes import is_alive
 from nanobot.utils.translation import N_, _
 
 _IN_USE = "in-use.lock"
+#: Seconds between looks at a lock that is shared, and how many: the last who shares it has it alone as it goes.
+_LOOK, _LOOKS = 0.01, 50
 
 
 class FileLock:
@@ -32,6 +35,7 @@ class FileLock:
 
     def take(self) -> str:
         """Lock it; empty where that is done, else who has it. Raises `StoreError` where the file cannot be made."""
+        looks = _LOOKS if self._way == fcntl.LOCK_SH else 1
         while True:
             try:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,6 +49,9 @@ class FileLock:
             except OSError:
                 holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
+                if looks := looks - 1:
+                    time.sleep(_LOOK)
+                    continue
                 return _("process {number}", number=holder) if holder else _("process unknown")
             if self._stands(file):
                 break

@@ -19,7 +19,7 @@ from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError, StoreError
 from nanobot.providers.scripted import Wait
 from nanobot.session.ledger import Ledger
-from nanobot.session.lock import restore_lock, terminal_jobs_lock
+from nanobot.session.lock import home_use_lock, restore_lock, terminal_jobs_lock
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.upkeep.archive import MANIFEST, Manifest, make_backup
@@ -306,6 +306,16 @@ async def test_nothing_is_restored_under_a_question_that_runs_and_none_is_asked_
     for one in (meanwhile, begun):
         assert (one.code, "A backup is being put into the place of" in one.err) == (1, True), one.err
     assert after.code == 0, after.err
+
+
+async def test_who_asks_in_a_home_is_not_refused_as_by_a_restore_while_others_end_there(tmp_path: Path) -> None:
+    def ask() -> None:
+        for _ in range(500):
+            with home_use_lock(tmp_path):
+                pass
+
+    await asyncio.gather(*(asyncio.to_thread(ask) for _ in range(3)))
+    assert not list(tmp_path.iterdir())
 
 
 async def test_a_backup_into_the_workspace_holds_none_of_those_beside_it(tmp_path: Path) -> None:
