@@ -40,9 +40,9 @@ class Opening:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
         self._store = services.store
-        #: One thread for all, as many that read a few small files at once keep each other from the processor; and one
+        #: One thread for all, as many that read a few small files at once keep each other from the processor; and some
         #: for the owner's own turns, which alone read a project and what may be on another disk, which may hang.
-        self._reading = [ThreadPoolExecutor(1, thread_name_prefix="prompts") for _owner in (False, True)]
+        self._reading = [ThreadPoolExecutor(threads, thread_name_prefix="prompts") for threads in (1, 4)]
         self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
 
     async def open(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished | None:
