@@ -37,6 +37,8 @@ PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _GREEK = "\u0370"
+#: A day whose month is a number that may be another one, and a sentence that begins with what may be no month.
+_DAY, _COMMAND = r"(?<![\d.])\d{1,2}(?:\. ?\d{1,2}\.(?!\d)|/\d{1,2}(?![\d%]))", r"\W*(?:May|March)\b"
 #: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
 _ARTICLE = r"(?i)\b(?:the|der|die|das|dem|den|des|le|la|les|l['’]|el|los|las|il|lo|gli|het) ?(?:\w+ )?[\"“„«*]*\Z"
 #: Where a quotation leaves words out, or joins sentences that stand apart.
@@ -183,9 +185,12 @@ class CitedPage:
         own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
         if own or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
+        wanted = None if foreign else words_of(claim.sentence)
+        if fact.unit.startswith("month") and not count:
+            return not re.match(_COMMAND, claim.sentence) and self._has_one_month(wanted)
         if fact.unit in ("weekday", "rate"):
-            return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
-        spelled = not self.languages and (fact.spelled or fact.unit in ("", "time") or not count)
+            return bool(self.rival(fact, wanted, others))
+        spelled = not self.languages and (fact.spelled or fact.unit in ("", "time"))
         return not (spelled and (count in range(25) or count in range(30, 101, 10)))
 
     def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
@@ -220,6 +225,14 @@ class CitedPage:
         """True for the year of a month whose days the page names without it."""
         month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
         return {other.value > 31 for other, _place in self.figures() if other.unit == month} == {False}
+
+    def _has_one_month(self, wanted: frozenset[str] | None) -> bool:
+        """True where one month alone is named beside the words of a claim, so that no other one can be meant: it may
+        lie between two, or be none where days are written as `1.5.`."""
+        if re.search(_DAY, self.text):
+            return False
+        dated = ((other.unit, place) for other, place in self.figures() if other.unit.startswith("month"))
+        return len({month for month, place in dated if wanted is None or wanted & self.words(place)}) == 1
 
     def _near(self, place: int, wanted: frozenset[str]) -> bool:
         """True where one of these words stands in a sentence or beside it."""
