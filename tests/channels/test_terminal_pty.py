@@ -60,6 +60,7 @@ async def test_a_long_answer_stands_exactly_once_in_the_scrollback(tmp_path: Pat
             counts = {mark: text.count(mark) for mark in [*marks, "Let me look.", 'docs "x"', "tell me everything"]}
             assert set(counts.values()) == {1}, counts
             assert re.findall(r"(?:MARK|CODE)-\d\d", text) == marks
+            assert text.index("❯ tell me everything") < text.index("Let me look."), "what was asked stands above it"
             assert len(terminal.raw) < 60_000
             await terminal.leave()
             assert re.search(r"resume: nanobot agent -r \w+$", terminal.text())

@@ -160,6 +160,7 @@ async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path
             assert "Traceback" not in same_home.text + same_token.text, same_home.text + same_token.text
             assert telegram.conflicts == 0
             await ada.asks("still there?", lambda: telegram.visible(ada.chat).count("bot: Yes.") == 2)
+            assert await gateway.stop() == 0
 
 
 async def test_a_gateway_that_cannot_reach_telegram_says_so_on_its_terminal(tmp_path: Path) -> None:
