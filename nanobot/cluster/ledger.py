@@ -18,7 +18,7 @@ from procrastinate import App
 from procrastinate.jobs import Job, Status
 from procrastinate.schema import SchemaManager
 
-from nanobot.cluster.postgres import HOLD, REQUEST, Connection, EngineConnector, Postgres
+from nanobot.cluster.postgres import HOLD, REQUEST, STILL, Connection, EngineConnector, Postgres
 from nanobot.errors import StoreError
 from nanobot.session import layout
 from nanobot.session.database import Clock, Transaction, now
@@ -118,6 +118,7 @@ class PostgresLedger(Ledger):
         """
 
         async def work(db: Connection) -> tuple[InboxRow, ...]:
+            await db.fetch(tuple[int], STILL)  # before the clock is asked: an answer may wait for a database that hangs
             dead = await self.jobs.prune_stalled_workers(seconds) if time.monotonic() < end else []
             if dead:
                 logger.warning("workers {} are dead", dead)

@@ -47,6 +47,14 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE lease.holder = exc
 DROP = "DELETE FROM lease WHERE name = :name AND holder = :worker"
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
 _OPTIONS = "-c search_path={} -c TimeZone=UTC -c idle_in_transaction_session_timeout=5s"
+#: The server does not mind one that stands still before the Sync of its trip (`Connection.synced`): those that live do.
+# English: a call of SQL
+STILL = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = 'nanobot'
+AND state = 'active' AND wait_event = 'ClientRead'
+AND query_start < now() - current_setting('idle_in_transaction_session_timeout')::interval
+"""
 #: The id in the JSON of a user's message. Quotes inside of its texts are escaped, so they are not met.
 # English: a call of SQL
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'

@@ -20,6 +20,7 @@ from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
 from tests.fakes.postgres import Door, TestServer
+from tests.fakes.waiting import until
 
 HOME = "telegram:1"
 Join = Callable[..., Awaitable[PostgresLedger]]
@@ -50,12 +51,24 @@ async def accepted(ledger: PostgresLedger, update: str, key: str = "telegram:7")
     return row
 
 
+async def found(address: str, what: str) -> None:
+    """Wait until a connection is at work of which this is so."""
+    query = f"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND {what}"
+    with psycopg.connect(address, autocommit=True) as beside:
+        while beside.execute(query.encode()).fetchone() is None:
+            await asyncio.sleep(0.01)
+
+
 async def blocked(address: str) -> None:
     """Wait until somebody waits for a lock."""
-    waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with psycopg.connect(address, autocommit=True) as beside:
-        while beside.execute(waits).fetchone() is None:
-            await asyncio.sleep(0.01)
+    await found(address, "wait_event_type = 'Lock'")
+
+
+def unheard(address: str, worker: PostgresLedger) -> None:
+    """Its last sign of life was an hour ago."""
+    change = "UPDATE nanobot_1.procrastinate_workers SET last_heartbeat = now() - interval '1 hour' WHERE id = %s"
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(change, (worker.number,))
 
 
 def answer(row: InboxRow, text: str, part: int = 0, chat: str = "7") -> OutboxItem:
@@ -142,6 +155,22 @@ async def test_the_jobs_of_a_dead_worker_are_given_to_one_other_whoever_looks_fo
         None,
     ]
     assert [begun.attempts for begun in await one.claim((row.seq,))] == [1], "and it is counted once"
+
+
+async def test_nobody_is_taken_for_dead_by_a_question_that_waited_for_the_database(join: Join, address: str) -> None:
+    lives = await join()
+    async with Door(address) as door:
+        other = PostgresLedger(door.address, HOME)
+        await other.enroll()
+        unheard(address, lives)
+        door.asked.clear()
+        end = time.monotonic() + 1.0
+        looking = asyncio.create_task(other.sweep(60.0, end))
+        await until(lambda: time.monotonic() > end)
+        door.asked.set()
+        assert await looking == ()
+        await other.aclose()
+    assert await lives.beat() == 2
 
 
 async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: Join, address: str) -> None:
@@ -260,6 +289,24 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
             await line.send("BEGIN")
             await line.fetch(tuple[int], "SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
             await other.free(slow.database.worker)
+    await line.close()
+    assert await states(other, "inbox", HOME) == {"new": 1}
+
+
+async def test_a_worker_that_stands_still_before_its_trip_is_over_does_not_keep_others_from_taking_over(
+    join: Join, address: str
+) -> None:
+    slow, other = await join(), await join()
+    row = await accepted(slow, "1")
+    await slow.claim((row.seq,))
+    unheard(address, slow)
+    line = await slow.database.connect()
+    with suppress(psycopg.OperationalError):  # another worker ends it
+        async with line.pipeline() as line.pipe:
+            await line.send("BEGIN")
+            await line.send("SELECT 1 FROM inbox, lease, procrastinate_workers FOR UPDATE")
+            await found(address, "wait_event = 'ClientRead' AND query_start < now() - interval '5 seconds'")
+            await other.sweep(60.0, time.monotonic() + 600)
     await line.close()
     assert await states(other, "inbox", HOME) == {"new": 1}
 

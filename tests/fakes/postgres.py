@@ -70,13 +70,16 @@ class Door(Listening):
     """A way to a server that can be shut: then it is away for all that go this way, and for nobody else.
 
     `left` says how many bytes of `questions` or `answers` pass yet; then their connection is cut. So is one with the
-    next answer to what has `unanswered` in it. Connections that are made then are closed, `refused` of them.
+    next answer to what has `unanswered` in it. Connections that are made then are closed, `refused` of them. Questions
+    wait while `asked` is not set.
     """
 
     def __init__(self, address: str) -> None:
         super().__init__()
         self.unanswered, self.refused = b"", 0
         self.left: dict[str, int] = {}
+        self.asked = asyncio.Event()
+        self.asked.set()
         self._there = conninfo_to_dict(address)
 
     @property
@@ -108,6 +111,8 @@ class Door(Listening):
         self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, deaf: asyncio.Event
     ) -> None:
         while data := await reader.read(65_536):
+            if way == "questions":
+                await self.asked.wait()
             if way == "questions" and self.unanswered and self.unanswered in data:
                 deaf.set()
             elif way == "answers" and deaf.is_set():
