@@ -102,10 +102,10 @@ class Door(Listening):
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            there_writer.close()  # before what may be cancelled
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            there_writer.close()
 
     async def _pass(
         self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, deaf: asyncio.Event
