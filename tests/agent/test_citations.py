@@ -359,6 +359,8 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
         ("Der Film von 2019 ist von Jürgen Krämer [5].", "Фильм 2019 года снял Юрген Кремер, с ним Анна Белова.", ""),
         ("Egan won in 2019, the first South American [5].", "Egan siegte 2019 vor Emma Stowe, als Südamerikaner.", ""),
         ("Der Film von 2019 spielt im Roten Haus [5].", "The film of 2019 is set in a house with red walls.", ""),
+        ("El barco llegó a Nueva Zelanda en 1950 [5].", "The ship came to New Zealand with Anna Berg in 1950.", ""),
+        ("O navio chegou ao Reino Unido em 1950 [5].", "The ship came to Great Britain with Anna Berg in 1950.", ""),
         (
             'Das Gericht schrieb: "The shop placed itself between the maker and the buyer" [5].',
             "The shop placed itself between the maker and the buyer, the court wrote.",

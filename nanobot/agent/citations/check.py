@@ -40,7 +40,10 @@ _GREEK = "\u0370"
 #: A day whose month is a number that may be another one, and a sentence that begins with what may be no month.
 _DAY, _COMMAND = r"(?<![\d.])\d{1,2}(?:\. ?\d{1,2}\.(?!\d)|/\d{1,2}(?![\d%]))", r"\W*(?:May|March)\b"
 #: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
-_ARTICLE = r"(?i)\b(?:the|der|die|das|dem|den|des|le|la|les|l['’]|el|los|las|il|lo|gli|het) ?(?:\w+ )?[\"“„«*]*\Z"
+_ARTICLE = (
+    r"(?i)\b(?:the|der|die|das|dem|den|des|im|am|vom|zum|zur|beim|ins|ans|le|la|les|l['’]|aux?|el|los|las|al|il|lo|gli"
+    r"|nel|nella|negli|nei|nell['’]|alla|della|degli|dell['’]|ao|aos|à|às|no|na|nos|nas|het) ?(?:\w+ )?[\"“„«*]*\Z"
+)
 #: Where a quotation leaves words out, or joins sentences that stand apart.
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
@@ -78,6 +81,10 @@ class Claim(Struct, frozen=True):
 def _beginnings(text: str) -> frozenset[str]:
     """The first signs of its words and figures, which are often the same in languages that are akin."""
     return frozenset(fold(word)[:4] for word in re.findall(r"\w+", text) if len(word) > 3)
+
+
+def _initials(name: str) -> frozenset[str]:
+    return frozenset(fold(word)[0] for word in _LETTERS.findall(name))
 
 
 class CitedPage:
@@ -254,7 +261,9 @@ class CitedPage:
                 alike_in_form = (one for one in found if len(_LETTERS.findall(one)) == len(words))
                 # In another script the same name would not look the same.
                 rivals = [one for one in alike_in_form if (one[0] < _GREEK) == (name.text[0] < _GREEK)]
-                alike, most = (rivals[0], shared) if rivals else (alike, most)
+                if rivals:  # and none may be its translation, as `New Zealand` of `Nueva Zelanda`
+                    translated = any(_initials(one) & _initials(name.text) for one in rivals)
+                    alike, most = "" if translated else rivals[0], shared
         return alike
 
     def _has(self, word: str) -> bool:
