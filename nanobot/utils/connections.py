@@ -514,6 +514,8 @@ class _Connection(httpx.AsyncByteStream):
         """Nobody reads on in the answer: where it was read to its end, the connection may be used again."""
         if self._http.our_state is self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
+        elif self._http.our_state is h11.IDLE:
+            return  # it is free already, and two requests would share it
         self._over(self)
 
 

@@ -105,6 +105,10 @@ async def test_requests_at_the_same_time_have_a_connection_each_that_later_ones_
 
     transport = Connections(certificates, idle=600)
     async with HttpServer(page) as server, httpx.AsyncClient(transport=transport, base_url=server.url) as asking:
+        read = await transport.handle_async_request(asking.build_request("GET", "/"))
+        assert await read.aread() == b"well"
+        assert isinstance(read.stream, httpx.AsyncByteStream)
+        await read.stream.aclose()  # which reading to its end did already
         for _ in range(2):
             await asyncio.gather(*(asking.get("/together", timeout=60) for _ in range(3)))
         async with asking.stream("GET", "/"):
