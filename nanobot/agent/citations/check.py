@@ -62,6 +62,8 @@ _ROUNDED = 0.1
 _MOST_TERMS = 6
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
+#: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
+_SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
 _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
@@ -195,7 +197,7 @@ class CitedPage:
         wanted = None if foreign else words_of(claim.sentence)
         if fact.unit.startswith("month") and not count:
             return not re.match(_COMMAND, claim.sentence) and self._has_one_month(wanted)
-        if fact.unit in ("weekday", "rate"):
+        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
             return bool(self.rival(fact, wanted, others))
         spelled = not self.languages and (fact.spelled or fact.unit in ("", "time"))
         return not (spelled and (count in range(25) or count in range(30, 101, 10)))

@@ -125,6 +125,7 @@ _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
 _SHARING = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}")
 _WORD = r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])"
 _CELL, _NUMBERED = re.compile(r" ?\|"), re.compile(r"\.?\s?\d")
+_ORDINAL = re.compile(r"-[a-z]{2,6}(?:st|nd|rd|th)\b")
 #: The number of an item of a list.
 _LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
 #: What something is reckoned by: 6.50 euros an hour.
@@ -354,6 +355,8 @@ def _number(text: str, flat: str, match: re.Match[str], languages: frozenset[str
         text, shown, last = "", start, start  # it may be a sign of a word or a name
     side, size = _side(re.split(r"\d", flat[max(0, start - 30) : start])[-1]), scale * factor
     glued = flat[start - 1 : start].isalpha() or flat[end : end + 1].isalpha()
+    if spelled and not unit and value >= 20 and _ORDINAL.match(flat, end):
+        return  # twenty-seventh
     late = 43_200 if (side, unit) == ("late", "time") else 0
     value, grain, step = size * value + late, size * grain, size * step
     # 4D, Q3 and 3rd may be in words.
