@@ -2,6 +2,8 @@
 
     python benchmarks/cluster.py [--messages 120] [--skip-simulation]
 
+It takes ten minutes, half of which it measures what all take that have nothing to do.
+
 Starts a PostgreSQL of its own (or takes `NANOBOT_TEST_POSTGRES`), a poller and workers as processes, a Bot API server
 and a model server that takes 2 seconds. Every worker answers two chats at a time, so that the model is the limit and
 not the cores of a small machine, which the database, the servers and all gateways share. All messages come at once;
