@@ -20,7 +20,7 @@ from tests.channels.telegram.gateway import OWNER, furnished, running, serving
 from tests.channels.telegram.scenarios import Turn, one_turn, stage
 from tests.cli.harness import Program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
-from tests.fakes.telegram_server import TelegramServer, User, too_many
+from tests.fakes.telegram_server import Fault, TelegramServer, User, bad_gateway, refuse, too_many
 from tests.fakes.website import Answer, Website, private_address
 
 BUTTONS = " [Once] [Always] [No]"
@@ -131,6 +131,27 @@ async def test_U13_what_tells_a_group_that_something_waits_is_tried_again_where_
         at.server.failing("sendMessage", None)
         await at.until(WAITS)
         await turn.play(ApprovalClosed("aa", "once"), until=WAITED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries"),
+    [
+        (refuse(400, "Bad Request: not enough rights to send text messages to the chat"), {1, 2}),
+        (refuse(403, "Forbidden: bot was kicked from the supergroup chat"), {1}),
+        (bad_gateway(), {3, 4, 5}),
+    ],
+)
+async def test_U13_a_group_that_refuses_what_waits_is_asked_no_more_and_one_that_may_have_it_ever_less_often(
+    fault: Fault, tries: set[int]
+) -> None:
+    async with one_turn(group=-55) as (at, turn):
+        at.server.failing("sendMessage", fault)
+        await ask(turn, "aa")
+        await at.quiet(120)
+        told = [call for call in at.server.sent("sendMessage") if call.params.get("text") == WAITS]
+        assert len(told) in tries
+        at.server.failing("sendMessage", None)
+        await turn.play(ApprovalClosed("aa", "once"))
 
 
 async def test_a_question_of_the_model_is_answered_by_a_tap_of_the_person_who_was_asked(tmp_path: Path) -> None:

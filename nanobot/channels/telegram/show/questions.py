@@ -13,6 +13,7 @@ from nanobot.channels.telegram.receive.callback_queries import CHOOSE
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
 from nanobot.channels.telegram.send.calls import Sending, Upload
+from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n, speak
 
@@ -26,6 +27,8 @@ _LONGEST, _BUTTON = 3_000, 40
 _PAGE = 8
 #: Seconds between tries to show or to edit the question, and how often an edit is tried.
 _PAUSE, _TRIES = 3.0, 3
+#: By so much the pause grows that follows on each try that may have arrived; after these another one may go well.
+_SPREAD, _PASSING = 2.5, frozenset({"not_sent", "maybe_sent", "flood"})
 _LABELS = {"once": N_("Once"), "always": N_("Always"), "no": N_("No")}
 NO_ANSWER = N_("No answer within 10 minutes, so it was not done.")
 NOTHING_CHOSEN = N_("Nothing was chosen.")
@@ -169,11 +172,20 @@ class OpenQuestion:
         await _close(sending, address, self._screen(group), message_id)
 
     async def _until_shown(self, sending: Sending, address: Address, content: ScreenMessage | Upload) -> int:
-        """Show it until it is there or the question is over; the id of its message, or 0."""
-        message_id = 0
-        while not self.over.is_set() and not (message_id := await _put(sending, address, content, 0)):
-            await sending.queues.clock.wait(self.over, _PAUSE)
-        return message_id
+        """Show it until it is there or the question is over; the id of its message, or 0.
+
+        A group that refuses it is left alone; a private chat may be opened meanwhile.
+        """
+        pause = _PAUSE
+        while not self.over.is_set():
+            outcome = await _put(sending, address, content, 0)
+            if isinstance(outcome, int):
+                return outcome
+            if outcome not in _PASSING and sending.queues.queue(address.chat).group:
+                return 0
+            pause *= _SPREAD if outcome == "maybe_sent" else 1
+            await sending.queues.clock.wait(self.over, pause)
+        return 0
 
     async def _turn_pages(self, sending: Sending, address: Address, group: str, message_id: int) -> None:
         """Show other pages of it until it is over."""
@@ -203,14 +215,13 @@ class OpenQuestion:
 
 async def _close(sending: Sending, address: Address, screen: ScreenMessage, message_id: int) -> None:
     for _again in range(_TRIES if message_id else 0):
-        if await _put(sending, address, screen, message_id):
+        if isinstance(await _put(sending, address, screen, message_id), int):
             return
         await sending.queues.clock.wait(asyncio.Event(), _PAUSE)
 
 
-async def _put(sending: Sending, address: Address, content: ScreenMessage | Upload, message_id: int) -> int:
-    """The id of the message that shows it now, 0 where it could not be shown."""
+async def _put(sending: Sending, address: Address, content: ScreenMessage | Upload, message_id: int) -> int | Trouble:
+    """The id of the message that shows it now, or why it could not be shown."""
     async with sending.queues.queue(address.chat).permit("command") as permit:
         permit.used()
-        outcome = await sending.calls.show(address, content, message_id)
-    return outcome if isinstance(outcome, int) else 0
+        return await sending.calls.show(address, content, message_id)
