@@ -21,6 +21,7 @@ from telegram import Bot, BotCommand, BotCommandScopeAllPrivateChats, BotCommand
 from telegram.error import NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
+from nanobot import jsonval
 from nanobot.bus.events import Role
 from nanobot.channels.telegram.read.incoming import Me
 from nanobot.channels.telegram.settings import TelegramSettings
@@ -56,6 +57,9 @@ HOLD_SECONDS = 30
 POLL_SECONDS = 50.0
 #: Seconds without a byte of an answer, where a call says nothing else.
 _READ_SECONDS = 30.0
+#: The most seconds of a wait that Telegram asks for; more is not believed.
+_LONGEST_WAIT = 7 * 86_400
+_STRANGE = "Invalid server response"  # English: the library says it
 _HEADERS = {
     "Accept": "*/*",
     "Accept-Encoding": "gzip, deflate",
@@ -143,13 +147,45 @@ class BotRequest(BaseRequest):
             request = _request(method, _url(url), self._headers, request_data, extensions)
             response = await self._connections.handle_async_request(request)
             try:
-                return response.status_code, await response.aread()
+                status, body = response.status_code, await response.aread()
             finally:
                 await response.aclose()
+            return _of_telegram(request, status, body)
         except httpx.TimeoutException as error:
             raise TimedOut from error
         except httpx.HTTPError as error:
             raise NetworkError(f"httpx.{type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, object]:
+        """An answer of Telegram. Raises `TelegramError` for that of another program, which may be JSON too."""
+        try:
+            answer: object = BaseRequest.parse_json_payload(payload)
+        except RecursionError:
+            answer = None
+        if isinstance(answer, dict) and answer.get("ok") is True and "result" in answer:
+            return answer
+        if not isinstance(answer, dict) or not answer.keys() & {"ok", "description"}:
+            raise TelegramError(_STRANGE)
+        given = jsonval.obj(answer.get("parameters"))
+        wait, moved = given.get("retry_after"), given.get("migrate_to_chat_id")
+        known = {"retry_after": wait} if isinstance(wait, int | float) and 1 <= wait <= _LONGEST_WAIT else {}
+        known |= {"migrate_to_chat_id": moved} if isinstance(moved, int) else {}
+        return _Refusal(description=jsonval.text(answer.get("description")), parameters=known)
+
+
+def _of_telegram(request: httpx.Request, status: int, body: bytes) -> tuple[int, bytes]:
+    """Status and body. Raises `HTTPStatusError` for another program that says what Telegram says of a wrong token."""
+    if status in (401, 404) and "ok" not in jsonval.obj(jsonval.parse(body)):
+        httpx.Response(status, request=request).raise_for_status()
+    return status, body
+
+
+class _Refusal(dict[str, object]):
+    """What Telegram says instead of a result, which the library looks for where the status was that of a success."""
+
+    def __missing__(self, key: str) -> object:
+        raise TelegramError(_STRANGE)
 
 
 class TelegramLine:
@@ -194,13 +230,15 @@ class PollClient:
     async def get_updates(self, offset: int | None) -> list[dict[str, object]]:
         """Wait for updates and return them as they came. Raises `TelegramError`.
 
-        They are not parsed here: one that the library cannot read must not hide the others.
+        They are not parsed here: one that the library cannot read must not hide the others. What is no update is empty.
         """
         wanted: dict[str, object] = {"timeout": self._hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
         if offset is not None:
             wanted["offset"] = offset
         raw = await _updates(self._bot, wanted, self._hold + 10.0)
-        return [row for row in raw if isinstance(row, dict)] if isinstance(raw, list) else []
+        if not isinstance(raw, list):
+            raise TelegramError(_STRANGE)
+        return [row if isinstance(row, dict) else {} for row in raw]
 
     async def delete_webhook(self) -> None:
         """Let polling work again where a webhook was set. What waits at Telegram is kept."""

@@ -12,6 +12,7 @@ from nanobot.channels.telegram.bot import PollClient, TelegramLine
 from nanobot.channels.telegram.receive.poller import ILL_SECONDS, IN_USE, Health, Pace, Poller, Update
 from nanobot.channels.telegram.settings import TelegramSettings
 from nanobot.errors import ChannelError, StoreError
+from tests.fakes.http_server import Request, Responder
 from tests.fakes.telegram_server import TOKEN, Fault, TelegramServer, User, black_hole, drop_before, refuse, too_many
 
 
@@ -202,6 +203,40 @@ async def test_waits_grow_with_each_failure_to_a_bound_and_a_wait_that_telegram_
     assert all(least <= wait <= most for wait, (least, most) in zip(rig.waits, bounds, strict=True))
     assert all((IN_USE in line) == (faults[0].status == 409) for line in lines)
     assert IN_USE not in rig.health.line()
+
+
+#: What another program may answer in the place of Telegram, or Telegram in a form of its own.
+STRANGE = [
+    (429, b'{"ok": false, "description": "Too many", "parameters": {"retry_after": %s}}' % wait)
+    for wait in (b"0", b"-5", b"0.001", b'"7"', b"[1]", b"1e300", b"Infinity", b"99999999")
+] + [
+    (400, b'{"ok": false, "description": 5, "parameters": [1]}'),
+    *((status, body) for status in (200, 502) for body in (b"null", b"[]", b'"no"', b"{}", b"<html>", b"[" * 9999)),
+    (200, b'{"ok": false, "description": "no"}'),
+    (200, b'{"ok": true}'),
+    (200, b'{"ok": true, "result": {}}'),
+    (200, b'{"ok": true, "result": [1, null]}'),
+    *((status, body) for status in (401, 404) for body in (b"<html>Not here</html>", b'{"message": "no route"}')),
+]
+
+
+async def test_an_answer_that_is_none_of_telegrams_is_asked_for_again_ever_less_often() -> None:
+    left = [*STRANGE]
+
+    async def serve(request: Request, respond: Responder) -> None:
+        if left and request.path.lower().endswith("getupdates"):
+            status, body = left.pop()
+            await respond.send(status, body)
+        else:
+            await telegram._serve(request, respond)
+
+    async with TelegramServer() as telegram:
+        telegram.server.handler = serve
+        rig = Rig(telegram)
+        async with polling(rig):
+            await telegram.until(lambda: rig.health.polls > 0)
+    assert len(rig.waits) == len(STRANGE)
+    assert min(rig.waits[5:]) >= Pace().most / 2
 
 
 async def test_the_newer_of_two_pollers_goes_on_while_the_older_backs_off(server: TelegramServer, ada: User) -> None:
