@@ -332,6 +332,7 @@ class Postgres:
                 self.lost.set()
                 raise StoreError(_(TAKEN)) from None
             except psycopg.OperationalError:
+                await db.close()  # else the pool would commit on it, in a pipeline that has not ended, and fail
                 if not (number and await self.committed(number)):
                     raise
             finally:
