@@ -435,11 +435,13 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
 
 
-async def test_the_prompts_of_many_chats_at_once_are_read_on_one_thread() -> None:
+async def test_the_prompts_of_many_chats_at_once_are_read_on_one_thread_and_the_owner_s_on_four() -> None:
     async with agent(ScriptedProvider([], after="done")) as box:
-        before = set(threading.enumerate())
-        await asyncio.gather(*(box.ask("go", Address("chat", str(number))) for number in range(12)))
-        assert len(set(threading.enumerate()) - before) == 1
+        for direct, most in ((False, 1), (True, 4)):
+            before = set(threading.enumerate())
+            chats = (message("go", Address("chat", f"{direct}{number}")) for number in range(12))
+            await asyncio.gather(*(box.loop.process(replace(one, direct=direct)) for one in chats))
+            assert 1 <= len(set(threading.enumerate()) - before) <= most
 
 
 async def test_a_message_that_waits_for_a_place_while_its_conversation_is_deleted_is_answered_in_a_new_one() -> None:
