@@ -5,7 +5,7 @@ The same conversation is always cut alike, and without asking a model.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import islice, pairwise
 from pathlib import Path
@@ -160,8 +160,8 @@ class ContextBuilder:
         """
         headings = dict(CONTEXT_FILES)
         workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        own = (path for top in filter(None, (self.workspace,)) for path in (top.resolve() / "templates").rglob("*"))
-        templates = PromptTemplates() if self._doubted(islice(own, _TEMPLATES)) else self._templates
+        own = islice(self._own_templates(), _TEMPLATES)
+        templates = PromptTemplates() if self._doubted(own) else self._templates
         found = reading or self.read(window, role=role, folder=folder)
         parts = [templates.render("agent/identity.md", workspace=workspace)]
         parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found.files]
@@ -247,6 +247,11 @@ class ContextBuilder:
         kind: Literal["steer", "user"] = "steer" if steer else "user"
         foreign = bool(message.context.strip())
         return UserMessage(content, kind, message.id if steer else "", message.sender.role, foreign)
+
+    def _own_templates(self) -> Iterator[Path]:
+        """What stands in the workspace in the place of shipped prompts, looked for when somebody asks for the first."""
+        if self.workspace is not None:
+            yield from (self.workspace.resolve() / "templates").rglob("*")
 
     def _doubted_in(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
         """Those of these files of a folder that a command which runs may have written."""

@@ -324,8 +324,11 @@ class CitationJudge:
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
-                instead = page.other_name(fact, claim) if fact.kind == "name" and page.foreign(claim.sentence) else ""
-                instead = page.rival(fact, words_of(claim.sentence)) if fact.kind == "number" else instead
+                instead = ""
+                if fact.kind == "number":
+                    instead = page.rival(fact, words_of(claim.sentence))
+                elif fact.kind == "name" and page.foreign(claim.sentence):
+                    instead = page.other_name(fact, claim)
                 lacks[fact.text] = (
                     _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
                     if instead
