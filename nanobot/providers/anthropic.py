@@ -29,7 +29,7 @@ from nanobot.providers.base import ProviderInfo, ReasoningEffort, Request
 from nanobot.providers.failures import Origin, finished, from_event
 from nanobot.providers.http import Endpoint
 from nanobot.providers.vendors import family_of
-from nanobot.providers.wire import AnswerReader, WireProvider, call_id, readable
+from nanobot.providers.wire import AnswerReader, WireProvider, call_id, call_name, readable
 
 _MARK: JsonObject = {"type": "ephemeral"}
 _DEFAULT_OUTPUT = 8_192
@@ -141,7 +141,7 @@ class AnthropicProvider(WireProvider):
                         yield {"type": "text", "text": part.text}
                 case ToolCall():
                     given = jsonval.obj(jsonval.parse(part.arguments))
-                    yield {"type": "tool_use", "id": _identity(part.id), "name": part.name, "input": given}
+                    yield {"type": "tool_use", "id": _identity(part.id), "name": call_name(part.name), "input": given}
 
     def _close(self, turns: list[tuple[str, list[JsonObject]]], tail: str) -> None:
         """Mark the end of the stable part and add the tail behind it."""
@@ -172,12 +172,13 @@ class MessagesReader(AnswerReader):
 
     def __init__(self, origin: Origin, model: str) -> None:
         super().__init__(origin, model)
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._open: dict[int, _Block] = {}
         self._figures: dict[str, int] = {}
 
     @property
     def partial(self) -> str:
-        return "".join(piece for block in self._blocks.values() if block.kind == "text" for piece in block.pieces)
+        return "".join(piece for block in self._blocks if block.kind == "text" for piece in block.pieces)
 
     def feed(self, data: bytes) -> bool:
         event = jsonval.parse(data)
@@ -209,7 +210,7 @@ class MessagesReader(AnswerReader):
 
     def message(self) -> AssistantMessage:
         calls = self.whole_calls()
-        parts = [part for block in self._blocks.values() if (part := self._part(block, calls))]
+        parts = [part for block in self._blocks if (part := self._part(block, calls))]
         return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage())
 
     def _head(self, message: JsonObject) -> None:
@@ -221,14 +222,15 @@ class MessagesReader(AnswerReader):
         if kind not in {"text", "thinking", "redacted_thinking", "tool_use"}:
             return
         seal = jsonval.text(block.get("signature")) or jsonval.text(block.get("data"))
-        grown = self._blocks[index] = _Block(kind, seal=seal)
+        grown = self._open[index] = _Block(kind, seal=seal)
+        self._blocks.append(grown)
         if kind == "tool_use":
             identity, name = jsonval.text(block.get("id")), jsonval.text(block.get("name"))
             grown.slot = self.call(index, identity, name, block.get("input"))
         self._delta(index, {**block, "type": f"{kind}_delta"})
 
     def _delta(self, index: int, delta: JsonObject) -> None:
-        block = self._blocks.get(index, _NO_BLOCK)
+        block = self._open.get(index, _NO_BLOCK)
         match delta.get("type"), block.kind:
             case "text_delta", "text":
                 self.say(jsonval.text(delta.get("text")), block.pieces)
@@ -279,7 +281,7 @@ def _tools(request: Request) -> JsonObject:
                 for tool in request.tools
             ]
         }
-    used = {call.name for m in request.messages if isinstance(m, AssistantMessage) for call in m.calls}
+    used = {call_name(call.name) for m in request.messages if isinstance(m, AssistantMessage) for call in m.calls}
     if not used:
         return {}
     plain = [{"name": name, "description": "", "input_schema": {"type": "object"}} for name in sorted(used)]

@@ -1,6 +1,7 @@
 """The one place that opens connections to model servers: client, deadlines, and a stream of server-sent events."""
 
 import asyncio
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import lru_cache
@@ -111,7 +112,7 @@ class SseDecoder:
         if len(self._buffer) > BODY_LIMIT:
             raise EventTooLarge
         for lines in whole:
-            if lines.startswith(b"data: ") and b"\n" not in lines:
+            if lines.startswith(b"data: ") and b"\n" not in lines and len(lines) > 6:
                 yield "", lines[6:]
             elif event := _event(lines):
                 yield event
@@ -125,12 +126,12 @@ def _event(lines: bytes) -> tuple[str, bytes] | None:
     """An event of several lines; None where it has no data."""
     name, data = "", list[bytes]()
     for line in lines.split(b"\n"):
-        key, _, value = line.partition(b":")
+        key, _, value = line.removeprefix(BOM_UTF8).partition(b":")
         if key == b"data":
             data.append(value.removeprefix(b" "))
         elif key == b"event":
             name = value.strip().decode("utf-8", "replace")
-    return (name, b"\n".join(data)) if data else None
+    return (name, b"\n".join(data)) if any(data) else None
 
 
 class Link:
@@ -155,19 +156,18 @@ class Link:
         return self._made
 
     async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
-        """Send `body` and yield `(event, data)`. A JSON answer comes as the one event `json`."""
+        """Send `body` and yield `(event, data)`. An answer in which no event is comes whole, as the one event `json`.
+
+        What a server calls its answer proves nothing.
+        """
         with self._failures():
             limit = asyncio.timeout(self.endpoint.deadlines.first)
             async with limit, aclosing(await self._send(path, body)) as response:
                 if response.status_code != 200:
                     refusal = (await _read(response)).decode("utf-8", "replace")
                     raise from_status(self.endpoint.origin, response.status_code, response.headers, refusal)
-                if not _is_stream(response):
-                    whole = await self._answer(response)
-                    limit.reschedule(None)
-                    yield "json", whole
-                    return
-                decoder, waiting, packed = SseDecoder(), True, "content-encoding" in response.headers
+                decoder, waiting, said = SseDecoder(), True, bytearray()
+                packed = "content-encoding" in response.headers
                 chunks = response.aiter_bytes() if packed else response.aiter_raw()
                 async for chunk in chunks:
                     for event, data in decoder.feed(chunk):
@@ -175,9 +175,14 @@ class Link:
                             waiting = False
                             limit.reschedule(None)  # from now on each read has its own limit
                         yield event, data
+                    if waiting and len(said) < BODY_LIMIT:
+                        said += chunk
                 limit.reschedule(None)
                 for event, data in decoder.end():
+                    waiting = False
                     yield event, data
+                if waiting and self._is_answer(response, said):
+                    yield "json", bytes(said)
 
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
@@ -197,15 +202,16 @@ class Link:
                 return response
         raise AssertionError  # the loop returns or raises
 
-    async def _answer(self, response: httpx.Response) -> bytes:
-        """The answer as a whole where the server did not stream."""
-        body = await _read(response)
-        value = jsonval.obj(jsonval.parse(body))
+    def _is_answer(self, response: httpx.Response, body: bytearray) -> bool:
+        """Whether this is an answer that was not streamed; False for a stream that ended before it began."""
+        value = jsonval.obj(jsonval.parse(bytes(body)))
         if value.get("error"):
             raise from_event(self.endpoint.origin, value)
-        if value.keys() & {"choices", "content", "candidates", "output"}:
-            return body
         kind, said = response.headers.get("content-type", ""), body[:200].decode("utf-8", "replace")
+        if value.keys() & {"choices", "content", "candidates", "output"}:
+            return True
+        if "event-stream" in kind:
+            return False
         what = _("expected a stream, got {kind}: {said}", kind=kind, said=said)
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)
 
@@ -240,11 +246,6 @@ class Link:
     def _host(self) -> str:
         host = urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
         return f"{host}{through(self.endpoint.proxy)}"
-
-
-def _is_stream(response: httpx.Response) -> bool:
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind in {"", "text/event-stream", "application/octet-stream", "text/plain"}
 
 
 async def _read(response: httpx.Response) -> bytes:

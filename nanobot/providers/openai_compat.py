@@ -35,6 +35,7 @@ from nanobot.providers.wire import (
     WireProvider,
     argument_error,
     call_id,
+    call_name,
     readable,
 )
 
@@ -168,7 +169,7 @@ class OpenAICompatProvider(WireProvider):
 
     def _call(self, call: ToolCall) -> JsonObject:
         raw = "{}" if not call.arguments or argument_error(call.arguments) else call.arguments
-        function: JsonObject = {"name": call.name, "arguments": raw}
+        function: JsonObject = {"name": call_name(call.name), "arguments": raw}
         result: JsonObject = {"id": self._identity(call.id), "type": "function", "function": function}
         if self._quirks.signatures:
             extra = jsonval.obj(jsonval.parse(call.replay)).get("extra_content") if call.replay else None
@@ -274,7 +275,8 @@ class ChatReader(AnswerReader):
             self.raw_finish = native if finish_of(native) == "error" else jsonval.text(choice.finish_reason)
         usage = choice.usage or chunk.usage or chunk.x_groq
         if isinstance(usage, dict):
-            self._usage = usage_of(jsonval.obj(usage.get("usage")) or usage)
+            counted = usage_of(jsonval.obj(usage.get("usage")) or usage)
+            self._usage = counted if counted.input or counted.output or counted.cost else self._usage
         return True
 
     def end(self, *, told: bool) -> None:

@@ -30,7 +30,7 @@ from nanobot.messages import (
 )
 from nanobot.providers.base import Capabilities, ProviderInfo, Request
 from nanobot.providers.failures import Origin, failure, finish_of, from_event
-from nanobot.providers.http import Endpoint, Link, is_search, list_models
+from nanobot.providers.http import BODY_LIMIT, Endpoint, Link, is_search, list_models
 from nanobot.providers.page_reading import read_pages
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import _
@@ -80,6 +80,8 @@ class AnswerReader(ABC):
         self.stopped = False
         self.streamed = False
         self.new = deque[Delta]()
+        self._half = ""
+        self._size = 0
         self._by_index: dict[int, int] = {}
 
     @property
@@ -104,8 +106,12 @@ class AnswerReader(ABC):
         return self.stopped or bool(self.raw_finish)
 
     def say(self, text: str, into: list[str], kind: type[TextDelta | ThinkingDelta] = TextDelta) -> None:
+        if self._half or not text.isascii():
+            text = self._half + text
+            self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+            text = _paired(text)
         if text:
-            self.streamed = True
+            self._grow(len(text))
             into.append(text)
             self.new.append(kind(text))
 
@@ -132,16 +138,22 @@ class AnswerReader(ABC):
         call = self.calls[slot]
         piece = arguments if isinstance(arguments, str) else jsonval.compact(arguments) if arguments else ""
         self.new.append(ToolCallDelta(slot, identity if fresh else "", "" if call.name else name, piece))
-        self.streamed = True
+        self._grow(len(piece))
         call.id, call.name, call.replay = call.id or identity, call.name or name, replay or call.replay
         call.pieces.append(piece)
         return slot
+
+    def _grow(self, size: int) -> None:
+        self.streamed = True
+        self._size += size
+        if self._size > BODY_LIMIT:
+            raise failure(self.origin, "protocol", _("the answer is larger than 16 MB"), partial=self.partial)
 
     def whole_calls(self) -> list[ToolCall]:
         """The calls with ids that differ, each with the reason where it must not be run."""
         calls: list[ToolCall] = []
         for slot, call in enumerate(self.calls, 1):
-            raw = "".join(call.pieces).strip()
+            raw = _paired("".join(call.pieces)).strip()
             identity = call.id or f"call_{slot}_{_digest(call.name + raw, 8)}"
             if any(identity == other.id for other in calls):
                 identity = f"{identity}_{slot}_{_digest(call.name + raw, 8)}"
@@ -161,9 +173,19 @@ def argument_error(raw: str) -> str:
     return f"The arguments must be a JSON object, not {type(value).__name__}: {raw[:200]}"
 
 
+def call_name(name: str) -> str:
+    """`name` as every vendor takes it: a model may call what is no tool, and is told so in the next request."""
+    return re.sub(r"[^\w-]", "_", name, flags=re.ASCII)[:64] or "_"
+
+
 def call_id(identity: str, pattern: str, length: int) -> str:
     """`identity` where it fits `pattern`, else a short name made from it: the same call always gets the same one."""
     return identity if re.fullmatch(pattern, identity) else _digest(identity, length)
+
+
+def _paired(text: str) -> str:
+    """`text` with the halves of characters that came apart joined, and without those that are alone."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
 
 
 def _digest(text: str, length: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -125,6 +126,18 @@ CASES: dict[str, Case] = {
     "minimal fields": Case([b'data:{"choices":[{"delta":{"content":"ok"}}]}\n\ndata:[DONE]\n\n']),
     "done without a finish reason": Case([OK, DONE]),
     "finish reason without done": Case([OK, STOP]),
+    "events without data": Case([b"data:\n\n", b"event: ping\ndata: \n\n", b"data: \n\n", OK, STOP]),
+    "a mark of the byte order": Case([b"\xef\xbb\xbf" + OK, STOP]),
+    "halves of a character": Case(
+        [
+            *(
+                rb'data: {"choices":[{"delta":{"content":"%s"}}]}' % half + b"\n\n"
+                for half in (rb"a\ud83d", rb"\ude00b")
+            ),
+            STOP,
+        ],
+        text="a\U0001f600b",
+    ),
     "no blank line at the end": Case([OK, STOP.rstrip()]),
     "comments and CRLF": Case(
         [": OPENROUTER PROCESSING\r\n\r\n", OK.replace(b"\n", b"\r\n"), STOP.replace(b"\n", b"\r\n")]
@@ -192,6 +205,18 @@ CASES: dict[str, Case] = {
     "null arguments": Case(
         calls(tool(None, index=0, id="a", name="web_search")), "", calls=[("web_search", "")], finish="tools"
     ),
+    "arguments in halves of a character": Case(
+        [
+            *(
+                rb'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{%s"}}]}}]}' % piece + b"\n\n"
+                for piece in (rb'"name":"web_search","arguments":"{\"query\":\"\ud83d', rb'"arguments":"\ude00\"}')
+            ),
+            STOP,
+        ],
+        "",
+        calls=[("web_search", '{"query":"\U0001f600"}')],
+        finish="tools",
+    ),
     "arguments as an object": Case(
         calls(tool({"query": "x"}, index=0, id="a", name="web_search")),
         "",
@@ -241,6 +266,10 @@ CASES: dict[str, Case] = {
     "usage in every chunk is not added up": Case(
         [chat_event({"content": "ok"}, usage={"prompt_tokens": 5}), STOP, used(prompt_tokens=9)],
         usage=Usage(9, requests=1),
+    ),
+    "figures that a later zero does not undo": Case(
+        [chat_event({"content": "ok"}, usage={"prompt_tokens": 5}), STOP, used(prompt_tokens=0)],
+        usage=Usage(5, requests=1),
     ),
     "usage that is null": Case([OK, chat_event({}, "stop", usage=None)]),
 }
@@ -299,12 +328,23 @@ async def test_text_that_only_looks_like_a_call_stays_text(text: str) -> None:
     assert not message.calls
 
 
-async def test_an_answer_that_was_not_streamed_is_an_answer() -> None:
-    body: dict[str, object] = {
-        "choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 4},
-    }
-    async with LlmServer(Reply(body=body)) as server:
+WHOLE = b"""
+{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}],
+
+ "usage": {"prompt_tokens": 4}}"""
+
+
+@table(
+    "body kind",
+    (WHOLE, "application/json"),
+    (WHOLE, "text/event-stream"),
+    (WHOLE, ""),
+    (OK + chat_event({}, "stop", usage={"prompt_tokens": 4}), "application/json"),
+)
+async def test_an_answer_is_one_whether_it_was_streamed_or_not_whatever_the_server_calls_it(
+    body: bytes, kind: str
+) -> None:
+    async with LlmServer(Reply(body=body, content_type=kind)) as server:
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
         deltas = [delta async for delta in provider.stream(ASK)]
         await provider.aclose()
@@ -337,8 +377,28 @@ async def test_errors_inside_a_stream_keep_what_was_said() -> None:
     with pytest.raises(ProviderError) as caught:
         await chat([OK, broken])
     assert (caught.value.kind, caught.value.partial, caught.value.status) == ("server", "ok", 502)
-    with pytest.raises(ProviderError, match="went away"):
-        await chat([OK, 'event: error\ndata: {"message": "went away"}\n\n'])
+    for raw in ('event: error\ndata: {"message": "went away"}\n\n', '{"error": "went away"}'):
+        with pytest.raises(ProviderError, match="went away"):
+            await chat([OK, raw] if "event" in raw else [raw])
+
+
+async def test_an_answer_without_end_breaks_off_at_16_mb() -> None:
+    with pytest.raises(ProviderError, match="the answer is larger than 16 MB"):
+        await chat([said(content="x" * 4_000_000)] * 5)
+
+
+@table("kind path", (OpenAICompatProvider, "/v1"), (AnthropicProvider, ""))
+@table("name sent", ("functions.web search", "functions_web_search"), ("", "_"), ("工具", "__"), ("x" * 99, "x" * 64))
+async def test_a_name_that_no_server_takes_goes_back_as_one_that_each_takes(
+    kind: type[OpenAICompatProvider] | type[AnthropicProvider], path: str, name: str, sent: str
+) -> None:
+    made = (AssistantMessage((ToolCall("t", name),)), ToolMessage("t", name, (Text("x"),)))
+    async with LlmServer("ok") as server:
+        provider = kind(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + path))
+        assert [delta async for delta in provider.stream(Request((*ASK.messages, *made)))]
+        await provider.aclose()
+    found = set(re.findall(r'"name":"([^"]*)"', server.requests[0].raw.decode()))
+    assert found == {sent}
 
 
 async def test_a_stream_cut_behind_its_finish_reason_is_complete() -> None:
@@ -480,6 +540,8 @@ async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> N
             messages_event("news"),
             block(3, {"type": "text", "text": "o"}, {"type": "citations_delta"}, {"type": "text_delta", "text": "k"}),
             block(4, {"type": "tool_use", "id": "t", "name": "web_search", "input": {}}),
+            block(4, {"type": "tool_use", "id": "u", "name": "web_fetch", "input": {}}),
+            block(4, {"type": "text", "text": "!"}),
             stopped("tool_use"),
         ]
     )
@@ -488,8 +550,8 @@ async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> N
         {"type": "thinking", "thinking": THOUGHT, "signature": "abc="},
         {"type": "redacted_thinking", "data": "xyz"},
     ]
-    assert message.text == "ok"
-    assert message.calls == (ToolCall("t", "web_search"),)
+    assert message.text == "ok!"
+    assert message.calls == (ToolCall("t", "web_search"), ToolCall("u", "web_fetch"))
 
 
 async def test_messages_leave_out_what_a_model_refuses_and_keep_to_its_longest_answer() -> None:
