@@ -23,7 +23,8 @@ from nanobot.schedule.job import (
     written,
     zone_named,
 )
-from nanobot.schedule.phrases import split, understand
+from nanobot.schedule.lines import split
+from nanobot.schedule.phrases import understand
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import Clock, now
 from nanobot.session.ledger import Ledger

@@ -18,7 +18,7 @@ from nanobot.errors import UsageError
 from nanobot.schedule.appointments import MOST_TEXT
 from nanobot.schedule.due import judge
 from nanobot.schedule.job import Every, ScheduledJob, When, zone_named
-from nanobot.schedule.phrases import split
+from nanobot.schedule.lines import split
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import Clock, now
 from nanobot.utils.text import shorten

@@ -212,6 +212,6 @@ def _cron_told(expression: str) -> str:
         return _("every {days} at {times}", days=names, times=times)
     if weekday == "*" and day == "L":
         return _("every month on the last day at {times}", times=times)
-    if weekday == "*" and day.isdigit():
-        return _("every month on day {day} at {times}", day=day, times=times)
+    if weekday == "*" and day.replace(",", "").isdigit():
+        return _("every month on day {day} at {times}", day=together(day.split(",")), times=times)
     return f"cron {expression}"

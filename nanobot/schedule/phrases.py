@@ -14,33 +14,23 @@ from msgspec import Struct, field
 from nanobot.errors import UsageError
 from nanobot.schedule.due import cron, instant
 from nanobot.schedule.job import Cron, Days, Every, Once, When
-from nanobot.schedule.vocabulary import PART_HOURS, UNIT_SECONDS, Token, tokens
+from nanobot.schedule.vocabulary import ARTICLES, PART_HOURS, PART_LIMITS, UNIT_SECONDS, Token, tokens
 from nanobot.utils.translation import N_, _, listed, sentences, weekday_of
 
 #: The time of a day that is named without one.
 _HOUR = 9
+CRON = re.compile(
+    r"(?:cron\s*:?\s*)?((?:[\d*/,\-]+\s+){2}[\dlL*/,\-]+\s+[\d*/,\-a-zA-Z]+\s+[\d*/,\-a-zA-Z#]+)(?=\s|$|:)"
+)
 _HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
     '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
 )
-_CRON = re.compile(
-    r"(?:cron\s*:?\s*)?((?:[\d*/,\-]+\s+){2}[\dlL*/,\-]+\s+[\d*/,\-a-zA-Z]+\s+[\d*/,\-a-zA-Z#]+)(?=\s|$|:)"
-)
-_LEAD = re.compile(
-    r"\s*(?:please\s+)?(?:remind(?:er| me)?|erinnere? mich(?: daran)?|提醒我?|请提醒我|rappelle-moi|recuérdame)"
-    r"(?![a-zà-ÿ])[\s,:：]*",
-    re.IGNORECASE,
-)
-_JOINT = re.compile(r"[\s:：,，\-–—.。]*(?:(?:to|that|an|daran,?|dass|zu|de|que|说)\s+|提醒我|に)?", re.IGNORECASE)
-#: Most words that tell a time, so that a long line of them is not read over and over.
-_MOST_WORDS = 40
-_NOT_TEXT = frozenset(("filler", "and", "to"))
+#: Kinds of words between those that tell a time.
+NOT_TEXT = frozenset(("filler", "and", "to"))
 _OF_A_DAY = frozenset(("second", "minute", "hour"))
-#: Words that tell when on a day it is, so that a time at the end of the line belongs to what is to be done.
-_CLOCKED = frozenset(("time", "number", "amount", "part", "day part", "weekday part", "in", "later"))
-_AT = re.compile("at |by |around |um |gegen |ab |à |a las? |@")
-#: A number that goes on behind a word that tells a time, such as 5 in 9:5.
-_GLUED = re.compile(r"\d([:.])\d")
+_TWO_DAYS = N_("Two different days are named.")
+_ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
 _NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
@@ -55,98 +45,37 @@ class _Facts(Struct):
     far: tuple[int, str] | None = None
     day: int | None = None
     weekdays: list[int] = field(default_factory=list)
-    known_days: str = ""
+    regular: bool = False
     weekend: bool = False
     next_week: bool = False
     coming: bool = False
     date: tuple[int, int, int] | None = None
-    day_of_month: int = 0
+    days_of_month: list[int] = field(default_factory=list)
     last_day: bool = False
-    times: list[tuple[int, int, bool]] = field(default_factory=list)
+    times: list[tuple[int, int, int, str]] = field(default_factory=list)
     part: str = ""
 
 
 def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
     """What a whole phrase means for somebody in `zone`. Raises `UsageError` that says what was understood."""
-    text = _plain(phrase.strip())
-    if (found := _CRON.match(text)) and found.end() == len(text):
+    text = plain(phrase.strip())
+    if (found := CRON.match(text)) and found.end() == len(text):
         return cron(found[1].upper())
     words = tokens(text)
     unknown = [word.text for word in words if word.kind == "other"]
     if unknown or not words:
-        known = [word.text for word in words if word.kind not in ("other", *_NOT_TEXT)]
+        known = [word.text for word in words if word.kind not in ("other", *NOT_TEXT)]
         read = _("I found no time in that.")
         if known:
             read = _("I understood {known}, and not {unknown}.", known=_quoted(known), unknown=_quoted(unknown))
-        raise _unclear(read)
-    return _meaning(words, now.astimezone(zone), zone)
+        raise unclear(read)
+    return meaning(words, now.astimezone(zone), zone)
 
 
-def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
-    """The time that a line begins or ends with, and the rest of it. Raises `UsageError`."""
-    lead = _LEAD.match(line)
-    rest = _day_and_time(line[lead.end() :] if lead else line.strip())
-    text = _plain(rest)
-    if found := _CRON.match(text):
-        return cron(found[1].upper()), _rest(rest[found.end() :])
-    words = tokens(text)
-    local = now.astimezone(zone)
-    problem = ""
-    for run in (*_beginnings(words), *_ends(words)):
-        if all(word.kind in ("number", *_NOT_TEXT) for word in run):
-            continue  # "buy 2" tells no time
-        glued = _GLUED.match(text, run[-1].end - 1)
-        if glued and glued[1] == ".":
-            continue  # "3.5 km"
-        _judge_existing(run, glued=glued is not None)
-        try:
-            when = _meaning(run, local, zone)
-        except UsageError as error:
-            problem = problem or str(error)
-            continue
-        before, after = rest[: run[0].begin].strip(), rest[run[-1].end :]
-        said = before.rstrip(" ,:：-–—") if before else _rest(after)
-        return when, said
-    raise UsageError(problem) if problem else _unclear(_("I found no time in that."))
-
-
-def _day_and_time(line: str) -> str:
-    """The line with a time that it ends with beside the day that it begins with: "tomorrow call mum at 9"."""
-    words = tokens(_plain(line))
-    day = next(iter(_beginnings(words)), ())
-    tail = words[-2:] if words and words[-1].kind == "part" else words[-1:]
-    if not day or tail[0].kind != "time" or not _AT.match(tail[0].text) or tail[0] in day:
-        return line
-    if any(word.kind in _CLOCKED for word in day) or sum(word.kind == "time" for word in words) > 1:
-        return line
-    place = tail[0].begin
-    return " ".join((line[: day[-1].end], line[place:], line[day[-1].end : place].rstrip(" ,")))
-
-
-def _beginnings(words: Sequence[Token]) -> list[Sequence[Token]]:
-    """The runs of known words from the first one on, the longest first."""
-    end = next((place for place, word in enumerate(words) if word.kind == "other"), len(words))
-    lasts = range(min(end, _MOST_WORDS), 0, -1)
-    return [words[:last] for last in lasts if words[last - 1].kind not in _NOT_TEXT and not _parts(words, last)]
-
-
-def _parts(words: Sequence[Token], place: int) -> bool:
-    """Whether a number stands before the place, and its unit behind."""
-    return words[place - 1].kind == "number" and place < len(words) and words[place].kind == "unit"
-
-
-def _ends(words: Sequence[Token]) -> list[Sequence[Token]]:
-    """The runs of known words up to the last one, the longest first."""
-    begin = max((place + 1 for place, word in enumerate(words) if word.kind == "other"), default=0)
-    begin = max(begin, len(words) - _MOST_WORDS)
-    firsts = range(max(begin, 1), len(words))
-    return [words[first:] for first in firsts if words[first].kind != "and" and not _parts(words, first)]
-
-
-def _judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: kinds of words
+def judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: kinds of words
     """Raises `UsageError` where words name a time or a day that does not exist: fewer of them are not meant then."""
     if glued:
-        raise _unclear(_(_NO_HOUR))
+        raise unclear(_(_NO_HOUR))
     told = False
     for place, word in enumerate(words):
         before = [known.kind for known in words[max(0, place - 2) : place]]
@@ -154,51 +83,46 @@ def _judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English:
             case "time" if (int(word.value[0]) > 23 or int(word.value[1]) > 59) and not (
                 told and re.fullmatch(r"\D+\d+", word.text)  # "at 9 at 221 Baker Street"
             ):
-                raise _unclear(_(_NO_HOUR))
+                raise unclear(_(_NO_HOUR))
             case "day of month" if not 1 <= word.number <= 31:
-                raise _unclear(_("No month has a day {number}.", number=word.number))
+                raise unclear(_("No month has a day {number}.", number=word.number))
             case "date" if int(word.value[1]) >= 0:
                 year, month, day = map(int, word.value)
                 _real(year or 2028, month, day)
             case "unit" if word.text == "h" and before[:1] == ["day"] and words[place - 1].number > 23:
-                raise _unclear(_(_NO_HOUR))  # "demain 25h"
+                raise unclear(_(_NO_HOUR))  # "demain 25h"
         told = told or word.kind in ("time", "amount") or (word.kind == "unit" and word.name in _OF_A_DAY)
 
 
-def _rest(text: str) -> str:
-    joint = _JOINT.match(text)
-    return text[joint.end() if joint else 0 :].strip()
-
-
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """The text in small letters and plain forms, every sign at its place."""
 
-    def plain(sign: str) -> str:
+    def plain_sign(sign: str) -> str:
         form = unicodedata.normalize("NFKC", sign).lower()
         return form if len(form) == 1 else sign
 
-    return "".join(map(plain, text))
+    return "".join(map(plain_sign, text))
 
 
 def _quoted(words: Sequence[str]) -> str:
     return listed(f'"{word}"' for word in words[:6])
 
 
-def _unclear(problem: str) -> UsageError:
+def unclear(problem: str) -> UsageError:
     """Why a phrase is not understood, and how to write it."""
     return UsageError(sentences(problem, _(_HOW)))
 
 
-def _meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
+def meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
     """The rule that known words tell together; `now` is the time of the person. Raises `UsageError`."""
-    _judge_existing(words, glued=False)
+    judge_existing(words, glued=False)
     facts = _facts(words)
-    if any(hour > 23 for hour, _minute, _sure in facts.times):
-        raise _unclear(_(_NO_HOUR))
+    if any(hour > 23 for hour, *_others in facts.times):
+        raise unclear(_(_NO_HOUR))
     try:
         return _rule(facts, now, zone)
     except OverflowError:
-        raise _unclear(_("No calendar reaches so far.")) from None
+        raise unclear(_("No calendar reaches so far.")) from None
 
 
 def _rule(facts: _Facts, now: datetime, zone: tzinfo) -> When:
@@ -206,7 +130,7 @@ def _rule(facts: _Facts, now: datetime, zone: tzinfo) -> When:
         return _repeated(facts, *facts.interval, now)
     if facts.other and len(facts.weekdays) == 1:
         return _repeated(facts, 2, "week", now)
-    if facts.every or facts.known_days:
+    if facts.every or facts.regular:
         return _by_calendar(facts)
     return _once(facts, now, zone)
 
@@ -248,7 +172,7 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
     if after is not None and after.kind == "each":
         facts.interval, facts.interval_text = amount, text
         return length + 1
-    later = after is not None and after.kind == "later"
+    later = any(word.kind == "later" for word in words[place + length :])
     if before is not None and before.kind == "next" and unit == "week":
         facts.next_week = True
         return length
@@ -260,27 +184,30 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
                 _("Name the date instead of a number of months."),
                 _("Name the date instead of a number of years."),
             )
-            raise _unclear(months if unit == "month" else years)
+            raise unclear(months if unit == "month" else years)
         facts.offset += number * UNIT_SECONDS[unit]
         facts.far = amount
-    elif unit == "day" and (facts.day_of_month or facts.last_day):
+    elif unit == "day" and (facts.days_of_month or facts.last_day):
         pass
     elif text.endswith("h") and (facts.day is not None or facts.date or facts.weekdays or facts.every):
-        facts.times.append((number, 0, True))  # "tomorrow 14h"
+        facts.times.append((number, 0, 1, facts.part))  # "tomorrow 14h"
     else:
-        raise _unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=text))
-    return length + later
+        raise unclear(_('"{time}" could be a pause or a rule: write "in" or "every".', time=text))
+    return length + (after is not None and after.kind == "later")
 
 
 def _weekdays(facts: _Facts, words: Sequence[Token], place: int) -> int:
     """Read days of the week from one to another; how many words that were."""
     between = words[place : place + 3]
-    kinds = [word.kind for word in between]
+    kinds = [word.kind.removesuffix("s") for word in between]  # "montags bis freitags"
     spanish = kinds == ["weekday", "number", "weekday"] and len(between[1].text) == 1  # de lunes a viernes
     if kinds != ["weekday", "to", "weekday"] and not spanish:
         return 0
+    if "1-5" in (between[0].name, between[2].name):
+        return 0
     first, last = (between[0].number, between[2].number)
-    facts.known_days = f"{first}-{last}" if first < last else f"{first}-6,0" + (f"-{last}" if last else "")
+    facts.weekdays += [(first + ahead) % 7 for ahead in range((last - first) % 7 + 1)]
+    facts.regular = True
     return 3
 
 
@@ -295,48 +222,62 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "time" | "number":
             _take_time(facts, word, before)
         case "part":
-            facts.part = word.name
+            _take_part(facts, word.name, of_the_time=before is not None and before.kind in ("time", "number"))
+        case "to" if facts.times:
+            raise unclear(_("From one time to another is a while: name one time."))
         case "day" if word.number == 1 and after_every:
             facts.part = "morning"  # "jeden Morgen"
         case "later" | "each":
-            raise _unclear(_("Say how much later."))
+            raise unclear(_("Say how much later."))
         case _:
             _take_day(facts, word, before)
 
 
 def _take_time(facts: _Facts, word: Token, before: Token | None) -> None:
-    if word.kind == "time":
-        hour, minute, sure = word.value
-        facts.times.append((int(hour), int(minute), bool(sure)))
+    if word.text in ARTICLES:
         return
-    if facts.times and (before is None or before.kind != "and"):
-        raise _unclear(_("A second number says nothing by itself."))
-    facts.times.append((word.number, 0, word.number > 12))
+    if word.kind == "number" and facts.times and (before is None or before.kind != "and"):
+        raise unclear(_("A second number says nothing by itself."))
+    hour, minute, sure = word.value if word.kind == "time" else (word.number, 0, word.number > 12)
+    facts.times.append((int(hour), int(minute), int(sure), facts.part))
+
+
+def _take_part(facts: _Facts, part: str, *, of_the_time: bool) -> None:
+    """Read a part of a day, of the times before it ("8 in the evening") or of those that follow."""
+    if of_the_time:
+        facts.times = [(*clock[:3], clock[3] or part) for clock in facts.times]
+    else:
+        facts.part = part
 
 
 def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # English: kinds of words
     """Read a word that tells the day."""
     match word.kind:
         case "day":
+            if facts.day not in (None, word.number):
+                raise unclear(_(_TWO_DAYS))
             facts.day = word.number
         case "day part":
             facts.day, facts.part = word.number, str(word.value[1])
         case "weekday part":
             facts.weekdays.append(word.number)
             facts.part = str(word.value[1])
+        case "weekday" | "weekdays" | "weekday of next week" if facts.weekdays and facts.times:
+            raise unclear(_("Days with different times are rules of their own: write them one by one."))
         case "weekday" | "weekday of next week":
             facts.weekdays.append(word.number)
             facts.next_week = facts.next_week or word.kind != "weekday"
             facts.coming = facts.coming or (before is not None and before.kind == "next")
         case "weekdays":
-            facts.known_days = ",".join(filter(None, (facts.known_days, word.name)))
+            facts.weekdays += range(1, 6) if word.name == "1-5" else [int(word.name)]
+            facts.regular = True
         case "weekend":
             facts.weekend = True
         case "date":
             year, month, day = map(int, word.value)
             facts.date = (year, month, day)
         case "day of month":
-            facts.day_of_month = word.number
+            facts.days_of_month.append(word.number)
         case "last day":
             facts.last_day = True
         case _:
@@ -350,25 +291,29 @@ def _clock(facts: _Facts) -> list[time]:
     """The times of day of a phrase."""
     if not facts.times:
         return [time(PART_HOURS[facts.part]) if facts.part else time(_HOUR)]
-    return [time(hour if sure else _in_part(hour, facts.part), minute) for hour, minute, sure in facts.times]
+    last = "" if any(part for *_clock, part in facts.times) else facts.part
+    return [_in_part(time(hour, minute), part or last, told=sure == 2) for hour, minute, sure, part in facts.times]
 
 
-def _in_part(hour: int, part: str) -> int:
-    """The hour of a part of the day: 8 in the evening is 20."""
-    if part in ("afternoon", "evening") and hour < 12:
-        return hour + 12
-    if part == "night":
-        return hour + 12 if 5 < hour < 12 else hour % 12
-    if part == "noon" and hour < 5:
-        return hour + 12
-    return hour % 12 if part == "midnight" else hour
+def _in_part(at: time, part: str, *, told: bool) -> time:
+    """The time in a part of the day: 8 in the evening is 20. Raises `UsageError` where that part has no such hour."""
+    hour = at.hour
+    second_half = {"afternoon": 1, "evening": 1, "night": 6}
+    if (not told and second_half.get(part, 12) <= hour < 12) or (part == "noon" and 0 < hour < 5):
+        hour += 12
+    elif part in ("night", "midnight") and hour == 12:
+        hour = 0
+    first, last = PART_LIMITS.get(part, (0, 23))
+    if not (first <= hour <= last if first <= last else hour >= first or hour <= last):
+        raise unclear(_("{time:%H:%M} is not in the part of the day that you name.", time=at.replace(hour=hour)))
+    return at.replace(hour=hour)
 
 
 def _one_clock(facts: _Facts) -> time:
     clock = _clock(facts)
     if len(clock) > 1:
         times = listed(f"{one:%H:%M}" for one in clock)
-        raise _unclear(_("I read the times {times}; one of them can be meant.", times=times))
+        raise unclear(_("I read the times {times}; one of them can be meant.", times=times))
     return clock[0]
 
 
@@ -382,29 +327,28 @@ def _cron(facts: _Facts, day: str, month: str, weekday: str) -> Cron:
 
 def _on(facts: _Facts) -> str:
     """The days of the week, as cron has them; empty for none."""
-    if facts.known_days:
-        return facts.known_days
-    if facts.weekend:
-        return "0,6"
-    return ",".join(map(str, sorted(set(facts.weekdays))))
+    days = sorted({*facts.weekdays, *((0, 6) if facts.weekend else ())})
+    return "1-5" if days == [1, 2, 3, 4, 5] else "*" if len(days) == 7 else ",".join(map(str, days))
 
 
 def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     """Every so many of a unit."""
     if number < 1:
-        raise _unclear(_('"{time}" is no interval.', time=facts.interval_text))
+        raise unclear(_('"{time}" is no interval.', time=facts.interval_text))
     if unit in _OF_A_DAY:
         if facts.times or facts.part or facts.date or _on(facts):
             every = facts.interval_text
-            raise _unclear(_('"{time}" has no time of day. For hours of a day, a cron expression says it.', time=every))
+            raise unclear(_('"{time}" has no time of day. For hours of a day, a cron expression says it.', time=every))
         return Every(number * UNIT_SECONDS[unit], now.astimezone(UTC))
-    if unit == "month" and number == 1 and (facts.day_of_month or facts.last_day):
-        return _cron(facts, "L" if facts.last_day else str(facts.day_of_month), "*", "*")
+    if unit == "month" and number == 1 and (facts.days_of_month or facts.last_day):
+        return _monthly(facts)
     if unit == "year" and number == 1 and facts.date is not None:
         return _yearly(facts)
     if unit in ("month", "year"):
-        raise _unclear(_('Name the day: "every month on the 1st at 9", "every year on 3 December".'))
+        raise unclear(_('Name the day: "every month on the 1st at 9", "every year on 3 December".'))
     on = _on(facts)
+    if facts.days_of_month or facts.last_day or facts.date:
+        raise unclear(_(_ONE_KIND))
     if number == 1:
         return _cron(facts, "*", "*", on or ("*" if unit == "day" else str(now.isoweekday() % 7)))
     return _days(facts, number * (7 if unit == "week" else 1), on, now)
@@ -414,7 +358,7 @@ def _days(facts: _Facts, number: int, on: str, now: datetime) -> Days:
     """Every so many days, from the next day on that fits."""
     at = _one_clock(facts)
     if on and (not on.isdigit() or number % 7):
-        raise _unclear(_("Every {number} days cannot be on those days of the week.", number=number))
+        raise unclear(_("Every {number} days cannot be on those days of the week.", number=number))
     first = now.date() if at > now.time() else now.date() + timedelta(days=1)
     while on and first.isoweekday() % 7 != int(on):
         first += timedelta(days=1)
@@ -425,37 +369,53 @@ def _by_calendar(facts: _Facts) -> When:
     """Every one of the days that are named."""
     on = _on(facts)
     if facts.other and on.isdigit():
-        raise _unclear(_('Say "every 2 weeks" with the day.'))
+        raise unclear(_('Say "every 2 weeks" with the day.'))
     if facts.date is not None:
         return _yearly(facts)
-    if facts.day_of_month or facts.last_day:
-        return _cron(facts, "L" if facts.last_day else str(facts.day_of_month), "*", "*")
+    if facts.days_of_month or facts.last_day:
+        return _monthly(facts)
     if on or facts.part or facts.times:
         return _cron(facts, "*", "*", on or "*")
-    raise _unclear(_("Every what?"))
+    raise unclear(_("Every what?"))
+
+
+def _monthly(facts: _Facts) -> Cron:
+    if _on(facts) or (facts.last_day and facts.days_of_month):
+        raise unclear(_(_ONE_KIND))
+    return _cron(facts, ",".join(map(str, sorted(set(facts.days_of_month)))) or "L", "*", "*")
 
 
 def _yearly(facts: _Facts) -> Cron:
     year, month, day = facts.date or (0, 0, 0)
     if year:
-        raise _unclear(_("A year that is named comes once."))
+        raise unclear(_("A year that is named comes once."))
     _real(2028, month, day)
     return _cron(facts, str(day), str(month), "*")
 
 
 def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
-    if facts.far is not None and not (facts.times or facts.part):
+    if facts.far is not None and not (facts.times or facts.part or facts.weekdays or facts.date):
         return Once(now.astimezone(UTC) + timedelta(seconds=facts.offset))
     at = _one_clock(facts)
     day = _day(facts, now, at)
     if day is not None:
+        if at.hour < 6 and "night" in (facts.part, *(part for *_clock, part in facts.times)):
+            raise unclear(
+                _("The night is of two days: name the day that {time:%H:%M} is of, without the night.", time=at)
+            )
+        if (
+            (facts.weekdays and day.isoweekday() % 7 not in facts.weekdays)
+            or (facts.days_of_month and [day.day] != facts.days_of_month)
+            or (facts.day and day != now.date() + timedelta(days=facts.day))
+        ):
+            raise unclear(_(_TWO_DAYS))
         made = instant(datetime.combine(day, at), zone)
         if made <= now:
             past = _("{weekday} {day} {time:%H:%M} is past.", weekday=weekday_of(day), day=day, time=at)
-            raise _unclear(past)
+            raise unclear(past)
         return Once(made)
     if not (facts.times or facts.part):
-        raise _unclear(_("I found no time in that."))
+        raise unclear(_("I found no time in that."))
     _judge_half(facts, at, now)
     today = instant(datetime.combine(now.date(), at), zone)
     return Once(today if today > now else instant(datetime.combine(now.date() + timedelta(days=1), at), zone))
@@ -488,14 +448,14 @@ def _day(facts: _Facts, now: datetime, at: time) -> date | None:
         return today + timedelta(days=(6 - now.isoweekday() % 7) % 7)
     if facts.next_week:
         return today + timedelta(days=7)
-    if facts.last_day or facts.day_of_month:
+    if facts.last_day or facts.days_of_month:
         return _in_month(facts, now, at)
     return today + timedelta(days=facts.day) if facts.day is not None else None
 
 
 def _on_weekday(facts: _Facts, now: datetime, at: time) -> date:
     if len(set(facts.weekdays)) > 1:
-        raise _unclear(_('Several days: write "every" for a rule, or one day.'))
+        raise unclear(_('Several days: write "every" for a rule, or one day.'))
     ahead = (facts.weekdays[0] - now.isoweekday()) % 7
     if facts.next_week:
         monday = now.date() + timedelta(days=8 - now.isoweekday())
@@ -510,7 +470,7 @@ def _in_month(facts: _Facts, now: datetime, at: time) -> date:
     year, month = now.year, now.month
     while True:
         last = calendar.monthrange(year, month)[1]
-        day = last if facts.last_day else facts.day_of_month
+        day = last if facts.last_day else facts.days_of_month[0]
         if day <= last and (date(year, month, day), at) > (now.date(), now.time()):
             return date(year, month, day)
         year, month = (year + 1, 1) if month == 12 else (year, month + 1)
@@ -533,6 +493,6 @@ def _real(year: int, month: int, day: int) -> date:
         return date(year, month, day)
     except ValueError:
         if year == 2028:
-            raise _unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
+            raise unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
         none = _("There is no day {day} in month {month} of {year}.", day=day, month=month, year=year)
-        raise _unclear(none) from None
+        raise unclear(none) from None

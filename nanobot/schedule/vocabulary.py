@@ -23,6 +23,18 @@ PART_HOURS: Mapping[Part, int] = {
     "evening": 20,
     "night": 21,
     "midnight": 0,
+    "dawn": 5,
+}
+#: The first and the last hour that a part of the day may be told with.
+PART_LIMITS: Mapping[Part, tuple[int, int]] = {
+    "morning": (0, 12),
+    "forenoon": (6, 12),
+    "noon": (11, 14),
+    "afternoon": (12, 20),
+    "evening": (17, 23),
+    "night": (18, 5),
+    "midnight": (0, 0),
+    "dawn": (0, 7),
 }
 UNIT_SECONDS: Mapping[str, int] = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 
@@ -55,9 +67,11 @@ _CHINESE = {sign: number for number, sign in enumerate("零一二三四五六七
 
 
 class _TimeWords(Struct, frozen=True):
-    """`times.json`: what numbers, months and days of the week (from Sunday on, as cron counts) are called, and
-    `words` and `signs`: kind → value → an expression, the second ones of languages without blanks between words."""
+    """`times.json`: what counts one and is no hour; what numbers, months and days of the week (from Sunday on, as cron
+    counts) are called; and `words` and `signs`: kind → value → an expression, the second ones of languages without
+    blanks between words."""
 
+    articles: str
     numbers: dict[int, str]
     months: tuple[str, ...]
     weekdays: tuple[str, ...]
@@ -70,10 +84,25 @@ def _by_word(named: Iterable[tuple[int, str]]) -> dict[str, int]:
 
 
 _TABLE = decode(Path(__file__).with_name("times.json").read_bytes(), type=_TimeWords)
+#: What counts one and is no hour, such as a in "a week".
+ARTICLES = frozenset(_TABLE.articles.split())
 _SPELLED = _by_word(_TABLE.numbers.items())
-_WORD_NUMBER = "|".join(sorted(_SPELLED, key=len, reverse=True))
-#: A number in digits, in words, or in Chinese signs.
-_N = rf"(\d{{1,4}}|[零〇一二两兩三四五六七八九十]+|(?<![{_LETTERS}])(?:{_WORD_NUMBER})(?![{_LETTERS}]))"
+
+
+def _spelled(first: int, last: int) -> str:
+    """The words of the numbers between these, as an expression."""
+    return "|".join(sorted((word for word, of in _SPELLED.items() if first <= of <= last), key=len, reverse=True))
+
+
+_ONES, _TENS, _WORDS = _spelled(1, 9), _spelled(20, 90), _spelled(1, 90)
+#: A number in words: twenty-five, fünfundzwanzig, vingt et une, treinta y cinco.
+_WORD_NUMBER = rf"(?:{_TENS})(?:-|\s+|\s+y\s+|[-\s]et[-\s])(?:{_ONES})|(?:{_ONES})und(?:{_TENS})|{_WORDS}"
+_SIGNS_NUMBER = "[零〇一二两兩三四五六七八九十]+"
+#: A number in digits, in words, or in Chinese signs; then one that may be an hour.
+_N = rf"(\d{{1,4}}|{_SIGNS_NUMBER}|(?<![{_LETTERS}])(?:{_WORD_NUMBER}|{'|'.join(ARTICLES)})(?![{_LETTERS}]))"
+_H = rf"(\d{{1,4}}|{_SIGNS_NUMBER}|(?<![{_LETTERS}])(?:{_WORD_NUMBER})(?![{_LETTERS}]))"
+#: Minutes of an hour in words, so that no number of things is one: "at nine thirty".
+_MINUTES = rf"(?:{_spelled(20, 50)})(?:[-\s](?:{_ONES}))?|{_spelled(10, 19)}"
 _MONTH_NUMBERS = _by_word(enumerate(_TABLE.months, 1))
 _MONTH = rf"({'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})(?![{_LETTERS}])\.?"
 _WEEKDAY_NUMBERS = _by_word(enumerate(_TABLE.weekdays))
@@ -84,7 +113,11 @@ _CHINESE_DAYS = {"日": 0, "天": 0, "一": 1, "二": 2, "三": 3, "四": 4, "�
 _JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金土")}
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
 _AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
-_QUARTERS = {"past": 15, "after": 15, "to": -15, "before": -15, "nach": 15, "vor": -15}
+_PARTS_OF_AN_HOUR = dict.fromkeys(("half", "demi", "demie", "media"), 30) | dict.fromkeys(
+    ("quarter", "viertel", "quart", "cuarto"), 15
+)
+#: What makes a number none of a clock: -5.
+_BELOW = r"(?:[-−]|minus\s+|moins\s+|menos\s+|负|負)"
 #: Digits of a number that are read; what has more is beyond every calendar.
 _MOST_DIGITS = 12
 
@@ -93,8 +126,10 @@ def number_of(text: str) -> int:
     """The number that `text` spells."""
     if text.isdecimal():
         return int(text)
-    if text in _SPELLED:
-        return _SPELLED[text]
+    if text in _SPELLED or text in ARTICLES:
+        return _SPELLED.get(text, 1)
+    if text[0] not in _CHINESE and text[0] != "十":
+        return sum(_SPELLED[word] for word in re.findall(_WORDS, text))
     tens, ten, ones = text.rpartition("十")
     if ten:
         return (_CHINESE.get(tens, 1) if tens else 1) * 10 + (_CHINESE.get(ones, 0) if ones else 0)
@@ -102,25 +137,36 @@ def number_of(text: str) -> int:
 
 
 def _clock(hour: str, minute: int, half: str | None, *, sure: bool = False) -> tuple[Value, ...]:
-    """A time of day: hour, minute, and whether its half of the day is known. 24 and more are told of by who asked."""
+    """A time of day: hour, minute, and whether its half of the day is known (1), or told (2). 24 and more are told of
+    by who asked."""
     known = (half or "").replace(".", "")
     number = number_of(hour)
     if known:
         number = number % 12 + (12 if known == "pm" else 0) if 1 <= number <= 12 else 99
-    return (number, minute, bool(known) or sure or number > 12 or number == 0)
+    return (number, minute, 2 if known else int(sure or number > 12 or number == 0))
 
 
 Make = Callable[["re.Match[str]"], tuple[Value, ...]]
 
 
 def _shifted(match: "re.Match[str]") -> tuple[Value, ...]:
-    """Half or a quarter past or to an hour."""
+    """Minutes, a half or a quarter past or to an hour."""
     before, which, hour, half = match[1], match[2], match[3], match[4]
-    minutes = 30 if before.startswith("half") else _QUARTERS[which or "past"]
-    number, _, sure = _clock(hour, 0, half)
-    if int(number) > 24:
-        return (number, 0, True)
-    whole = int(number) * 60 + minutes
+    return _moved(_clock(hour, 0, half), before, less=which in ("to", "before", "vor"))
+
+
+def _joined(match: "re.Match[str]") -> tuple[Value, ...]:
+    """An hour and what is added to it or taken from it: 9 heures et quart, las nueve menos diez."""
+    return _moved(_clock(match[1], 0, None), match[3] or match[5], less=(match[2] or match[4])[0] == "m")
+
+
+def _moved(clock: tuple[Value, ...], part: str, *, less: bool) -> tuple[Value, ...]:
+    """An hour with a part of one added or taken away."""
+    hour, _, sure = clock
+    if int(hour) > 24:
+        return (hour, 0, 1)
+    minutes = _PARTS_OF_AN_HOUR.get(part) or number_of(part)
+    whole = int(hour) * 60 + (-minutes if less else minutes)
     return (whole // 60 % 24, whole % 60, sure)
 
 
@@ -154,12 +200,19 @@ def _date(year: int, month: int, day: int) -> Make:
     return make
 
 
+_JOINED = rf"(et|y|moins\s+le|menos)\s+(demie?|quart|media|cuarto)|(y|menos|moins)\s+({_spelled(5, 29)})"
+_BESIDE = rf"(half|quarter|viertel|{_WORD_NUMBER})(?:\s+minut\w+)?\s+(past|after|to|before|nach|vor)"
+_AND_A_HALF = rf"{_N}(?:\s+and\s+a\s+half|[.,]5)\s*(?:hours?|stunden|heures|horas)(?![{_LETTERS}])"
+_ET_DEMIE = rf"{_N}\s*(?:heures?|horas?)\s+(?:et\s+demie|y\s+media)"
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)"
 _PATTERNS: tuple[tuple[str, str, Make], ...] = (
+    ("time", rf"{_AT}{_BELOW}\s*{_H}(?:\s*(?:uhr|h|heures)(?![{_LETTERS}]))?", lambda _: (99, 0, 1)),
+    ("time", rf"(?<![\d点點时時分半刻]){_BELOW}{_N}\s*[点點时時](?!間)", lambda _: (99, 0, 1)),
+    ("other", r"(?<!\w)[-−]\d+", lambda _: ()),
     (
         "amount",
-        r"(?:(?<=in )|(?<=en )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(\d{2})(?!\d)",
-        lambda m: (int(m[1]) * 3_600 + int(m[2]) * 60,),
+        r"(?:(?<=[ei]n )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(?:(\d{2})(?!\d)|\s?(\d{1,2})\s?m(?:in)?\b)",
+        lambda m: (int(m[1]) * 3_600 + int(m[2] or m[3]) * 60,),
     ),
     (
         "time",
@@ -167,18 +220,38 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
         lambda m: _clock(m[1], int(m[2]), m[3], sure=len(m[1]) == 2),
     ),
     ("time", rf"{_AT}?(\d{{1,2}})\s*(a\.?m\.?|p\.?m\.?)(?![{_LETTERS}])", lambda m: _clock(m[1], 0, m[2])),
-    ("time", rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{1,2}})(?!\d))?", lambda m: _clock(m[1], int(m[2] or 0), None)),
+    (
+        "time",
+        rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{1,2}})(?!\d)|\s+({_MINUTES})(?![{_LETTERS}]))?",
+        lambda m: _clock(m[1], number_of(m[2] or m[3] or "0"), None),
+    ),
     ("time", rf"{_AT}?(\d{{1,2}})\.(\d{{2}})\s*uhr", lambda m: _clock(m[1], int(m[2]), None)),
-    ("time", rf"{_AT}?{_N}\s*o['’]?clock{_PM}", lambda m: _clock(m[1], 0, m[2])),
+    ("time", rf"{_AT}?{_H}\s*o['’]?clock{_PM}", lambda m: _clock(m[1], 0, m[2])),
     ("time", r"(?:at|um|@)\s*(\d{1,2})\.(\d{2})(?![\d.])", lambda m: _clock(m[1], int(m[2]), None)),
-    ("time", rf"{_AT}(\d{{1,2}})\s*h(?:(?:eu|o)r[ae]s?)?(?![a-z\d])", lambda m: _clock(m[1], 0, None, sure=True)),
-    ("time", rf"{_AT}{_N}(?![\d:./]|h\d|{_ORDINAL}){_PM}", lambda m: _clock(m[1], 0, m[2])),
-    ("time", rf"{_AT}?(?:a\s+)?(half)\s+(past)\s+{_N}{_PM}", _shifted),
-    ("time", rf"{_AT}?(?:a\s+)?(quarter)\s+(past|after|to|before)\s+{_N}{_PM}", _shifted),
-    ("time", rf"{_AT}?(viertel)\s+(nach|vor)\s+{_N}()", _shifted),
-    ("time", rf"{_AT}?halb\s+{_N}", _halved),
+    (
+        "time",
+        rf"{_AT}{_H}\s*h(?:(?:eu|o)r[ae]s?)?(?:\s*([0-5]\d)|\s+({_MINUTES}))?(?![{_LETTERS}\d])",
+        lambda m: _clock(m[1], number_of(m[2] or m[3] or "0"), None, sure=True),
+    ),
+    (
+        "time",
+        rf"{_AT}{_H}(?:\s*h(?:(?:eu|o)r[ae]s?)?)?\s+(?:{_JOINED})(?![{_LETTERS}])",
+        _joined,
+    ),
+    ("time", rf"{_AT}{_H}(?!\d|[:./]\d|h\d|st|nd|rd|th|er|\.\s*{_MONTH}){_PM}", lambda m: _clock(m[1], 0, m[3])),
+    (
+        "time",
+        rf"{_AT}({_WORD_NUMBER})[\s-]+({_MINUTES})(?![{_LETTERS}]){_PM}",
+        lambda m: _clock(m[1], number_of(m[2]), m[3]),
+    ),
+    (
+        "time",
+        rf"(?:{_AT}?(?:a\s+)?(?=half\s+past|quarter|viertel)|{_AT}){_BESIDE}\s+{_H}{_PM}",
+        _shifted,
+    ),
+    ("time", rf"{_AT}?halb\s+{_H}", _halved),
     ("time", rf"{_N}[点點时時](?!間)(?:钟|鐘|整)?(?:(半)|([一三])刻|{_N}分?)?", _signs_clock),
-    ("date", r"(\d{4})-(\d{1,2})-(\d{1,2})(?:t(?=\d))?", _date(1, 2, 3)),
+    ("date", r"([1-9]\d{3})-(\d{1,2})-(\d{1,2})(?:t(?=\d))?", _date(1, 2, 3)),
     ("date", rf"(?:(\d{{4}})年)?{_N}月{_N}[日号號]", _date(1, 2, 3)),
     ("date", r"(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?", _date(3, 2, 1)),
     ("date", rf"(\d{{1,2}}){_ORDINAL}?\s*(?:of\s+|de\s+)?{_MONTH}(?:,?\s*(?:de\s+)?(\d{{4}}))?", _date(3, 2, 1)),
@@ -188,7 +261,11 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
     ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
     ("amount", r"半[个個]?(?:小时|小時|钟头|時間)", lambda _: (1_800,)),
-    ("amount", r"an?\s+hour\s+and\s+a\s+half(?![a-z])|anderthalb\s+stunden", lambda _: (5_400,)),
+    (
+        "amount",
+        f"{_AND_A_HALF}|{_ET_DEMIE}",
+        lambda m: (number_of(m[1] or m[2]) * 3_600 + 1_800,),
+    ),
     (
         "weekday part",
         r"(sonntag|montag|dienstag|mittwoch|donnerstag|freitag|samstag)(?:s)?(morgen|vormittag|mittag|nachmittag|abend)",
@@ -196,7 +273,7 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ),
     ("weekday", rf"(?<![{_LETTERS}])({_WEEKDAY})(?![{_LETTERS}])", lambda m: (_WEEKDAY_NUMBERS[m[1]],)),
     ("weekdays", rf"(?<![{_LETTERS}])({_WEEKDAY})s(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
-    ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])", lambda m: (_CHINESE_DAYS[m[1]],)),
+    ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])(?!次)", lambda m: (_CHINESE_DAYS[m[1]],)),
     ("weekday", r"([日月火水木金土])曜日?", lambda m: (_JAPANESE_DAYS[m[1]],)),
     (
         "weekday of next week",

@@ -26,7 +26,7 @@ from nanobot.messages import AssistantMessage, Completed, Message, Text, TextDel
 from nanobot.providers.base import Request, ToolSpec
 from nanobot.providers.lookup.provider import LookupProvider, Step, next_step
 from nanobot.providers.lookup.question import languages, understand
-from nanobot.schedule.phrases import split
+from nanobot.schedule.lines import split
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.web.client import SystemNetwork

@@ -14,7 +14,8 @@ from nanobot.errors import UsageError
 from nanobot.schedule.appointments import Appointments, Who
 from nanobot.schedule.due import cron, done_at, due_times, judge, missed
 from nanobot.schedule.job import Cron, Days, Every, JobKind, Once, ScheduledJob, When, quiet_hours, told
-from nanobot.schedule.phrases import split, understand
+from nanobot.schedule.lines import split
+from nanobot.schedule.phrases import understand
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
@@ -28,36 +29,8 @@ NOW = datetime(2026, 11, 22, 15, 0, tzinfo=ZONE)
 PHRASES = [
     json.loads(line) for line in (Path(__file__).parent / "phrases.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-LINES = {
-    "in 20 minutes take out the pizza": ("2026-11-22T15:20", "take out the pizza"),
-    "call mum tomorrow at 9": ("2026-11-23T09:00", "call mum"),
-    "remind me tomorrow at 9 to call mum": ("2026-11-23T09:00", "call mum"),
-    "tomorrow at 9 the dentist": ("2026-11-23T09:00", "the dentist"),
-    "in 5 minutes 2 eggs": ("2026-11-22T15:05", "2 eggs"),
-    "every day at 8 drink 2 glasses": ("cron 0 8 * * *", "drink 2 glasses"),
-    "every weekday at 8: stand-up": ("cron 0 8 * * 1-5", "stand-up"),
-    "0 8 * * 1-5 stand-up": ("cron 0 8 * * 1-5", "stand-up"),
-    "erinnere mich morgen um 9 daran, Mutter anzurufen": ("2026-11-23T09:00", "Mutter anzurufen"),
-    "提醒我明天早上八点开会": ("2026-11-23T08:00", "开会"),
-    "每个工作日八点：站会": ("cron 0 8 * * 1-5", "站会"),
-    "毎日8時に薬を飲む": ("cron 0 8 * * *", "薬を飲む"),
-    "tomorrow 14h call mum": ("2026-11-23T14:00", "call mum"),
-    "mañana a las 14h llamar": ("2026-11-23T14:00", "llamar"),
-    "tomorrow at 9.30 tea": ("2026-11-23T09:30", "tea"),
-    "tomorrow at 9:30:00 tea": ("2026-11-23T09:30", "tea"),
-    "tomorrow at thirteen tea": ("2026-11-23T13:00", "tea"),
-    "dans 2h30 thé": ("2026-11-22T17:30", "thé"),
-    "every 2h30 water": ("every 9000", "water"),
-    "tomorrow 2 hours of gym": ("2026-11-23T09:00", "2 hours of gym"),
-    "tomorrow 3.5 km run": ("2026-11-23T09:00", "3.5 km run"),
-    "tomorrow at 9 at 25 Baker Street": ("2026-11-23T09:00", "at 25 Baker Street"),
-    "in 0 minutes tea": ("2026-11-22T15:00", "tea"),
-    "remind me tomorrow to call mum, at 14:00": ("2026-11-23T14:00", "call mum"),
-    "every day drink tea at 8 in the evening": ("cron 0 20 * * *", "drink tea"),
-    "every day at 8 call mum at 9": ("cron 0 8 * * *", "call mum at 9"),
-    "tomorrow meet at 5 or at 6": ("2026-11-23T09:00", "meet at 5 or at 6"),
-    "tomorrow: read John 3:16": ("2026-11-23T09:00", "read John 3:16"),
-}
+#: A line, what its time means ("?" where it is refused), and what is left to be done.
+LINES = [line.split("\t") for line in (Path(__file__).parent / "lines.tsv").read_text(encoding="utf-8").splitlines()]
 NO_HOURS = (
     *(
         "tomorrow at 25:00 tea",
@@ -133,10 +106,15 @@ def test_more_than_a_third_of_the_phrases_was_kept_back() -> None:
     assert (len(PHRASES), sum(bool(row["kept_back"]) for row in PHRASES)) == (267, 120)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_line_is_its_time_and_what_is_to_be_done(line: str) -> None:
-    when, text = split(line, NOW, ZONE)
-    assert (shown(when), text) == LINES[line]
+def test_a_line_is_its_time_and_what_is_to_be_done() -> None:
+    def parts(line: str) -> list[str]:
+        try:
+            when, text = split(line, NOW, ZONE)
+        except UsageError:
+            return ["?", ""]
+        return [shown(when), text]
+
+    assert [[line, *parts(line)] for line, _means, _text in LINES] == LINES
 
 
 @pytest.mark.parametrize("line", NO_HOURS)
