@@ -139,11 +139,6 @@ async def test_U04_stop_keeps_the_results_that_were_there() -> None:
     assert [(item.text[:5], item.error) for item in results] == [("found", ""), ("Error", "cancelled")]
 
 
-async def test_stop_with_nothing_running_says_so() -> None:
-    async with agent(ScriptedProvider()) as box:
-        assert (await box.ask("/stop")).text == "Nothing is running."
-
-
 async def test_cancelling_whoever_awaits_a_turn_stops_it_and_keeps_a_legal_history() -> None:
     tool = FakeTool(gate=asyncio.Event())
     async with agent([SEARCH, "well"], tool) as box:

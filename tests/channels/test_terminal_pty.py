@@ -207,8 +207,12 @@ async def test_lines_that_come_in_together_are_one_message_on_plain_lines_too(tm
     assert "four" in asked[1]
 
 
-async def test_commands_are_completed_and_the_history_is_private(tmp_path: Path) -> None:
-    async with modelled(tmp_path, after="Read.") as (nanobot, _), terminal_of(nanobot) as terminal:
+async def test_commands_are_completed_the_history_is_private_and_no_command_runs_where_none_may(
+    tmp_path: Path,
+) -> None:
+    async with modelled(tmp_path, after="Read.") as (nanobot, llm), terminal_of(nanobot) as terminal:
+        await terminal.answers("!ls\r", "No commands run here")
+        assert llm.requests == []
         await terminal.answers("remember sk-abcdefghijklmnop\r", "Read.")
         await terminal.answers("/hel", "Show the commands")
         terminal.press("\t\r")
@@ -457,12 +461,6 @@ async def test_a_command_of_the_person_is_judged_and_run_and_two_marks_let_the_m
         told = json.dumps(server.requests[0].messages)
         assert "egret-43" in told
         assert "heron" not in told
-
-
-async def test_a_command_that_is_typed_where_none_run_says_how_they_are_switched_on(tmp_path: Path) -> None:
-    async with modelled(tmp_path, tools={"profile": "web"}) as (nanobot, server), terminal_of(nanobot) as terminal:
-        await terminal.answers("!ls\r", "No commands run here")
-    assert server.requests == []
 
 
 async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> None:

@@ -33,13 +33,6 @@ async def test_in_a_pipe_the_answer_alone_stands_on_stdout_as_the_model_wrote_it
     assert "\x1b" not in ran.out + ran.err
 
 
-async def test_a_bare_message_needs_no_command_word(tmp_path: Path) -> None:
-    async with LlmServer("yes") as server:
-        ran = await program(tmp_path, server).run("is", "it", "so?")
-        assert "is it so?" in asked(server.requests[0])
-    assert (ran.code, ran.out) == (0, "yes\n")
-
-
 async def test_single_words_of_habit_are_never_sent_to_a_model(tmp_path: Path) -> None:
     async with modelled(tmp_path, after="asked") as (nanobot, server):
         meant = {"help": "usage: nanobot", "sessions": "There are no sessions yet.", "models": "Model: **fake**"}
@@ -94,12 +87,12 @@ async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
     assert "private" not in (nanobot.home / "logs/nanobot.log").read_text("utf-8")
 
 
-async def test_what_is_piped_in_is_the_context_of_the_message(tmp_path: Path) -> None:
+async def test_bare_words_are_a_message_and_what_is_piped_in_is_its_context(tmp_path: Path) -> None:
     async with modelled(tmp_path, "done", "again") as (nanobot, server):
-        ran = await nanobot.run("-m", "review this", stdin=b"the piped diff")
+        ran = await nanobot.run("review", "this", stdin=b"the piped diff")
         assert "review this" in asked(server.requests[0])
         assert "the piped diff" in asked(server.requests[0])
-        assert ran.code == 0
+        assert (ran.code, ran.out) == (0, "done\n")
         await nanobot.run("-", stdin="the prompt: größe".encode())
         assert "the prompt: größe" in asked(server.requests[1])
 
@@ -160,15 +153,6 @@ async def test_continue_and_session_go_on_where_the_last_run_stopped(tmp_path: P
         missing = await nanobot.run("-r", "nosuch", "-m", "x")
     assert (missing.code, missing.out) == (2, "")
     assert "nosuch" in missing.err
-
-
-async def test_a_failure_is_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
-    refused = Reply(status=401, body={"error": {"message": "bad key"}})
-    async with LlmServer(after=refused) as server:
-        ran = await program(tmp_path, server).run("-m", "hi")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("nanobot: ")
-    assert "Traceback" not in ran.err
 
 
 async def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
@@ -287,21 +271,6 @@ async def test_nothing_of_a_file_an_argument_or_a_name_drives_the_terminal(tmp_p
     assert not set(ran.out + ran.err) & set("\x1b\x07\x9b\r\u202e"), ran.out + ran.err
 
 
-async def test_status_says_who_would_answer(tmp_path: Path) -> None:
-    async with modelled(tmp_path) as (nanobot, _):
-        ran = await nanobot.run("status")
-    assert ran.code == 0
-    assert "fake" in ran.out
-    assert str(nanobot.home / "config.json") in ran.out
-
-
-async def test_a_slash_command_works_as_a_message(tmp_path: Path) -> None:
-    async with LlmServer() as server:
-        ran = await program(tmp_path, server).run("-m", "/help")
-    assert ran.code == 0
-    assert ran.out.count("/status") == 1
-
-
 def test_the_harness_keeps_the_persons_home_out(tmp_path: Path) -> None:
     assert Program(tmp_path / "home").env["HOME"] == str(tmp_path)
 
@@ -337,17 +306,12 @@ async def test_a_refusal_is_told_once_with_what_was_said_and_what_to_do(tmp_path
     async with modelled(tmp_path, refusal, failing, "Fine.") as (nanobot, _):
         refused = await nanobot.run("hi")
         retried = await nanobot.run("hi")
-    assert refused.code == 1
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("nanobot: ")
+    assert "Traceback" not in refused.err
     assert refused.err.count("no such key") == refused.err.count("refused the key") == refused.err.count("Check") == 1
     assert "Check providers.custom.apiKey" in refused.err
     assert (retried.out, retried.err) == ("Fine.\n", "your server: HTTP 500: boom; asking again.\n")
-
-
-async def test_the_model_is_told_the_time_of_the_systems_zone(tmp_path: Path) -> None:
-    async with LlmServer("Noted.") as server:
-        ran = await program(tmp_path, server).run("What time is it?", env={"TZ": "Asia/Tokyo"})
-        assert ran.code == 0
-        assert "(Asia/Tokyo)" in server.requests[0].raw.decode()
 
 
 async def test_without_a_language_model_learn_says_that_it_needs_one_and_searches_for_nothing(tmp_path: Path) -> None:
@@ -356,15 +320,16 @@ async def test_without_a_language_model_learn_says_that_it_needs_one_and_searche
     assert "search" not in done.err
 
 
-async def test_a_model_reads_english_whatever_language_the_person_reads(tmp_path: Path) -> None:
+async def test_a_model_reads_english_whatever_the_person_reads_and_the_time_of_the_systems_zone(tmp_path: Path) -> None:
     tools = {"profile": "full", "exec": {"sandbox": "none"}, "web": {"search": {"provider": "duckduckgo"}}}
     async with LlmServer(Reply(Call("read_file", {"path": "none.txt"})), "done") as server:
         nanobot = program(tmp_path, server, tools=tools)
-        ran = await nanobot.run("-m", "hello", env={"LANG": "zh_CN.UTF-8"})
+        ran = await nanobot.run("-m", "hello", env={"LANG": "zh_CN.UTF-8", "TZ": "Asia/Tokyo"})
     assert ran.code == 0, ran.err
     first = json.dumps(server.requests[0].body, ensure_ascii=False)
     assert len(server.requests) == 2
     assert len(first) > 5_000
+    assert "(Asia/Tokyo)" in first
     assert not re.findall(r"[\u3400-\u9fff]+", first)
 
 

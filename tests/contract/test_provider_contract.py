@@ -35,7 +35,7 @@ from nanobot.providers.base import Capabilities, LLMProvider, ProviderInfo, Requ
 from nanobot.providers.failures import Origin
 from nanobot.providers.http import Deadlines, Endpoint
 from nanobot.providers.openai_compat import OpenAICompatProvider
-from nanobot.providers.scripted import Call, End, Say, ScriptedProvider, Think
+from nanobot.providers.scripted import Call, End, Say, Think
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply, ReplySource
 from tests.tables import table
 
@@ -468,11 +468,3 @@ async def test_who_leaves_a_stream_closes_it(wire: str, leave: Callable[[LLMProv
     async with LlmServer(Reply("a", "b", stop_after=4, then="hang")) as server, speaking(wire, server) as provider:
         await leave(provider)
         await server.server.all_closed(2)
-
-
-async def test_the_scripted_provider_keeps_the_same_promises() -> None:
-    provider = ScriptedProvider([(Think("hm"), Say("ab", 1), Call("web_search", {"query": "x"}))])
-    deltas = await ask(provider)
-    assert answer(deltas).finish == "tools"
-    with pytest.raises(ProviderError):
-        await ask(provider)

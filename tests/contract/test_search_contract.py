@@ -306,16 +306,11 @@ async def test_C8_where_ddgs_fails_the_next_back_end_answers(apis: SearchApis, f
     config = section(WebSearchConfig, {"provider": "duckduckgo", "providers": own, "fallback": ["tavily"]})
     async with aclosing(WebSearchTool(config, ddgs=FakeDdgs(always=fault))) as tool:
         result = await tool.call({"query": "python"}, None)
+    attempts = result.extras["attempts"]
+    assert isinstance(attempts, list)
+    assert attempts[0]["error"] == (fault if fault != "nothing" else None)
     assert result.extras["provider"] == "tavily"
     assert "Note: answered by tavily" in result.text
-
-
-@pytest.mark.parametrize("fault", ["blocked", "rate_limited", "timeout", "network", "bad_payload"])
-async def test_each_fault_of_ddgs_is_one_kind_of_error(fault: str) -> None:
-    made = DuckDuckGoBackend(library=FakeDdgs(always=fault))
-    with pytest.raises(SearchError) as caught:
-        await made.search(SearchQuery("python"), timeout=60)
-    assert caught.value.kind == fault
 
 
 async def test_the_innermost_cause_of_ddgs_is_said_without_the_quotes_around_it() -> None:
@@ -365,11 +360,3 @@ async def test_C28_the_real_library_goes_through_the_configured_proxy() -> None:
             ("CONNECT", "html.duckduckgo.com:443")
         ]
     assert caught.value.kind == "network"
-
-
-async def test_a_hanging_ddgs_is_left_at_the_deadline() -> None:
-    fake = FakeDdgs(always="hang")
-    with pytest.raises(SearchError) as caught:
-        await DuckDuckGoBackend(library=fake).search(SearchQuery("python"), timeout=0.3)
-    fake.release.set()
-    assert caught.value.kind == "timeout"
