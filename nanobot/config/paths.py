@@ -16,7 +16,7 @@ from tempfile import TemporaryFile, mkstemp
 from msgspec import DecodeError, Struct, field, json
 
 from nanobot.errors import ConfigError, ConfigProblem
-from nanobot.utils.host import shipped
+from nanobot.utils.host import shipped, walk
 from nanobot.utils.translation import _
 
 _SHORT_HOME = "~/.nanobot"
@@ -111,7 +111,7 @@ class Paths(Struct, frozen=True):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise not_writable(error, self.home) from error
-        for place, inner, files in os.walk(self.home):
+        for place, inner, files in walk(self.home):
             for name in files:
                 _close(Path(place, name), self.config)
             # What lies in a folder that was closed is out of reach, and may be a hundred thousand files of a person.

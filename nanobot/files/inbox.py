@@ -16,6 +16,7 @@ from loguru import logger
 from nanobot.errors import PathError
 from nanobot.files.store import FileStore
 from nanobot.security.paths import ResolvedPath, is_control
+from nanobot.utils.host import walk
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import N_
 
@@ -112,7 +113,7 @@ def _named(folder: Path, names: set[str]) -> frozenset[str]:
     """Those of these names that a text of the folder holds; all of them where it has too many texts to tell."""
     found: set[str] = set()
     looked = 0
-    for above, folders, files in os.walk(folder):
+    for above, folders, files in walk(folder):
         folders[:] = [one for one in folders if not one.startswith(".") and (Path(above) != folder or one != INBOX)]
         for name in files:
             path = Path(above) / name

@@ -12,6 +12,7 @@ from pathlib import Path
 from nanobot.files.database import FilesDatabase, as_json, from_json
 from nanobot.files.tree import Files, changed, tree
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.host import walk
 from nanobot.utils.processes import is_alive
 from nanobot.utils.translation import N_, _
 
@@ -51,7 +52,7 @@ class Origins:
                 found |= set(map(str, changed(max(folder, root, key=lambda one: len(one.parts)), began)))
         outside = self._outside
         if outside is not None and (outside.is_relative_to(folder) or folder.is_relative_to(outside)):
-            for at, folders, files in os.walk(max(outside, folder, key=lambda one: len(one.parts))):
+            for at, folders, files in walk(max(outside, folder, key=lambda one: len(one.parts))):
                 found |= {os.path.join(at, name) for name in (*folders, *files)}  # noqa: PTH118 - fast
         return frozenset(found)
 

@@ -13,6 +13,7 @@ from typing import cast
 
 from nanobot.files.database import FilesDatabase
 from nanobot.security.control_files import ControlFiles, Kept
+from nanobot.utils.host import walk
 
 _PUT = (
     "INSERT INTO steering (command, path, mode, digest, text) VALUES (?, ?, ?, ?, ?) ON CONFLICT (command, path)"
@@ -130,7 +131,7 @@ def kept_below(path: Path, shown: Path) -> dict[Path, Kept]:
     """What is at and below `path`, which no command can reach, as if it were at `shown`. Raises `OSError`."""
     found = {shown: _kept(path)}
     if stat.S_ISDIR(found[shown].mode):
-        for at, folders, files in os.walk(path):
+        for at, folders, files in walk(path):
             for name in (*folders, *files):
                 one = Path(at, name)
                 found[shown / one.relative_to(path)] = _kept(one)

@@ -21,6 +21,7 @@ from nanobot.files.undo import Undo
 from nanobot.files.versions import Versions, digest_of, move_out, put, status_of
 from nanobot.security.control_files import Kept
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.host import walk
 from nanobot.utils.translation import _
 
 #: Bytes of one file that is read or written as a whole.
@@ -73,7 +74,7 @@ class FileStore:
         if place.path.is_symlink() or not place.path.is_dir():
             return ()
         found: list[tuple[str, ...]] = []
-        for folder, folders, files in os.walk(place.path):
+        for folder, folders, files in walk(place.path):
             below = Path(folder).relative_to(place.path).parts
             found += [(*below, name) for name in (*folders, *files)]
             if len(found) >= most:

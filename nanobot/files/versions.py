@@ -13,6 +13,7 @@ from pathlib import Path
 from nanobot.errors import DiskError, PathError
 from nanobot.files.database import FilesDatabase
 from nanobot.security.paths import ResolvedPath, Roots
+from nanobot.utils.host import walk
 from nanobot.utils.translation import _
 
 #: Where the whole of a long output of a command is put, below the workspace, and its bytes; a command that writes more
@@ -189,6 +190,19 @@ def _named(folder: int) -> Path:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_tree(top: Path) -> None:
+    """Remove what can be removed of a folder, also where others lie in it deeper than `shutil.rmtree` goes."""
+    try:
+        shutil.rmtree(top, ignore_errors=True)
+    except RecursionError:
+        for place, inner, files in reversed([*walk(top)]):
+            for name in (*files, *inner):
+                with contextlib.suppress(OSError):
+                    one = Path(place, name)
+                    one.rmdir() if name in inner and not one.is_symlink() else one.unlink()
+        shutil.rmtree(top, ignore_errors=True)

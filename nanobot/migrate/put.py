@@ -21,6 +21,7 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
+from nanobot.utils.host import walk
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import _
 
@@ -142,7 +143,8 @@ def copy_skill(source: Path, place: Path) -> None:
 
 def skill_files(folder: Path) -> list[Path]:
     """The plain files of a skill. Raises `UsageError` for more than a skill has."""
-    within = (path for path in folder.rglob("*") if _LEFT_OUT.isdisjoint(path.relative_to(folder).parts))
+    every = (Path(at, name) for at, _folders, files in walk(folder) for name in files)
+    within = (path for path in every if _LEFT_OUT.isdisjoint(path.relative_to(folder).parts))
     found = list(islice((path for path in within if path.is_file() and not path.is_symlink()), _FILES + 1))
     if len(found) > _FILES or sum(path.stat().st_size for path in found) > _BYTES:
         raise UsageError(

@@ -19,6 +19,7 @@ from msgspec.json import encode
 from nanobot import __version__
 from nanobot.config.paths import Paths
 from nanobot.errors import StoreError
+from nanobot.utils.host import walk
 from nanobot.utils.translation import _
 
 #: The first member, which says what the others are.
@@ -248,7 +249,7 @@ class _Exactly(io.RawIOBase):
 def _below(folder: Path, unread: list[str], *, passing: bool) -> Iterator[Path]:
     """The files, links and empty folders below a folder; `passing`: it is a home, parts of which are left out, and
     folders directly in it are ours also where a link leads to them."""
-    for place, inner, files in os.walk(folder, onerror=lambda error: unread.append(f"{error.filename}: {_why(error)}")):
+    for place, inner, files in walk(folder, onerror=lambda error: unread.append(f"{error.filename}: {_why(error)}")):
         here = Path(place)
         if passing and here == folder:
             inner[:] = [name for name in inner if not _passes(name)]

@@ -166,7 +166,9 @@ def _unpack(file: Path, new: Path) -> None:
 
 def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, new: Path) -> None:
     """Write one member; nothing goes through a link, nothing lands outside."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        for folder in reversed(target.parents):  # one by one: `parents` goes a thousand folders deep at most
+            folder.mkdir(mode=0o700, exist_ok=True)
     if not target.parent.resolve().is_relative_to(new.resolve()):
         raise tarfile.TarError(_("{name!r} lies behind a link", name=member.name))
     if member.isdir():

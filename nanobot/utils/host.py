@@ -1,8 +1,8 @@
-"""What this machine and this installation give: the files that travel with the package, the zone of the clock, whether
-a process still lives, and that all terminals are one place."""
+"""What this machine and this installation give: the files that travel with the package, folders of any depth, the zone
+of the clock, whether a process still lives, and that all terminals are one place."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -33,6 +33,17 @@ def typed_path(text: str) -> Path:
     with suppress(RuntimeError):
         return Path(text).expanduser()
     return Path(text)
+
+
+def walk(top: Path, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk` from the top down, which before Python 3.12 raises `RecursionError` below a thousand folders."""
+    left = [os.fspath(top)]
+    while left:
+        for place, inner, files in os.walk(left.pop(), onerror=onerror):
+            yield place, inner, files
+            below = (os.path.join(place, name) for name in reversed(inner))  # noqa: PTH118 - fast
+            left += (one for one in below if not os.path.islink(one))  # noqa: PTH114
+            break
 
 
 def zone_of(name: str = "", env: Mapping[str, str] | None = None, localtime: Path = _LOCALTIME) -> tzinfo:

@@ -17,6 +17,7 @@ from msgspec.json import encode
 
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError, StoreError
+from nanobot.files.versions import remove_tree
 from nanobot.providers.scripted import Wait
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import home_use_lock, restore_lock, terminal_jobs_lock
@@ -59,6 +60,26 @@ async def test_a_backup_moves_an_installation_to_another_machine_with_its_talks_
     assert "- Name: Ada" in asked
     assert (tmp_path / "moved.tar.gz").stat().st_mode & 0o077 == 0
     assert not [one for one in new.home.rglob("*") if not one.is_symlink() and one.stat().st_mode & 0o077]
+
+
+async def test_folders_of_any_depth_are_started_with_kept_and_put_back(tmp_path: Path) -> None:
+    new, name = Program(tmp_path / "new"), "workspace/skills/deep"
+    async with modelled(tmp_path, "fine") as (old, _):
+        try:
+            (old.home / name).mkdir(parents=True)
+            (old.home / name / "SKILL.md").write_text(
+                "---\nname: deep\ndescription: How deep is done.\n---\n\nDo it.\n"
+            )
+            line = "for i in $(seq 1500); do mkdir d; cd d; done; echo here > x"
+            assert subprocess.run(["sh", "-c", line], cwd=old.home / name, timeout=120, check=False).returncode == 0
+            for nanobot, words in ((old, "hello"), (old, f"backup {tmp_path}/b"), (new, f"restore {tmp_path}/b --yes")):
+                ran = await nanobot.run(*words.split())
+                assert ran.code == 0, ran.err
+            assert (new.home / name / "/".join(["d"] * 1500) / "x").read_text() == "here\n"
+            remove_tree(new.home)
+            assert not new.home.exists()
+        finally:  # pytest cannot
+            subprocess.run(["rm", "-rf", old.home, new.home], timeout=120, check=True)
 
 
 async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:

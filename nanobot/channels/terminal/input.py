@@ -23,7 +23,7 @@ from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import dropped_file
 from nanobot.channels.terminal.questions import KEYS
-from nanobot.utils.host import typed_path
+from nanobot.utils.host import typed_path, walk
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
 from nanobot.utils.translation import _
@@ -284,7 +284,7 @@ class FileNames(Completer):
     def _below(self, part: str) -> Iterator[str]:
         """Files further down that have this in their name, as far as there is time to look."""
         end, left = time.monotonic() + _SECONDS, _LOOKED_THROUGH
-        for place, folders, files in os.walk(self._here):
+        for place, folders, files in walk(self._here):
             folders[:] = sorted(name for name in folders if _is_shown(name) and name not in _SKIPPED)
             left -= len(files)
             if left < 0 or time.monotonic() > end:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -11,8 +10,10 @@ from nanobot.config.paths import PEOPLE
 from nanobot.errors import NanobotError
 from nanobot.files.snapshots import ChangedBy, Snapshot, Tally
 from nanobot.files.store import FileStore
+from nanobot.files.versions import remove_tree
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.paths import WORKSPACE_CONTROL
+from nanobot.utils.host import walk
 
 
 class FilesAround:
@@ -113,12 +114,12 @@ class FilesAround:
     def _remove_home(self) -> None:
         if not self.home.name:
             return
-        for at, folders, _ in os.walk(self.home):  # what the command has closed is opened for that
+        for at, folders, _ in walk(self.home):  # what the command has closed is opened for that
             for name in folders:
                 with contextlib.suppress(OSError):
                     if not os.path.islink(os.path.join(at, name)):  # noqa: PTH114, PTH118 - fast
                         os.chmod(os.path.join(at, name), 0o700)  # noqa: PTH101, PTH118
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_tree(self.home)
 
 
 def first_line(note: str) -> str:
