@@ -145,7 +145,7 @@ class Child:
         streams = (theirs, theirs, theirs)
         if not cold and tuple(command[:3]) == _NANOBOT and forks.forkable(env):
             self._told = os.fdopen(forks.fork(command[3:], env, streams, folder=cwd, terminal=True), "rb")
-            self.pid = int(self._told.readline())
+            self.pid = forks.started(self._told.readline())
         else:
             stdin, stdout, stderr = streams
             self._process = subprocess.Popen(

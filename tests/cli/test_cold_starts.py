@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,31 @@ def test_a_start_with_variables_that_are_read_before_it_could_fork_is_cold(tmp_p
     env = {**program(tmp_path).env, "LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
     assert forks.forkable(env)
     assert not forks.forkable({**env, name: str(tmp_path)})
+
+
+BROKEN = """
+import asyncio, sys, warnings
+from pathlib import Path
+import pytest
+from tests.fakes import forks
+
+warnings.simplefilter("ignore")  # of what it would have printed nothing is read
+forks.connected(Path(sys.argv[1]))
+for _ in ("waits for it", "is too late"):
+    with pytest.raises(pytest.fail.Exception) as failure:
+        asyncio.run(forks.start(["--version"], {}))
+    print(failure.value)
+"""
+
+
+def test_where_the_process_that_forks_ends_at_its_start_each_test_says_why(tmp_path: Path) -> None:
+    room = tmp_path / "tests" / "fakes"
+    room.mkdir(parents=True)
+    for folder in (room.parent, room):
+        (folder / "__init__.py").touch()
+    (room / "forks.py").write_text("raise SystemExit('broken at its start')", encoding="utf-8")
+    command = [sys.executable, "-c", BROKEN, str(tmp_path)]
+    ran = subprocess.run(command, cwd=forks.ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (
+        ran.stdout.split("\n\n")[:2] == ["the process that forks for the tests has ended: broken at its start"] * 2
+    ), ran.stderr

@@ -33,6 +33,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
+
+import pytest
 
 import nanobot
 from nanobot.agent.receipts import unbacked
@@ -57,6 +60,8 @@ _EARLY = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "PYTHONWARNINGS": WARNING
 _BEGINNINGS = ("LC_", "PYTHON", "SSL_CERT_")
 #: Characters of an input, which a pipe holds until they are read.
 _INPUT = 4_096
+#: Seconds for the first start, before which everything is imported.
+_PATIENCE = 120.0
 #: prctl(2), PR_SET_PTRACER: where only ancestors may trace a process, it can allow others.
 _SET_PTRACER = 0x59616D61
 #: What it does until then: it waits for an order.
@@ -68,7 +73,7 @@ with socket.socket(fileno=int(sys.argv[1])) as way:
 if ordered:
     runpy.run_module("tests.fakes.forks", run_name="__main__")
 """
-_server: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
+_server: list[tuple[socket.socket, subprocess.Popen[bytes], IO[bytes]]] = []
 
 
 @dataclass(slots=True)
@@ -109,9 +114,15 @@ async def start(
     """Start `nanobot` with these words and variables. `together`: errors are printed where all else is."""
     pipes = [os.pipe() for _ in range(1 if together else 2)]
     source = _input(given)
-    told = fork(arguments, env, (source, pipes[0][1], pipes[-1][1]))
-    for one in (source, *(theirs for _, theirs in pipes)):
-        os.close(one)
+    try:
+        told = fork(arguments, env, (source, pipes[0][1], pipes[-1][1]))
+    except pytest.fail.Exception:
+        for ours, _ in pipes:
+            os.close(ours)
+        raise
+    finally:
+        for one in (source, *(theirs for _, theirs in pipes)):
+            os.close(one)
     printed = [await reader(ours) for ours, _ in pipes]
     pid, end = await followed(told)
     return Forked(pid, printed[0], None if together else printed[1], end)
@@ -158,16 +169,27 @@ def fork(
     told, tell = os.pipe()
     try:
         socket.send_fds(connected(), [data], [tell, *streams])
+    except ConnectionError:
+        os.close(told)
+        started(b"")
     finally:
         os.close(tell)
     return told
 
 
+def started(line: bytes) -> int:
+    """The number of the process that was forked, which is told in this line."""
+    if not line:
+        printed = _server[0][2]
+        said = os.pread(printed.fileno(), 2_000, max(0, os.fstat(printed.fileno()).st_size - 2_000))
+        pytest.fail(f"the process that forks for the tests has ended: {said.decode(errors='replace')}", pytrace=False)
+    return int(line)
+
+
 async def followed(told: int) -> tuple[int, "asyncio.Task[int]"]:
     """The number of a process that was forked, and its exit code when it ends; minus the signal that ended it."""
     lines = await reader(told)
-    pid = int(await lines.readline() or 0)
-    assert pid, "the process that forks has ended"
+    pid = started(await asyncio.wait_for(lines.readline(), _PATIENCE))
     return pid, asyncio.ensure_future(_ended(lines))
 
 
@@ -182,28 +204,31 @@ async def _ended(told: asyncio.StreamReader) -> int:
     return int(await told.read())
 
 
-def connected() -> socket.socket:
-    """The way to the process that forks."""
+def connected(root: Path = ROOT) -> socket.socket:
+    """The way to the process that forks, which imports this module from there. It prints into a file without a name."""
     if not _server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         with theirs:
             process = subprocess.Popen(
                 (sys.executable, "-c", _WAITS, str(theirs.fileno())),
                 env={"PATH": os.environ.get("PATH", ""), **_EARLY},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd=ROOT,
+                stdout=printed,
+                stderr=printed,
+                cwd=root,
             )
-        _server.append((ours, process))
+        _server.append((ours, process, printed))
         atexit.register(_disconnect)
     return _server[0][0]
 
 
 def _disconnect() -> None:
-    ours, process = _server.pop()
+    ours, process, printed = _server.pop()
     ours.close()
     process.wait(60)
+    printed.close()
 
 
 # In the process that forks
