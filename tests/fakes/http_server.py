@@ -45,9 +45,25 @@ class Request:
         return value
 
 
+class Reader(asyncio.StreamReader):
+    """What a client sends, and whether it has gone: `ended` comes when it closes the connection or loses it."""
+
+    def __init__(self) -> None:
+        super().__init__(LIMIT)
+        self.ended = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.ended.set()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.ended.set()
+
+
 @dataclass(slots=True)
 class Responder:
-    """Writes the answer to one request."""
+    """Writes the answer to one request. `closed` is set when the client goes away while the handler works."""
 
     writer: asyncio.StreamWriter
     keep_alive: bool = True
@@ -148,7 +164,10 @@ class Listening:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=LIMIT, ssl=self.tls)
+        def connection() -> asyncio.StreamReaderProtocol:
+            return asyncio.StreamReaderProtocol(Reader(), self._serve)
+
+        self._server = await asyncio.get_running_loop().create_server(connection, self.host, 0, ssl=self.tls)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
@@ -207,10 +226,11 @@ class HttpServer(Listening):
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(reader, Reader)
         while await self._one(reader, writer):
             pass
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _one(self, reader: Reader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         method, target, _ = first.split(" ", 2)
@@ -220,22 +240,11 @@ class HttpServer(Listening):
             headers[name.strip().lower()] = value.strip() if known is None else f"{known}, {value.strip()}"
         request = Request(method, target, headers, await self._body(reader, headers))
         self.requests.append(request)
-        responder = Responder(writer)
-        watcher = asyncio.ensure_future(self._watch(reader, responder))
-        try:
-            await self.handler(request, responder)
-        finally:
-            watcher.cancel()
-            await asyncio.wait({watcher})  # a cancellation of our own ends the connection, and is not taken for its
+        responder = Responder(writer, closed=reader.ended)
+        await self.handler(request, responder)
         if not responder.started:
             await responder.send(500, "the scripted handler sent nothing")
         return responder.keep_alive and headers.get("connection", "").lower() != "close"
-
-    async def _watch(self, reader: asyncio.StreamReader, responder: Responder) -> None:
-        """Set `closed` when the client goes away while the handler works."""
-        while not reader.at_eof() and reader.exception() is None:
-            await asyncio.sleep(0.01)
-        responder.closed.set()
 
     @staticmethod
     async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
