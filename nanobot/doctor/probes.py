@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, NetworkError, TelegramError, TimedOut
 
+from nanobot import jsonval
 from nanobot.agent.explanations import remedy
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.send.errors import words_of
@@ -253,13 +254,14 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
     """
 
     async def asked(line: TelegramLine) -> Finding:
-        hook = await line.bot.get_webhook_info()
-        if hook.url and (settings.webhook is None or hook.url != settings.webhook.url):
-            words = _("a webhook takes the messages of this bot to {address}", address=hook.url.split("?")[0])
+        hook = jsonval.obj(await line.call("getWebhookInfo"))
+        url, waiting = jsonval.text(hook.get("url")), jsonval.integer(hook.get("pending_update_count"))
+        if url and (settings.webhook is None or url != settings.webhook.url):
+            words = _("a webhook takes the messages of this bot to {address}", address=url.split("?")[0])
             fix = _("Stop the program behind it; the gateway removes the webhook when it starts.")
             return Finding(_UPDATES, "warn", words, fix)
-        if hook.url:
-            return _delivered(hook.last_error_message or "", hook.pending_update_count)
+        if url:
+            return _delivered(jsonval.text(hook.get("last_error_message")), waiting)
         if not ours:
             try:
                 await line.look(_HOLD)
@@ -267,7 +269,7 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
                 fix = _("Stop the other one, or give one of them a bot of its own (@BotFather, /newbot).")
                 return Finding(_UPDATES, "bad", _("another program uses this token"), fix)
         words = _("nothing else takes the messages of this bot")
-        if waiting := hook.pending_update_count:
+        if waiting:
             words = _n("{words}; {number} message waits", "{words}; {number} messages wait", waiting, words=words)
         return Finding(_UPDATES, "ok", words)
 
@@ -296,7 +298,7 @@ async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding
     name = "Telegram message"
 
     async def asked(line: TelegramLine) -> Finding:
-        await line.bot.send_message(int(person), shorten(text, _MESSAGE_CHARS))
+        await line.call("sendMessage", chat_id=int(person), text=shorten(text, _MESSAGE_CHARS))
         return Finding(name, "ok", _("the answer was sent to you"), network="reached")
 
     return await _asked_of_telegram(name, settings, asked)

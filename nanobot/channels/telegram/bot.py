@@ -202,11 +202,14 @@ class TelegramLine:
 
     async def identify(self) -> None:
         """Ask Telegram who we are. Raises `TelegramError`."""
-        self.me = Me(self.me.id, (await self.bot.get_me()).username or "")
+        username = jsonval.text(jsonval.obj(await self.call("getMe")).get("username"))
+        if not username:
+            raise TelegramError(_STRANGE)
+        self.me = Me(self.me.id, username)
 
     async def call(self, method: str, **fields: object) -> object:
-        """What Telegram answers, as it came: of a message that was sent the library would make objects, for a number
-        that is wanted. Raises `TelegramError`."""
+        """What Telegram answers, as it came. The library would make objects of it, for a number that is wanted, and
+        knows no answer of another form. Raises `TelegramError`."""
         answer: object = await self.bot._post(method, fields)  # noqa: SLF001 - its public way tells to use that
         return answer
 

@@ -225,7 +225,7 @@ class TelegramIntake:
 
     async def _file(self, message: InboundMessage, file: Attachment, *, private: bool) -> _Parts:
         parts = _Parts()
-        fetched = await self._media.fetch(self._line.bot, file)
+        fetched = await self._media.fetch(self._line, file)
         if fetched.media is None:
             parts.problems.append((file, fetched.problem))
             parts.outside += _called(file)

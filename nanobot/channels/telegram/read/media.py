@@ -16,9 +16,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import httpx
 from loguru import logger
 from msgspec import Struct
-from telegram import Bot
 from telegram.error import BadRequest, TelegramError
 
+from nanobot import jsonval
+from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
 from nanobot.channels.telegram.send.errors import words_of
 from nanobot.messages import Media
@@ -75,13 +76,13 @@ class MediaFolder:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def fetch(self, bot: Bot, file: Attachment) -> Fetched:
+    async def fetch(self, line: TelegramLine, file: Attachment) -> Fetched:
         """Bring one file here. Never raises for what goes wrong with it: that is part of the answer."""
         if file.size > self._limit:
             return Fetched(problem=self._too_big(file.size))
         try:
             async with self._slots, asyncio.timeout(_SECONDS):
-                return await self._fetch(bot, file)
+                return await self._fetch(line, file)
         except TimeoutError:
             return Fetched(problem=_("was not read: Telegram sent it too slowly. Send it again."))
         except BadRequest as error:
@@ -95,16 +96,16 @@ class MediaFolder:
             reason = error.strerror or type(error).__name__
             return Fetched(problem=_("was not read: it could not be saved here ({error}).", error=reason))
 
-    async def _fetch(self, bot: Bot, file: Attachment) -> Fetched:
-        found = await bot.get_file(file.file_id, read_timeout=_STALL_SECONDS)
-        place = found.file_path or ""
+    async def _fetch(self, line: TelegramLine, file: Attachment) -> Fetched:
+        place = jsonval.text(jsonval.obj(await line.call("getFile", file_id=file.file_id)).get("file_path"))
+        here = self._own_server and await asyncio.to_thread(Path(place).is_file)
         target = await asyncio.to_thread(self._new_file, file)
         kept = False
         try:
-            if place.startswith(("http://", "https://")):
-                size = await self._download(place, target)
-            else:
+            if here:
                 size = await asyncio.to_thread(_copy, place, target, self._limit)
+            else:
+                size = await self._download(f"{line.bot.base_file_url}/{place}", target)
             kept = size >= 0
         finally:
             if not kept:

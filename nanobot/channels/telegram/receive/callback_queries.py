@@ -136,7 +136,8 @@ class CallbackQueries:
 
     async def _take_away(self, message: Message) -> None:
         """Remove the button: its turn is over, perhaps since before a restart."""
-        await _tried(self._line.bot.edit_message_reply_markup(message.chat.id, message.message_id))
+        where = {"chat_id": message.chat.id, "message_id": message.message_id}
+        await _tried(self._line.call("editMessageReplyMarkup", **where))
 
 
 async def _tried(call: Awaitable[object]) -> None:

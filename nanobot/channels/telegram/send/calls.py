@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
-from telegram import LinkPreviewOptions, Message, ReplyParameters
+from telegram import InputFile, LinkPreviewOptions, ReplyParameters
 from telegram.constants import ChatAction
 from telegram.error import ChatMigrated, NetworkError, RetryAfter, TelegramError
 
@@ -75,8 +75,6 @@ class Calls:
             seconds = UPLOAD_SECONDS if isinstance(content, Upload) else self._seconds
             call = self._call(place, content, message_id, reply_to)
             match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
-                case Message():
-                    return outcome.message_id
                 case "same" | True:
                     return message_id
                 case "lost_target" | "moved":
@@ -106,7 +104,7 @@ class Calls:
 
     async def reachable(self, chat: str) -> bool:
         """Whether Telegram answers now. Shows nothing to anybody."""
-        outcome = await self._attempt(chat, lambda _to: self._line.bot.get_me(), seconds=SHORT_SECONDS)
+        outcome = await self._attempt(chat, lambda _to: self._line.call("getMe"), seconds=SHORT_SECONDS)
         return not isinstance(outcome, str)
 
     async def draft(self, place: Address, draft_id: int, screen: ScreenMessage) -> bool | Trouble:
@@ -122,27 +120,21 @@ class Calls:
 
     def _call(
         self, place: Address, content: ScreenMessage | Upload, message_id: int, reply_to: int
-    ) -> Callable[[int], Awaitable[Message | int]]:
+    ) -> Callable[[int], Awaitable[int]]:
         """The call that shows it; the general topic of a forum wants no thread."""
-        bot, text = self._line.bot, content.text
+        text = content.text
         thread = int(place.thread) if place.thread not in {"", "1"} else None
         reply = ReplyParameters(reply_to) if reply_to else None
+        sent = {"disable_notification": content.silent, "message_thread_id": thread, "reply_parameters": reply}
         if isinstance(content, Upload):
-            send = bot.send_photo if content.photo else bot.send_document
-            return lambda to: send(
-                to,
-                content.data,
-                text or None,
-                filename=content.name,
-                disable_notification=content.silent,
-                message_thread_id=thread,
-                reply_parameters=reply,
-            )
+            kind, file = "Photo" if content.photo else "Document", InputFile(content.data, filename=content.name)
+            fields = {kind.lower(): file, "caption": text or None, **sent}
+            return lambda to: self._shown(f"send{kind}", chat_id=to, **fields)
         shown: dict[str, object] = {"text": text, "entities": content.wire, "reply_markup": content.keyboard}
         shown["link_preview_options"] = _NO_PREVIEW
         if message_id:
             return lambda to: self._shown("editMessageText", chat_id=to, message_id=message_id, **shown)
-        shown |= {"disable_notification": content.silent, "message_thread_id": thread, "reply_parameters": reply}
+        shown |= sent
         return lambda to: self._shown("sendMessage", chat_id=to, **shown)
 
     async def _shown(self, method: str, **fields: object) -> int:
