@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
-from nanobot.cluster.postgres import Connection
 from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import ClusterWorker
 from nanobot.errors import StoreError, UsageError
@@ -19,7 +18,7 @@ from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
-from tests.fakes.postgres import Door, TestServer
+from tests.fakes.postgres import Break, Door, TestServer
 from tests.fakes.waiting import until
 
 HOME = "telegram:1"
@@ -451,75 +450,24 @@ async def test_connections_that_were_cut_are_made_again(join: Join, address: str
     assert await states(ledger, "inbox", HOME) == {"new": 2}
 
 
-async def test_work_whose_connection_breaks_is_done_again_and_only_once(join: Join, address: str) -> None:
-    ledger, tries = await join(), list[int]()
-    await accepted(ledger, "1")
-
-    async def work(db: Connection) -> str:
-        tries.append(db.info.backend_pid)
-        await db.execute("INSERT INTO note VALUES ('key', 'value')")
-        if len(tries) == 1:
-            with psycopg.connect(address, autocommit=True) as other:
-                other.execute("SELECT pg_terminate_backend(%s)", (tries[0],))
-        await ledger.take_in(db, (), (HOME, Arrival("2", "{}")))
-        return "done"
-
-    assert await ledger.database.run(work) == "done"
-    assert len(set(tries)) == 2
-    assert await ledger.notes("") == {"key": "value"}
-    assert [lock for lock, _ in await queued(ledger)] == ["telegram:1 telegram:7", None], "the engine's part of it, too"
-
-
-async def test_the_server_tells_whether_a_commit_without_an_answer_took_place(join: Join, address: str) -> None:
-    ledger = await join()
-    with psycopg.connect(address) as db:
-        query = "SELECT pg_current_xact_id()::text"
-        kept = db.execute(query).fetchone()
-        db.commit()
-        lost = db.execute(query).fetchone()
-        db.rollback()
-    assert kept is not None
-    assert lost is not None
-    assert await ledger.database.committed(kept[0])
-    assert not await ledger.database.committed(lost[0])
-
-
-async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_server_is_away_then(address: str) -> None:
+@pytest.mark.parametrize("how", ["unanswered", "ended"])
+async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_server_is_away_then(
+    address: str, how: Break
+) -> None:
+    said = AssistantMessage((Text("so"),))
     async with Door(address) as door:
         ledger = PostgresLedger(door.address, HOME)
         session = await ledger.sessions.start("telegram:7")
-        door.unanswered, door.refused = b"COMMIT", 3
-        said = AssistantMessage((Text("so"),))
+        before = len(door.trips)
         await ledger.sessions.append(session.id, (said,))
-        assert await ledger.sessions.history(session.id) == (said,)
-        assert (door.unanswered, door.refused) == (b"", 0)
+        assert b"COMMIT" in door.trips[-1]
+        commit = 2 * len(door.trips) - before - 1
+        door.breaks, door.refused = {commit: how}, 3
+        await ledger.sessions.append(session.id, (said,))
+        assert b"COMMIT" in door.trips[commit]
+        assert (door.breaks, door.refused) == ({}, 0)
+        assert await ledger.sessions.history(session.id) == (said, said)
         await ledger.aclose()
-
-
-async def test_work_is_done_once_wherever_its_connection_breaks(address: str) -> None:
-    """What is asked or answered is cut after so many bytes: behind each message, and inside of most."""
-    said = AssistantMessage((Text("so"),), usage=Usage(input=10, requests=1))
-    first = PostgresLedger(address, HOME)
-    await first.note("the tables stand")
-    await first.aclose()
-
-    async def one(way: str, most: int) -> bool:
-        async with Door(address) as door:
-            ledger = PostgresLedger(door.address, HOME)
-            session = await ledger.sessions.start(f"telegram:{most}")
-            door.left[way] = most
-            await ledger.sessions.append(session.id, (said,))
-            cut = way not in door.left
-            door.left.clear()
-            assert await ledger.sessions.history(session.id) == (said,), (way, most)
-            assert await ledger.sessions.spent(session=session.id) == said.usage, (way, most)
-            await ledger.aclose()
-            return cut
-
-    for way, sizes in (("questions", range(0, 3000, 50)), ("answers", range(0, 600, 10))):
-        cuts = await asyncio.gather(*(one(way, most) for most in (*sizes, 1_000_000)))
-        assert cuts[0], "it is cut before the first"
-        assert not cuts[-1], "and at last it is not"
 
 
 async def test_a_server_that_cannot_be_used_is_told_in_words_without_its_password(postgres: TestServer) -> None:

@@ -14,10 +14,12 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
@@ -34,6 +36,15 @@ SETTINGS = (
     *("-h", "", "-c", "max_connections=400", "-c", "fsync=off", "-c", "full_page_writes=off"),
     *("-c", "autovacuum=off", "-c", "jit=off"),  # small databases that live for seconds
 )
+
+
+#: How a trip to the server breaks.
+Break = Literal["unasked", "unanswered", "half", "ended"]
+_WHY = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+#: What a server says that is shut down.
+_ENDED = b"E" + (4 + len(_WHY)).to_bytes(4) + _WHY
+#: Stands among the trips under way of a connection that the server has ended.
+_OVER = -1
 
 
 @dataclass(slots=True)
@@ -69,35 +80,39 @@ class TestServer:
 class Door(Listening):
     """A way to a server that can be shut: then it is away for all that go this way, and for nobody else.
 
-    `left` says how many bytes of `questions` or `answers` pass yet; then their connection is cut. So is one with the
-    next answer to what has `unanswered` in it. Connections that are made then are closed, `refused` of them. Questions
+    A trip is all that is asked until the server has to answer; `trips` has what was asked in each. The one whose number
+    is in `breaks` ends so: `unasked`, the server never hears of it; `unanswered`, it was done and nobody is told;
+    `half`, the first half of what is told arrives; `ended`, all but the last word arrives, and that the server ends the
+    connection, whose end is not seen. Connections that are made after that are closed, `refused` of them. Questions
     wait while `asked` is not set.
     """
 
     def __init__(self, address: str) -> None:
         super().__init__()
-        self.unanswered, self.refused = b"", 0
-        self.left: dict[str, int] = {}
+        self.trips: list[bytes] = []
+        self.breaks: dict[int, Break] = {}
+        self.refused = 0
         self.asked = asyncio.Event()
         self.asked.set()
         self._there = conninfo_to_dict(address)
 
     @property
     def address(self) -> str:
-        return f"postgresql://{self._there['user']}@{self.host}:{self.port}/{self._there['dbname']}"
+        place = f"{self._there['user']}@{self.host}:{self.port}/{self._there['dbname']}"
+        return f"postgresql://{place}?sslmode=disable&gssencmode=disable"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.unanswered and not self.left and self.refused:
+        if not self.breaks and self.refused:
             self.refused -= 1
             return
         host, port = str(self._there["host"]), int(self._there.get("port") or 5432)
         socket = f"{host}/.s.PGSQL.{port}"
         opened = asyncio.open_unix_connection(socket) if host[0] == "/" else asyncio.open_connection(host, port)
         there_reader, there_writer = await opened
-        deaf = asyncio.Event()
+        under_way: deque[int] = deque()
         ways = [
-            asyncio.create_task(self._pass("questions", reader, there_writer, deaf)),
-            asyncio.create_task(self._pass("answers", there_reader, writer, deaf)),
+            asyncio.create_task(self._ask(reader, there_writer, under_way)),
+            asyncio.create_task(self._answer(there_reader, writer, under_way)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -107,28 +122,55 @@ class Door(Listening):
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
 
-    async def _pass(
-        self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, deaf: asyncio.Event
-    ) -> None:
-        while data := await reader.read(65_536):
-            if way == "questions":
+    async def _ask(self, reader: asyncio.StreamReader, there: asyncio.StreamWriter, under_way: deque[int]) -> None:
+        kind, asked = b"", await _message(reader)  # the first one has no kind
+        while True:
+            if kind in (b"S", b"Q"):
+                number = len(self.trips)
+                self.trips.append(asked)
+                if self.breaks.get(number) == "unasked":
+                    del self.breaks[number]
+                    return
+                under_way.append(number)
+            if kind in (b"", b"S", b"Q", b"H", b"p", b"X"):
                 await self.asked.wait()
-            if way == "questions" and self.unanswered and self.unanswered in data:
-                deaf.set()
-            elif way == "answers" and deaf.is_set():
-                self.unanswered = b""
+                there.write(asked)
+                await there.drain()
+                asked = b""
+            kind = await reader.readexactly(1)
+            asked += kind + await _message(reader)
+            if _OVER in under_way:
                 return
-            most = self.left.get(way, len(data))
-            writer.write(data[:most])
-            await writer.drain()
-            if most < len(data):
-                del self.left[way]
+
+    async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, under_way: deque[int]) -> None:
+        told = b""
+        while kind := await there.read(1):
+            last = kind + await _message(there)
+            how = self.breaks.get(under_way[0]) if under_way else None
+            if how is None:
+                writer.write(last)
+                await writer.drain()
+            elif kind != b"Z":
+                told += last
+            else:
+                del self.breaks[under_way[0]]
+                writer.write({"half": told[: len(told) // 2], "ended": told + _ENDED}.get(how, b""))
+                await writer.drain()
+                if how == "ended":
+                    under_way.append(_OVER)
+                    await asyncio.Event().wait()  # until more is asked
                 return
-            if way in self.left:
-                self.left[way] -= len(data)
+            if kind == b"Z" and under_way:
+                under_way.popleft()
 
     async def shut(self) -> None:
         await self.__aexit__(None, None, None)
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    """What comes behind the kind of a message of PostgreSQL: its length and the rest."""
+    length = await reader.readexactly(4)
+    return length + await reader.readexactly(int.from_bytes(length) - 4)
 
 
 @contextmanager
