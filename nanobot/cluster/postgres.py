@@ -74,6 +74,11 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
     pipe: psycopg.AsyncPipeline | None = None
 
+    async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002 - the driver's own
+        """A statement that is given up ends with its connection: a server that hangs hears of no cancel either."""
+        logger.warning("a statement was given up, and its connection is closed")
+        await self.close()
+
     async def synced(self) -> None:
         """What was sent is done. A Sync has to be the last word, and no Flush or end of a pipeline: only then the
         server minds how long a transaction stands still."""

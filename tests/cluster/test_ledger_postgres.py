@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import psycopg
 import pytest
@@ -170,6 +170,24 @@ async def test_nobody_is_taken_for_dead_by_a_question_that_waited_for_the_databa
         assert await looking == ()
         await other.aclose()
     assert await lives.beat() == 2
+
+
+@pytest.mark.parametrize("kind", ["one that waits", "one in a pipeline"])
+async def test_who_gives_up_a_statement_waits_for_no_database_that_hangs(join: Join, address: str, kind: str) -> None:
+    await join()
+    async with Door(address) as door:
+        line = await PostgresLedger(door.address, HOME).database.connect()
+        async with AsyncExitStack() as end:
+            end.enter_context(suppress(psycopg.OperationalError))  # the end of a pipeline on no connection
+            if kind == "one in a pipeline":
+                line.pipe = await end.enter_async_context(line.pipeline())
+            door.asked.clear()
+            asking = asyncio.create_task(line.fetch(tuple[int], "SELECT 1"))
+            await until(lambda: b"SELECT 1" in b"".join(door.trips))
+            asking.cancel()
+            await asyncio.wait({asking})
+        assert asking.cancelled()
+        assert (line.closed, door.connections) == (True, 1), "it goes, and nobody else asks for its end"
 
 
 async def test_what_a_worker_takes_while_it_is_taken_for_dead_is_free_too(join: Join, address: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import LiteralString
 
 import psycopg
+import pytest
 
 from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.providers.scripted import Call, Pause, Say, Wait
@@ -125,8 +126,11 @@ async def test_a_worker_that_stood_still_does_not_write_over_the_answer_of_anoth
     assert (ships.telegram.visible(ADA), ships.telegram.visible(BOB)) == (whole, sent)
 
 
+@pytest.mark.parametrize("hangs", [False, True], ids=["that is away", "that hangs"])
 @growing(25.0, 60.0)
-async def test_a_worker_that_ends_waits_for_no_database(limit: float, tmp_path: Path, postgres: TestServer) -> None:
+async def test_a_worker_that_ends_waits_for_no_database(
+    limit: float, tmp_path: Path, postgres: TestServer, hangs: bool
+) -> None:
     """Whom it was to answer is answered by another one."""
     async with (
         TelegramServer() as telegram,
@@ -140,8 +144,11 @@ async def test_a_worker_that_ends_waits_for_no_database(limit: float, tmp_path: 
             await beside.run("poller")
             telegram.user("Ada", ADA).say("hello")
             await llm.asked(1)
-            await door.shut()
-            worker.process.send_signal(signal.SIGTERM)
+            if hangs:
+                door.asked.clear()
+            else:
+                await door.shut()
+            worker.process.send_signal(signal.SIGINT if hangs else signal.SIGTERM)
             await asyncio.wait_for(worker.process.wait(), limit)
             llm.after = Reply("Done.")
             await beside.run("worker")
