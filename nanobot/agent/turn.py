@@ -104,6 +104,11 @@ def _log(event: Event) -> None:
             logger.info("turn ends: {} after {} steps and {:.2f} s", event.outcome, event.steps, event.seconds)
 
 
+def _cost_of(answer: AssistantMessage, usage: Usage) -> AssistantMessage:
+    """A message without words that says what was used, by which model, for whom and why."""
+    return AssistantMessage((), "other", answer.model, usage, person=answer.person, cause=answer.cause)
+
+
 class TurnLimits(Struct, frozen=True):
     """The budget of one turn. A step is one model request with the tool calls it asked for.
 
@@ -346,8 +351,7 @@ class Turn(Struct, eq=False):
         self.usage += answer.usage
         key = answer.model, answer.cause
         before = self._asides.get(key)
-        usage = before.usage + answer.usage if before else answer.usage
-        self._asides[key] = replace(answer, content=(), finish="other", usage=usage, pages=())
+        self._asides[key] = _cost_of(answer, before.usage + answer.usage if before else answer.usage)
 
     def asides(self) -> tuple[AssistantMessage, ...]:
         """The cost of such requests since the last call, a message without words for each model and cause: no model
@@ -384,10 +388,8 @@ class Turn(Struct, eq=False):
 
     def costs(self) -> tuple[AssistantMessage, ...]:
         """What the answers cost, without a word of them: all that is kept of a question beside the conversation."""
-        paid = (one for one in self.messages if isinstance(one, AssistantMessage) and one.usage != Usage())
-        return tuple(
-            AssistantMessage((), "other", one.model, one.usage, person=one.person, cause=one.cause) for one in paid
-        )
+        answers = (one for one in self.messages if isinstance(one, AssistantMessage))
+        return tuple(_cost_of(one, one.usage) for one in answers if one.usage != Usage())
 
     def take_up(self, messages: tuple[Message, ...], began: frozenset[str]) -> None:
         """Begin with what was kept of this turn: its budget is used as far, its sources are numbered again."""

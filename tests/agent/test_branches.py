@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from nanobot.bus.events import InboundMessage, QuestionAsked, Sender, ToolFinished, TurnFinished
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities
-from nanobot.providers.scripted import Call, ScriptedProvider, StepSource
+from nanobot.providers.scripted import Call, Say, ScriptedProvider, StepSource, Wait
 from nanobot.results import ToolResult
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
@@ -114,7 +114,8 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
     page = FakeTool("web_search", lambda _: ToolResult("It is 12 km.", untrusted=True))
     write = FakeTool("write_file", access="changes")
     others = (Call("write_file", {"query": "x"}), Call("gone", {}))
-    provider = model("Noted.", Call("web_search", {"query": "far"}), others, "12 km.", "Ida.")
+    half = (Say("About 3"), Wait(asyncio.Event()))
+    provider = model("Noted.", Call("web_search", {"query": "far"}), others, "12 km.", half, "Ida.")
     async with agent(provider, page, write) as box:
         await box.ask("My boat is called Ida.")
         before, spent = said(await box.history()), await box.store.spent()
@@ -122,6 +123,13 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
         assert said(await box.history()) == before
         assert (await box.store.spent()).requests > spent.requests
         told = [one.result.message for one in box.of(ToolFinished)]
+        kept = len(await box.history())
+        stopped = asyncio.create_task(box.ask("/btw how deep is it?"))
+        await box.until(lambda: any("About 3" in str(one) for one in box.events))
+        await box.ask("/stop")
+        assert ((await stopped).outcome, len(await box.history())) == ("cancelled", kept + 1), "what it cost alone"
+        costs = [dict(await box.store.spending(by)) for by in ("person", "cause")]
+        assert [list(one) for one in costs] == [[f"{HERE.channel}:1"], ["chat"]]
         await box.ask("How is it called?")
     assert aside.text == "12 km."
     assert "keeps neither" in aside.notes[0]

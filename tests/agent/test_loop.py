@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolLike
-from nanobot.bus.events import Address, CommandReply, Notice, Sender, TurnFinished, TurnStarted
+from nanobot.bus.events import Address, CommandReply, Notice, Sender, StepStarted, TurnFinished, TurnStarted
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
@@ -44,6 +44,7 @@ async def test_U38_text_typed_while_a_turn_runs_is_acknowledged_and_read_at_the_
         await box.until(lambda: bool(box.of(TurnFinished)))
         assert len(box.of(Notice)) == 1, "once a turn"
         stored = [item.kind for item in await box.history() if isinstance(item, UserMessage)]
+        assert [item.read for item in box.of(StepStarted)] == [(), ()], "none of them has an id"
     assert [item.text for item in box.of(TurnFinished)] == ["all of it"]
     assert typed(box.provider, 0) == "cats?"
     assert typed(box.provider, 1) == "cats?\nand dogs\n\nand birds\n\nin French"
@@ -376,6 +377,7 @@ async def test_a_message_that_waits_can_be_replaced_and_one_that_was_read_cannot
         tool.open()
         assert (await first) is (await second)
         assert third.cancelled()
+        assert [item.read for item in box.of(StepStarted)] == [(), ("2",)]
     assert typed(box.provider, 1) == "wether?\nin Rome"
 
 

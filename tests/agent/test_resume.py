@@ -175,7 +175,7 @@ async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_ne
         await first.asked(2)
         running.cancel()
         await asyncio.wait({running}, timeout=120)
-        assert running.cancelled()
+        assert (running.cancelled(), first.active) == (True, 0), "whoever gave it up does not leave it running"
     assert kept.ends == []
     assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool"]
     second = ScriptedProvider(["the answer"])
