@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from nanobot.bus.events import InboundMessage, QuestionAsked, Sender, ToolFinished, TurnFinished
+from nanobot.bus.events import InboundMessage, Notice, QuestionAsked, Sender, ToolFinished, TurnFinished
 from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.providers.base import Capabilities
 from nanobot.providers.scripted import Call, Say, ScriptedProvider, StepSource, Wait
@@ -151,6 +151,7 @@ async def test_U65_a_question_beside_the_conversation_waits_for_the_turn_that_ru
         await look.started.wait()
         await box.say("/btw second?")
         await box.waiting(1)
+        await box.until(lambda: "Got it. I will answer after this one." in [one.text for one in box.of(Notice)])
         busy = [(await box.ask(f"/{name}")).text for name in ("branch", "rewind", "retry")]
         look.open()
         await box.until(lambda: len(box.of(TurnFinished)) == 2)

@@ -21,6 +21,7 @@ from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.agent.harness import HERE, FakeTool, agent, message
 from tests.agent.legal import assert_legal
+from tests.fakes.patience import growing
 from tests.fakes.waiting import until
 
 YOU = Address("terminal", "you")
@@ -179,6 +180,13 @@ async def test_U05_U5_a_person_who_hears_nothing_for_long_is_told_what_is_waited
         await box.until(lambda: bool(box.of(TurnFinished)))
 
 
+@growing(0.2, 2, 20)
+async def test_a_person_who_hears_something_now_and_then_is_not_told_what_is_waited_for(limit: float) -> None:
+    async with agent([(Say("word "), Pause(limit / 4)) * 8], quiet=limit) as box:
+        await box.ask("go")
+        assert not box.of(Notice)
+
+
 async def test_other_sessions_go_on_beside_a_running_turn() -> None:
     gate = asyncio.Event()
     async with agent([(Wait(gate), Say("slow")), "quick"]) as box:
@@ -293,6 +301,7 @@ async def test_what_is_said_after_new_belongs_to_the_new_session_and_is_not_stop
         kinds = [type(one.event) for one in box.events if isinstance(one.event, CommandReply | TurnFinished)]
         said = [one.text for one in await box.store.history(session.id) if isinstance(one, UserMessage)]
         before = [one.text for one in await box.store.history(old) if isinstance(one, UserMessage)]
+        assert not box.of(Notice), "what comes of it is told, and not that it waits"
     assert session.id != old
     assert kinds == [*([TurnFinished] if running else []), CommandReply, TurnFinished]
     assert (before, said) == (["one"] if running else [], ["two"])
@@ -430,6 +439,7 @@ async def test_no_more_turns_run_at_once_than_configured_and_the_rest_follow() -
         assert len(provider.requests) == 2
         tool.open()
         assert [turn.outcome for turn in await asyncio.gather(*asked)] == ["completed"] * 5
+        await until(lambda: not box.loop._tasks)
 
 
 async def test_the_prompts_of_many_chats_at_once_are_read_on_one_thread_and_the_owner_s_on_four() -> None:
@@ -470,9 +480,11 @@ async def test_what_another_person_says_in_the_session_that_is_answered_waits_it
             await box.until(lambda count=number: len(box.of(Notice)) == count)  # type: ignore[misc]
         assert all("in use elsewhere (another terminal)" in getattr(one, "text", "") for one in box.of(Notice))
         assert len(box.of(TurnStarted)) == 1
-        await box.say("taken back", YOU)
-        await box.waiting(2, YOU)
+        for number in range(3):
+            await box.say(f"taken back {number}", YOU)
+        await box.waiting(4, YOU)
         assert len(await box.loop.withdraw(YOU.key, last=True)) == 1
+        assert len(await box.loop.withdraw(YOU.key)) == 2
         gate.set()
         assert [(await one).text for one in (first, *asked)] == ["one", "two", "three"]
         assert typed(box.provider, 2).splitlines()[-3:] == ["a", "b", "c"]
@@ -504,7 +516,7 @@ async def test_the_owner_steers_and_stops_on_another_surface_what_is_answered_in
 
 async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_alone() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
-    async with agent([(Wait(gate), Say("one"))]) as box:
+    async with agent([(Wait(gate), Say("one")), (Wait(asyncio.Event()),)]) as box:
         session = await box.store.current(HERE.key)
         for other in (YOU, third):
             await box.store.resume(other.key, session.id)
@@ -522,3 +534,7 @@ async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_a
         gate.set()
         assert (await first).text == "one"
         assert [one.text for one in await box.history()] == ["a", "one"]
+        second = asyncio.create_task(box.ask("d"))
+        await box.provider.asked(2)
+        await box.loop.leave(HERE.key)
+        assert (await second).outcome == "cancelled"
