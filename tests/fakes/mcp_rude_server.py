@@ -81,6 +81,13 @@ def call(name: str, number: int) -> None:
         OUT.write(b"x" * 100_000_000)
         while True:
             OUT.write(b"x" * 1_000_000)
+    elif name == "more" and "odd" in sys.argv:
+        say({"method": "notifications/progress", "params": {"progress": 1}})
+        say({"id": number, "result": None})
+    elif (
+        name == "fine" and "odd" in sys.argv
+    ):  # JSON of the standard library writes the halves of characters as they come
+        say({"id": number, "result": {"content": [{"type": "text", "text": "cut in half: \ud83d"}]}})
     else:
         if name == "more":
             say({"method": "notifications/tools/list_changed"})

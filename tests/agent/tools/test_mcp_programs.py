@@ -127,6 +127,13 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+async def test_an_answer_with_half_a_character_is_read_and_one_that_is_none_says_so_at_once(tmp_path: Path) -> None:
+    async with connected(tmp_path, rude(tmp_path, "odd")) as (registry, _):
+        assert "its answer is not one of MCP" in (await run_tool(registry, "mcp_one_more", {})).text
+        assert (await run_tool(registry, "mcp_one_fine", {})).text == "cut in half:"
+    assert len(starts(tmp_path)) == 1
+
+
 async def test_a_line_without_end_ends_the_program_which_starts_again_at_the_next_call(tmp_path: Path) -> None:
     async with connected(tmp_path, rude(tmp_path)) as (registry, _):
         result = await run_tool(registry, "mcp_one_endless", {})

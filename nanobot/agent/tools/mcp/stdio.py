@@ -18,10 +18,18 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from loguru import logger
 from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot import jsonval
 from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
 from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
 from nanobot.utils.text import one_line, shorten
@@ -35,6 +43,8 @@ LEAVE_SECONDS = 1.0
 TOO_LARGE = -32_099
 #: Most bytes that are read of one line and thrown away; after that the program is ended.
 MAX_LINE = 500_000_000
+#: What programs tell unasked, of no use here; each that is not as it should be would cost a traceback in the log.
+_UNHEARD = ("notifications/progress", "notifications/message")
 _BLOCK, _EDGE, _LAST_WORDS = 65_536, 300, 2_000
 #: Where the id of an answer stands: behind the version at its beginning, or at its very end.
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
@@ -154,12 +164,10 @@ async def _listen(
         while process.stdout is not None and (block := await process.stdout.read(_BLOCK)):
             for line in lines.feed(block):
                 message = _message(line)
-                if message is None:
+                if not isinstance(message, JSONRPCResponse | JSONRPCError):
                     await pace.take(len(line.text))
-                    continue
-                if not isinstance(message.message, JSONRPCResponse | JSONRPCError):
-                    await pace.take(len(line.text))
-                await said.send(message)
+                if message is not None and getattr(message, "method", "") not in _UNHEARD:
+                    await said.send(SessionMessage(message))
     except _EndlessLine as error:
         reason = str(error)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -289,20 +297,26 @@ class _Lines:
             del self._held[_EDGE : max(_EDGE, len(self._held) - _EDGE)]
 
 
-def _message(line: _TextLine) -> SessionMessage | None:
-    """The message in a line, an error in the place of one that was too large; None for what is no message."""
+def _message(line: _TextLine) -> JSONRPCMessage | None:
+    """The message in a line, an error in the place of an answer that is too large or none; None for anything else."""
     if line.excess:
-        found = _ID_FIRST.match(line.text) or _ID_LAST.search(line.text)
-        if found is None:
-            return None
-        number = int(found[1]) if found[1].isdigit() else found[1].strip(b'"').decode(errors="replace")
-        return SessionMessage(
-            JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=TOO_LARGE, message=line.excess))
-        )
+        return _refusal(line.text, TOO_LARGE, line.excess)
     if not line.text.lstrip().startswith(b"{"):
         return None  # what was meant for a screen
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line.text, by_name=False))
+    with suppress(ValueError):
+        return jsonrpc_message_adapter.validate_json(line.text, by_name=False)
+    said = jsonval.parse(line.text)
+    try:  # without halves of characters, as programs leave them that cut a text
+        return jsonrpc_message_adapter.validate_json(jsonval.dump(said), by_name=False)
     except ValueError as error:
         logger.debug("a line of an MCP server is no message: {}", shorten(str(error), 200))
+    return None if "method" in jsonval.obj(said) else _refusal(line.text, PARSE_ERROR, "its answer is not one of MCP")
+
+
+def _refusal(text: bytes, code: int, why: str) -> JSONRPCError | None:
+    """An error in the place of an answer of which the beginning or the end is known."""
+    found = _ID_FIRST.match(text) or _ID_LAST.search(text)
+    if found is None:
         return None
+    number = int(found[1]) if found[1].isdigit() else found[1].strip(b'"').decode(errors="replace")
+    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=why))
