@@ -288,7 +288,7 @@ class AgentLoop(ChatControl):
                 raise TemporaryError(late) from None
 
         await self._recall(entry)
-        await entry.begun()
+        await safely(entry.begun(self.store))
         problem = await safely(answer())
         if handed and not problem:
             await self._queue(replace(entry, message=handed[-1]))
@@ -315,7 +315,6 @@ class AgentLoop(ChatControl):
         chat.taken = [entry]
         speak(entry.message.sender.language, entry.message.address.key)
         try:
-            await entry.begun()
             with logger.contextualize(turn=entry.message.id or "-"):
                 problem = await safely(self._serve(chat, entry))
             if problem:
@@ -332,7 +331,7 @@ class AgentLoop(ChatControl):
         A durable turn that is cancelled with the process is left as it stands; the next process goes on with it.
         """
         message, durable = entry.message, entry.settle is not None
-        session, records = await self.store.begun(message.id) if durable else ("", ())
+        session, records = await entry.begun(self.store)
         if entry.settle is not None and _is_answered(message, records):
             await entry.settle(message, None, None)
             entry.finish(TurnFinished("completed", "", answered=(message.id,)))

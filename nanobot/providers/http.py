@@ -139,20 +139,21 @@ class Link:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._made: tuple[Connections, httpx.Headers] | None = None
+        self._made: tuple[Connections, list[tuple[bytes, bytes]]] | None = None
 
     async def aclose(self) -> None:
         if self._made is not None:
             await self._made[0].aclose()
 
-    def _ready(self) -> tuple[Connections, httpx.Headers]:
+    def _ready(self, host: bytes) -> tuple[Connections, list[tuple[bytes, bytes]]]:
         """The connections, and what every request says: read once, where a client would for each request."""
         if self._made is None:
-            headers = httpx.Headers(_HEADERS)
+            headers = httpx.Headers({b"Host": host})
+            headers.update(_HEADERS)
             headers.update(self.endpoint.headers)
             headers.update(_STREAMED)
             headers.update(login(urlsplit(self.endpoint.base_url), "Authorization"))
-            self._made = _connections(self.endpoint), headers
+            self._made = _connections(self.endpoint), headers.raw
         return self._made
 
     async def post(self, path: str, body: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
@@ -168,8 +169,8 @@ class Link:
                     raise from_status(self.endpoint.origin, response.status_code, response.headers, refusal)
                 decoder, waiting, said = SseDecoder(), True, bytearray()
                 packed = "content-encoding" in response.headers
-                chunks = response.aiter_bytes() if packed else response.aiter_raw()
-                async for chunk in chunks:
+                bare = response.stream if isinstance(response.stream, httpx.AsyncByteStream) and not packed else None
+                async for chunk in bare or response.aiter_bytes():
                     for event, data in decoder.feed(chunk):
                         if waiting:
                             waiting = False
@@ -187,11 +188,14 @@ class Link:
     async def _send(self, path: str, body: bytes) -> httpx.Response:
         """Local servers drop idle connections, so a request that met a dead one is sent once more."""
         limits, url = self.endpoint.deadlines, _url(self.endpoint.base_url.rstrip("/") + path)
-        connections, headers = self._ready()
+        connections, known = self._ready(url.netloc)
+        headers = [*known, (b"Content-Length", b"%d" % len(body))]
         for last in (False, True):
             # A model may think before a word.
             reading = {"connect": limits.connect, "write": limits.write, "read": limits.first}
-            request = httpx.Request("POST", url, headers=headers, content=body, extensions={"timeout": reading})
+            request = httpx.Request(
+                "POST", url, headers=headers, stream=httpx.ByteStream(body), extensions={"timeout": reading}
+            )
             try:
                 response = await connections.handle_async_request(request)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):

@@ -26,7 +26,7 @@ from nanobot.session.rows import (
     Recovery,
     outbox_rows,
 )
-from nanobot.session.store import SessionStore
+from nanobot.session.store import Record, SessionStore
 
 #: Crashes during work on a row after which it is worked on alone, and after which it is parked: those beyond the first
 #: number count only where nothing else was worked on.
@@ -153,9 +153,15 @@ class Ledger:
 
         await self.database.run(work)
 
-    async def start(self, rows: tuple[int, ...]) -> None:
-        """Rows that waited are worked on again. Safe from the death of the process."""
-        await self.database.run(lambda db: self._move(db, rows, "waiting", "claimed"))
+    async def start(self, rows: tuple[int, ...], turn: str = "") -> tuple[str, tuple[Record, ...]]:
+        """Rows that waited are worked on again; what an earlier process left of their `turn`, as `SessionStore.begun`
+        tells. Safe from the death of the process."""
+
+        async def work(db: Transaction) -> tuple[str, tuple[Record, ...]]:
+            await self._move(db, rows, "waiting", "claimed")
+            return await self.sessions.left_of(db, turn)
+
+        return await self.database.run(work)
 
     async def release(self, rows: tuple[int, ...]) -> None:
         """Give claimed or waiting rows back: the process ends in order."""

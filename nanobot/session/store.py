@@ -217,7 +217,7 @@ class SessionStore:
         A message that another turn had read in mid-turn begins where that turn read it: what that turn did from there
         on belongs to the message too. Both are empty for a turn of which nothing was kept.
         """
-        return await self.database.read(lambda db: self._begun(db, turn))
+        return await self.database.read(lambda db: self.left_of(db, turn))
 
     async def history(self, session_id: str, *, size: int = 0, before: int = 0) -> tuple[Message, ...]:
         """What a model may see: the messages since the last compaction, its summary first.
@@ -370,8 +370,9 @@ class SessionStore:
             await db.send(_APPEND, session=made, **values)
         return Branch(info, parent.id, before)
 
-    async def _begun(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
-        """Both places are found by an index, however long ago it was."""
+    async def left_of(self, db: Transaction, turn: str) -> tuple[str, tuple[Record, ...]]:
+        """What `begun` tells, in a transaction of the caller's: both places are found by an index, however long ago it
+        was."""
         for place in (f"role = 'user' AND {self.database.request}", "turn"):
             found = await db.fetch(tuple[str, int, str], _PLACE.format(place), turn=turn)
             if found:

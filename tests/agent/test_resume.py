@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from nanobot.agent.chats.chat import Left
 from nanobot.agent.tools.base import Tool, ToolContext
 from nanobot.agent.turn import TurnLimits
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender, TurnFinished
@@ -220,9 +221,10 @@ async def test_a_message_is_stopped_also_while_it_waits_for_its_turn() -> None:
 async def test_a_message_is_stopped_also_while_it_is_taken_for_its_turn_and_the_next_one_is_answered() -> None:
     kept, taken, going = Kept(SessionStore(MemoryDatabase())), asyncio.Event(), asyncio.Event()
 
-    async def begin(_message: InboundMessage) -> None:
+    async def begin(_message: InboundMessage) -> Left:
         taken.set()
         await going.wait()
+        return "", ()
 
     async with agent(["the next one is answered"], store=kept.store) as box:
         one = arrived()

@@ -12,12 +12,15 @@ from nanobot.agent.turn import Turn
 from nanobot.bus.events import InboundMessage, TurnFinished
 from nanobot.providers.base import LLMProvider
 from nanobot.session.rows import Closing
+from nanobot.session.store import Record, SessionStore
 
 #: Keeps the end of a turn: its last messages together with the answer and the messages that it answers. None instead of
 #: an end: the message was read by a turn that has its answer. Does not return before all of it is safe.
 Settle = Callable[[InboundMessage, TurnFinished | None, Closing | None], Awaitable[None]]
-#: Told when work on a message begins.
-Begin = Callable[[InboundMessage], Awaitable[None]]
+#: The session of a turn and its records; both are empty where nothing was kept of it.
+Left = tuple[str, tuple[Record, ...]]
+#: Told when work on a message begins; what an earlier process left of it.
+Begin = Callable[[InboundMessage], Awaitable[Left]]
 
 
 class Entry(Struct, frozen=True):
@@ -41,9 +44,11 @@ class Entry(Struct, frozen=True):
         """Whether its turn has ended, as far as anybody waits for that."""
         return self.done is not None and self.done.done()
 
-    async def begun(self) -> None:
+    async def begun(self, store: SessionStore) -> Left:
+        """Work on it begins: what an earlier process left of its turn, where that is durable. Raises `StoreError`."""
         if self.begin is not None:
-            await self.begin(self.message)
+            return await self.begin(self.message)
+        return await store.begun(self.message.id) if self.settle is not None else ("", ())
 
     def finish(self, finished: TurnFinished) -> None:
         if self.done is not None and not self.done.done():

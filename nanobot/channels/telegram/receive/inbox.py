@@ -38,6 +38,7 @@ from nanobot.errors import ChannelError, StoreError
 from nanobot.session.database import DISK_PAUSE, until_stored
 from nanobot.session.ledger import SUSPECT_AFTER
 from nanobot.session.rows import Closing, InboxRow, OutboxItem, crash_reason
+from nanobot.session.store import Record
 from nanobot.utils.text import duration
 from nanobot.utils.translation import (
     ENGLISH,
@@ -428,13 +429,14 @@ class Inbox:
             return True
         return False
 
-    async def _begin(self, message: InboundMessage) -> None:
-        """Its turn begins: a crash from now on counts against it."""
+    async def _begin(self, message: InboundMessage) -> tuple[str, tuple[Record, ...]]:
+        """Its turn begins: a crash from now on counts against it. What an earlier process left of it."""
         known = self._open.get(message.id)
         try:
-            await self._ledger.start(known.rows if known is not None else ())
+            return await self._ledger.start(known.rows if known is not None else (), message.id)
         except StoreError as error:
             logger.error("that {} is begun could not be kept: {}", message.id, error)
+            return await self._agent.sessions.begun(message.id)
 
     async def _answer(self, message: InboundMessage, batch: _Batch) -> None:
         try:
