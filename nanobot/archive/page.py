@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from datetime import tzinfo
 
-from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from nanobot.archive.exchanges import SourceLine, TalkExchange, exchanges_of, speaker_of
+from nanobot.archive.markdown import markdown_parser
 from nanobot.archive.text import about
 from nanobot.session.listing import SessionEntry
 from nanobot.session.store import Record
@@ -119,7 +119,7 @@ def _rendered(text: str, exchange: int, marks: Mapping[int, SourceLine]) -> str:
         if all(number in marks for number in mark.numbers):
             held = ",".join(map(str, mark.numbers))
             text = f"{text[: mark.start]}{_OPEN}{held}{_CLOSE}{text[mark.end :]}"
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+    parser = markdown_parser().disable("image")
     parser.validateLink = _is_web  # type: ignore[method-assign]  # as its documentation has it
     parser.add_render_rule("text", _text_rule(exchange))
     parser.add_render_rule("link_open", _link_rule)

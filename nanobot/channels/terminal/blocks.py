@@ -8,12 +8,12 @@ waiting, so they are given out piece by piece.
 import re
 from typing import Literal
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from msgspec import Struct
 
-#: Reference definitions and HTML would be swallowed without a trace; both stay visible as text.
-PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
+from nanobot.archive.markdown import markdown_parser
+
+PARSER = markdown_parser()
 #: An unfinished code block or list longer than this many lines is given out in pieces.
 LONGEST_TAIL = 6
 

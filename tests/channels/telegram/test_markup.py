@@ -59,6 +59,16 @@ def styled(markdown: str) -> list[tuple[str, str]]:
     ("# Head\n\ntext", "Head\n\ntext", [("bold", "Head")]),
     ("**a `b` c**", "a b c", [("bold", "a"), ("code", "b"), ("bold", "c")]),
     ("| A | B |\n|--|--|\n| 1 | 2 |", "A | B\n--+--\n1 | 2", [("pre", "A | B\n--+--\n1 | 2")]),
+    (
+        "| A | B |\n|--|--|\n| `x | y` | z |",
+        "A  | B\n---+-------\n`x | y` | z",
+        [("pre", "A  | B\n---+-------\n`x | y` | z")],
+    ),
+    ("[TODO]: fix", "[TODO]: fix", []),
+    ("```Note this\nx\n```", "Note this\nx", [("pre", "x")]),
+    ("```hello", "hello", []),
+    ('```py title="a b"\nx\n```', "x", [("pre", "x")]),
+    ("![~~a~~ b](p.png)", "a b (p.png)", []),
     ("👩‍👩‍👧 **x**", "👩‍👩‍👧 x", [("bold", "x")]),
 )
 def test_shapes(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
@@ -93,7 +103,7 @@ PIECES = (
 
 
 #: What a reader of Markdown takes for marks, by a configuration of its own.
-PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
 
 
 def generated(seed: int, count: int) -> Iterator[str]:

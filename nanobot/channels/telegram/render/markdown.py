@@ -22,6 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from nanobot.archive.markdown import markdown_parser
+
 InlineRule = Callable[[StateInline, bool], bool]
 EntityType = Literal[
     "bold", "italic", "strikethrough", "code", "pre", "text_link", "blockquote", "expandable_blockquote"
@@ -37,6 +39,8 @@ _ORDER: tuple[EntityType, ...] = (
     *("blockquote", "expandable_blockquote", "text_link", "bold", "italic", "strikethrough", "pre", "code"),
 )
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
+#: What tells how code is to be shown, as in `py title="a.py"` and `js {1,3}`.
+_OPTION = re.compile(r"[={]")
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -105,12 +109,11 @@ def _links_are_real(source: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _parser(links: bool) -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": MAX_NESTING})
-    parser.enable(["table", "strikethrough"])
+    parser = markdown_parser(maxNesting=MAX_NESTING)
     parser.inline.ruler.at("emphasis", _for_cjk(emphasis))
     parser.inline.ruler.at("strikethrough", _for_cjk(strikethrough))
     if not links:
-        parser.disable(["link", "image", "reference"])
+        parser.disable(["link", "image"])
     return parser
 
 
@@ -231,7 +234,7 @@ def _piece(node: SyntaxTreeNode, lists: int) -> Rendered:
             return _styled("code", Rendered(node.content))
         case "image":
             source = str(node.attrs.get("src") or "")
-            return _linked(Rendered("".join(child.content for child in node.children) or source), source)
+            return _linked(Rendered(_inline(node.children, lists).text or source), source)
         case "link":
             return _linked(_inline(node.children, lists), str(node.attrs.get("href") or ""))
         case "inline":
@@ -251,10 +254,12 @@ def _linked(label: Rendered, url: str) -> Rendered:
 
 
 def _code(node: SyntaxTreeNode) -> Rendered:
-    words = node.info.split()
-    language = words[0] if node.type == "fence" and words and _LANGUAGE.fullmatch(words[0]) else ""
-    code = _styled("pre", Rendered(node.content.rstrip("\n")), language=language)
-    return _joined((Rendered(f"{node.info.strip()}\n"), code)) if node.info.strip() and not language else code
+    """Code, with the language that stands before it; other words that stand there are shown, as is one without code."""
+    said, content = node.info.strip(), node.content.rstrip("\n")
+    named, _, more = said.partition(" ")
+    language = named if _LANGUAGE.fullmatch(named) and (not more or _OPTION.search(more)) and content else ""
+    code = _styled("pre", Rendered(content), language=language)
+    return _joined([Rendered(said), code][: 1 + bool(content)], "\n") if said and not language else code
 
 
 def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
