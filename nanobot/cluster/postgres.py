@@ -98,7 +98,8 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
     async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
         asked = [await self.execute(_translated(query), _plain(one)) for one in values]
-        await self.synced()
+        if asked:
+            await self.synced()
         return tuple([convert(found, row) for one in asked for found in await one.fetchall()])
 
 

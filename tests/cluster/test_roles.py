@@ -14,7 +14,7 @@ from nanobot.channels.telegram.render.screen_messages import REPEAT
 from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.cli.harness import program
 from tests.cluster.fleet import ADA, BOB, Fleet, fleet
-from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.fakes.patience import growing
 from tests.fakes.postgres import Door, TestServer
 from tests.fakes.telegram_server import TOKEN, Fault, Json, TelegramServer
@@ -71,6 +71,33 @@ async def test_a_turn_of_a_worker_that_dies_is_finished_by_another(ships: Fleet)
     await ships.run("worker")
     await first.kill()
     await ships.telegram.until(lambda: ships.telegram.visible(ADA) == ["Ada: hello", "bot: Done."])
+
+
+async def test_a_status_of_which_only_telegram_knows_is_shown_anew_and_its_button_says_that_nothing_runs(
+    ships: Fleet,
+) -> None:
+    """Its worker was killed before the answer of Telegram came, so nobody knows the number of the message."""
+    telegram, ada = ships.telegram, ships.telegram.user("Ada", ADA)
+
+    def look_then_think(request: LlmRequest) -> Reply:
+        looked = "telegram bots" in str(request.messages)
+        return Reply("Never said.", delay=600) if looked else Reply(Call("nanobot_docs", {"query": "telegram bots"}))
+
+    ships.llm.after = look_then_think
+    await ships.run("poller")
+    first = await ships.run("worker")
+    telegram.fail("sendMessage", Fault("hang", apply=True))
+    ada.say("hello")
+    await telegram.shows(ADA, "[Stop]")
+    await first.kill()
+    await ships.run("worker")
+    await telegram.until(lambda: sum("[Stop]" in line for line in telegram.visible(ADA)) == 2)
+    orphan = next(message for message in telegram.chats[ADA] if "Stop" in message.buttons)
+    ada.press("Stop")
+    await telegram.shows(ADA, "⏹ stopped")
+    telegram.press(ada, orphan, "Stop")
+    await telegram.until(lambda: not orphan.buttons)
+    assert "Nothing is running." in telegram.toasts
 
 
 async def test_stop_and_text_reach_the_worker_that_holds_the_turn(ships: Fleet) -> None:

@@ -87,7 +87,7 @@ class CallbackQueries:
             await self._answer(query, str(error))
             return
         logger.info("stop button in {}: {}", address.key, said)
-        await self._answer(query)
+        await self._answer(query, shorten(said, _TOAST))
         await self._take_away(message)
 
     async def _approve(self, query: CallbackQuery, message: Message, address: Address) -> None:
