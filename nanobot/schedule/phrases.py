@@ -26,6 +26,8 @@ _HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
     '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
 )
+#: A year that has every day of any other one.
+_LEAP_YEAR = 2028
 #: Kinds of words between those that tell a time.
 NOT_TEXT = frozenset(("filler", "and", "to"))
 _OF_A_DAY = frozenset(("second", "minute", "hour"))
@@ -88,7 +90,7 @@ def judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: 
                 raise unclear(_("No month has a day {number}.", number=word.number))
             case "date" if int(word.value[1]) >= 0:
                 year, month, day = map(int, word.value)
-                _real(year or 2028, month, day)
+                _real(year or _LEAP_YEAR, month, day)
             case "unit" if word.text == "h" and before[:1] == ["day"] and words[place - 1].number > 23:
                 raise unclear(_(_NO_HOUR))  # "demain 25h"
         told = told or word.kind in ("time", "amount") or (word.kind == "unit" and word.name in _OF_A_DAY)
@@ -389,7 +391,7 @@ def _yearly(facts: _Facts) -> Cron:
     year, month, day = facts.date or (0, 0, 0)
     if year:
         raise unclear(_("A year that is named comes once."))
-    _real(2028, month, day)
+    _real(_LEAP_YEAR, month, day)
     return _cron(facts, str(day), str(month), "*")
 
 
@@ -482,17 +484,20 @@ def _dated(given: tuple[int, int, int], now: datetime, at: time) -> date:
         raise UsageError(
             _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
         )
-    made = _real(year or (2028 if (month, day) == (2, 29) else now.year), month, day)
-    if not year and (made, at) <= (now.date(), now.time()):
-        made = _real(made.year + 1, month, day)
-    return made
+    if year:
+        return _real(year, month, day)
+    _real(_LEAP_YEAR, month, day)
+    year = now.year
+    while not (day <= calendar.monthrange(year, month)[1] and (date(year, month, day), at) > (now.date(), now.time())):
+        year += 1
+    return date(year, month, day)
 
 
 def _real(year: int, month: int, day: int) -> date:
     try:
         return date(year, month, day)
     except ValueError:
-        if year == 2028:
+        if year == _LEAP_YEAR:
             raise unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
         none = _("There is no day {day} in month {month} of {year}.", day=day, month=month, year=year)
         raise unclear(none) from None

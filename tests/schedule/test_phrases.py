@@ -129,6 +129,12 @@ def test_a_day_that_does_not_exist_is_refused(line: str) -> None:
         split(line, NOW, ZONE)
 
 
+def test_the_29th_of_february_is_the_next_one_there_is() -> None:
+    for begin, end in ((date(2027, 3, 1), 2028), (date(2028, 3, 1), 2032), (date(2096, 3, 1), 2104)):
+        when, _text = split("on 29 February tea", datetime.combine(begin, time(), ZONE), ZONE)
+        assert shown(when) == f"{end}-02-29T09:00"
+
+
 def test_a_number_alone_is_no_time() -> None:
     with pytest.raises(UsageError, match="I found no time"):
         split("paus 2", NOW, ZONE)
