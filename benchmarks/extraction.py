@@ -63,6 +63,7 @@ RULES: dict[str, tuple[str, object]] = {
     "anchored": ("ANCHORED", 9.0),
     "widened": ("WIDENED", -1.0),
     "contents": ("CONTENTS", 9.0),
+    "short": ("SHORT", 0),
 }
 
 

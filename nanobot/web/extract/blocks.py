@@ -63,6 +63,7 @@ _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
 _MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
+_ATOMIC = frozenset("pre hr table textarea xmp listing".split())
 _BEGUN = frozenset(("q", "rt", "sup", "sub"))
 _CELLS = frozenset(("td", "th"))
 _NOTES = frozenset("*†‡§")
@@ -237,7 +238,7 @@ class Walk:
         if tag == "br":
             self._line_break(above)
             return False
-        if tag in {"pre", "hr", "table", "textarea"} and self._atomic(element, tag, attributes, above):
+        if tag in _ATOMIC and self._atomic(element, tag, attributes, above):
             return False
         if tag == "a" and _is_permalink(element, attributes, above):
             return False
@@ -281,6 +282,8 @@ class Walk:
         label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
         near = [attributes]
         around = element.getparent()
+        if not label and around is not None and around.tag == "a" and not around.text_content().strip():
+            label = around.get("aria-label") or around.get("title") or ""
         while around is not None and around.tag == "source" and len(near) < _MOST_SOURCES:
             near.append(dict(around.items()))
             around = around.getparent()
@@ -401,7 +404,7 @@ def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _
     """Whether an element that mostly has no text for readers has some here."""
     if tag == "button":
         opens = "aria-expanded" in attributes or "aria-controls" in attributes
-        if above.level or above.tag == "summary" or (above.tag == "p" and (element.tail or "").strip()):
+        if above.level or above.tag in {"summary", *_CELLS} or (above.tag == "p" and (element.tail or "").strip()):
             return True  # a heading, or in a sentence
         return opens and len(element.text_content().split()) > 1
     if tag == "script":
@@ -462,7 +465,7 @@ def language_of(element: HtmlElement) -> str:
         explicit = candidate.get("data-lang") or candidate.get("data-language")
         if explicit and explicit.lower() not in _NO_LANGUAGE:
             return str(explicit).lower()
-        for name in (candidate.get("class") or "").split():
+        for name in (candidate.get("class") or "").replace("brush: ", "brush:").split():
             match = _LANGUAGE.match(name)
             if match and match[1].lower() not in _NO_LANGUAGE:
                 return str(match[1]).lower().removeprefix("source-")

@@ -16,8 +16,8 @@ SILENT = frozenset(
     "select option optgroup datalist button input dialog progress meter".split()
 )
 INLINE = frozenset(
-    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr picture q "
-    "rb rp rt ruby s samp small source span strike strong sub sup time tt u var wbr".split()
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr output "
+    "picture q rb rp rt ruby s samp small source span strike strong sub sup time tt u var wbr".split()
 )
 #: What an element is that says so by its role alone.
 _ROLES = {

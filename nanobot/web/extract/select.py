@@ -37,7 +37,6 @@ _AROUND = re.compile(
 )
 #: Names that say what a text is about, as those of WordPress do.
 _TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
-_AROUND_TAGS = frozenset({"nav", "footer", "form"})
 #: Names of parts whose prose does not tell where the content is.
 _OTHER_ZONE = re.compile(
     r"comment|footer|sidebar|related|respond|recirc|recommend|promo|newsletter|cookie|consent|(?:^|[-_ ])cmp",
@@ -68,6 +67,8 @@ CONTENTS = 0.3  # a part without prose with this share of links to headings of t
 LEAD = 10  # words make a sentence, or a heading, between the headline and the text its beginning
 LINE = 15  # a line before or after the text with fewer words, which ends no sentence, is no part of it
 _MOST_WORDS = 1_000_000  # each counted once for every part that it stands in: beyond, the vote would take seconds
+SHORT = 120  # words outside navigation are kept whole
+DOUBT = 0.7  # where less than this part of them was chosen
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
 TEASERS = 0.8  # of such parts with a link of their own make them teasers inside an article, or such a list
 _ITEMS_SHARE = 0.6  # of the words outside navigation, with fewer than so many other texts of so many words
@@ -221,7 +222,9 @@ def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     dropped = _around(page, scope) | _teasers(page, scope)
     posts = _posts(page, scope)
     kept = _without_links(page, scope, page.without(scope, dropped), posts) if total else []
-    return _without_lines(page, posts, _lead(page, scope) + kept), "article"
+    chosen = _without_lines(page, posts, _lead(page, scope) + kept)
+    short = _short(page, chosen)
+    return (short, "visible") if short else (chosen, "article")
 
 
 def _landmark(page: _Page, total: float) -> Part:
@@ -274,6 +277,24 @@ def _with_paragraphs_around(begun: set[Part | None], part: Part, top: Part) -> P
     return best
 
 
+def _short(page: _Page, chosen: list[Block]) -> list[Block]:
+    """All that a page says outside navigation, where that is little and much of it was not chosen; else nothing."""
+    main = _main(page)
+    whole = _outside_navigation(page, main)
+    if sum(block.tokens for block in whole) >= SHORT:
+        return []
+    if main is page.parts[0]:
+        dropped = _around(page, main) | {part: True for part in page.inside(main) if _frames(part)}
+        whole = _without_links(page, main, page.without(main, dropped), _posts(page, main))
+    left, known = {*whole} - {*chosen}, {*whole, *chosen}
+    much = sum(block.tokens for block in left) > (1 - DOUBT) * sum(block.tokens for block in whole)
+    return [block for block in page.blocks if block in known] if much else []
+
+
+def _main(page: _Page) -> Part:
+    return max(filter(_is_main, page.parts), key=page.mass, default=page.parts[0])
+
+
 def _is_main(part: Part) -> bool:
     return part.tag == "main" or part.element.get("role") == "main"
 
@@ -313,7 +334,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in _AROUND_TAGS or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
+        if (part.tag in {"nav", "footer"} or _asks(part) or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
@@ -526,12 +547,10 @@ def _contents(page: _Page, scope: Part) -> dict[Part, bool]:
 
 def _items(page: _Page) -> Part | None:
     """The part of a page that is a list: of links, of results, of posts. None for a page that is one text."""
-    main = max((part for part in page.parts if _is_main(part)), key=page.mass, default=page.parts[0])
+    main = _main(page)
     around = _outside_navigation(page, main)
     words, texts = sum(block.tokens for block in around), sum(_prose(block) >= _TEXT for block in around)
-    for row in _rows(page, main):
-        if any(_frames(part) for part in _lineage(row[0])):
-            continue
+    for row in (one for one in _rows(page, main) if not page.framed[one[0]]):
         blocks = [page.blocks[part.first : part.last] for part in row]
         own = [sum(block.tokens for block in some) for some in blocks]
         inside = sum(_prose(block) >= _TEXT for some in blocks for block in some)
@@ -547,9 +566,15 @@ def _outside_navigation(page: _Page, scope: Part) -> list[Block]:
 
 
 def _frames(part: Part) -> bool:
-    if part.tag in {"nav", "footer", "aside", "form"} or part.element.get("role") in _FRAME_ROLES:
+    if part.tag in {"nav", "footer", "aside"} or _asks(part) or part.element.get("role") in _FRAME_ROLES:
         return True
     return part.tag == "header" and part.above is not None and part.above.tag in {"body", "div"}
+
+
+def _asks(part: Part) -> bool:
+    """Whether a part is a form with something to fill in; some pages put a text into one without."""
+    fields = part.element.iter("input", "select", "textarea") if part.tag == "form" else ()
+    return any(field.get("type") not in {"hidden", "submit"} for field in fields)
 
 
 def _said_by_readers(visible: list[Block], kept: list[Block]) -> list[Block]:

@@ -40,6 +40,11 @@ SHAPES: dict[str, tuple[str, str]] = {
     "script link": ('<p>And so they did <a href="javascript:x()">press</a></p>', "And so they did press"),
     "mail": ('<p>Then you may <a href="mailto:a@ex.org">write</a></p>', "Then you may [write](mailto:a@ex.org)"),
     "image": ('<p><img src="/i.png" alt="a gate"></p>', "![a gate](https://ex.org/i.png)"),
+    "image whose link says what it shows": (
+        '<p><a href="/g" title="a gate"><img src="/i.png" alt=""></a></p>',
+        "[![a gate](https://ex.org/i.png)](https://ex.org/g)",
+    ),
+    "result of a sum": ("<p>It holds <output>8.2 t</output> now</p>", "It holds 8.2 t now"),
     "image without words": ('<p>a<img src="/i.png" alt="">b</p>', "ab"),
     "linked image": (
         '<p><a href="/g"><img src="/i.png" alt="gate"></a></p>',
@@ -47,6 +52,8 @@ SHAPES: dict[str, tuple[str, str]] = {
     ),
     "code": ("<pre><code>a\n  b\n</code></pre>", "```\na\n  b\n```"),
     "code with language": ('<pre><code class="language-go">x := 1</code></pre>', "```go\nx := 1\n```"),
+    "code with a language and a brush": ('<pre class="brush: js notranslate">x = 1</pre>', "```js\nx = 1\n```"),
+    "code of an old page": ("<xmp>open()\n  close()</xmp>", "```\nopen()\n  close()\n```"),
     "code with a fence": ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
     "highlighted code": (
         '<div class="highlight-python"><pre><span class="k">def</span> f(): ...</pre></div>',
@@ -59,6 +66,10 @@ SHAPES: dict[str, tuple[str, str]] = {
     "table without a head": (
         "<table><tr><td>a</td><td>b</td></tr><tr><td>c</td><td>d|e</td></tr></table>",
         "| a | b |\n| --- | --- |\n| c | d\\|e |",
+    ),
+    "buttons in a table": (
+        "<table><tr><th>Gate</th><th>Since</th></tr><tr><td>East</td><td><button>1911</button></td></tr></table>",
+        "| Gate | Since |\n| --- | --- |\n| East | 1911 |",
     ),
     "layout table": ('<table role="presentation"><tr><td><p>a</p></td><td><p>b</p></td></tr></table>', "a\n\nb"),
     "rule": ("<p>a</p><hr><p>b</p>", "a\n\n---\n\nb"),

@@ -171,6 +171,14 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Answer 0:", "helper0", "helper2"),
     ),
     "elements of its own making": (f"<app-root><x-article>{STORY}</x-article></app-root>", STORY_WORDS),
+    "forms without fields around each text": (
+        f"<div role='main'><div class='post'>{P}</div><form class='text'><input type='hidden' name='id'><p>It fits my cat now. {TEXT}</p></form></div>",
+        ("It fits my cat now.",),
+    ),
+    "a short page of facts": (
+        f"<div id='cookies'>{P}</div><main><h1>The quay</h1><dl><dt>Reference</dt><dd>FW-1042</dd><dt>Valid from</dt><dd>1 October</dd></dl><p>Call us.</p><h2>To do</h2><ul><li>Move your car.</li></ul></main>",
+        ("Reference", "FW-1042", "Valid from", "1 October", "- Move your car."),
+    ),
     "a form around all of it": (f"<form><div>{STORY}</div></form>", STORY_WORDS),
     "a page without its program": (f"<div id='app'></div><noscript><article>{STORY}</article></noscript>", STORY_WORDS),
     "text in a field": (article("<textarea readonly>height = 7.3\nwidth = 12</textarea>"), ("height = 7.3\nwidth = 12",)),
