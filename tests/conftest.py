@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.workers"]
 #: Read before the surroundings are hidden: the PostgreSQL to test with, instead of one that the tests start.
 POSTGRES = os.environ.get("NANOBOT_TEST_POSTGRES", "")
+#: Whether each program that a test starts is started cold, which pays where few are: to be able to fork takes more.
+COLD = bool(os.environ.get("NANOBOT_TEST_COLD"))
 #: The name of a line that the crash suite has for the summary of a run.
 CRASHES = "crash suite"
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM", "LANGUAGE", "LC_ALL", "LC_MESSAGES")

@@ -47,7 +47,7 @@ from nanobot.providers.vendors import family_of
 from nanobot.schedule.vocabulary import tokens
 from nanobot.utils import translation
 from nanobot.utils.connections import certificates
-from tests.conftest import WARNINGS
+from tests.conftest import COLD, WARNINGS
 from tests.fakes.crash.points import Plan, arm
 
 ROOT = Path(__file__).parents[2]
@@ -143,7 +143,7 @@ def forkable(env: Mapping[str, str], given: bytes | None = None) -> bool:
     early = {name: value for name, value in env.items() if name in _EARLY or name.startswith(_BEGINNINGS)}
     if early.get("LANG", "").endswith(".UTF-8"):
         del early["LANG"]  # Python reads of it how texts are written, and nanobot reads the rest
-    return early.items() <= _EARLY.items() and len(given or b"") <= _INPUT
+    return not COLD and early.items() <= _EARLY.items() and len(given or b"") <= _INPUT
 
 
 def fork(
