@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from loguru._better_exceptions import ExceptionFormatter
 
 import nanobot
 from nanobot.agent.receipts import unbacked
@@ -248,6 +249,9 @@ def _serve(way: socket.socket) -> None:
     tokens("now")
     with translation.speaking("zh"):
         translation._("on")
+    # 36 readings of all that sysconfig knows, at each start
+    known = ExceptionFormatter._get_lib_dirs()  # type: ignore[no-untyped-call]
+    ExceptionFormatter._get_lib_dirs = staticmethod(lambda: known)  # type: ignore[method-assign]
     importlib.import_module("anyio._backends._asyncio")
     importlib.import_module("encodings.idna")
     gc.collect()
