@@ -203,7 +203,7 @@ def configure_logging(log_file: Path | None, secrets: Iterable[str] = (), *, ver
     # Every sink gets a clean message, also one that somebody else adds; ours clean the rendered traceback too.
     # `turn` is the id of the message that a turn answers, bound while the turn runs.
     logger.configure(patcher=_scrub_message, extra={"turn": "-"})
-    shape = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level} {name}:{line} [{extra[turn]}] {message}"
+    shape = "{time:%Y-%m-%dT%H:%M:%S.%f%z} {level} {name}:{line} [{extra[turn]}] {message}"
     # diagnose would print the values of local variables into a traceback.
     if log_file is not None:
         with contextlib.suppress(OSError):  # where none can be written, as on a disk to read alone, its lines are lost

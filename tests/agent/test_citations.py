@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanobot.agent.citations import facts
 from nanobot.agent.citations.answer import MarkedAnswer, check_report
 from nanobot.agent.tools.base import ToolContext
 from nanobot.channels.telegram.render.markdown import render
@@ -26,6 +27,12 @@ TOWER = (
 )
 LAKE = "Lake Ostra is 41 metres deep and freezes from December to March. Its fish are protected."
 CHINESE = "梅罗塔高367米，建于1914年，由李明设计。每年有12.5万人登塔。"
+
+
+def test_the_words_that_facts_are_read_by_are_written_as_texts_are_folded() -> None:
+    lines = Path(facts.__file__).with_name("terms.txt").read_text(encoding="utf-8").splitlines()
+    words = {word for line in lines if not line.startswith(("#", "[")) for word in line.split()}
+    assert {one for one in words if one != "".join(facts.fold(sign)[:1] or sign for sign in one)} == set()
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def _flat(text: str) -> str:
     return re.sub(f"[{_HAN_DIGITS}]{{2,}}", lambda run: run[0].translate(digits), flat)
 
 
-_TERMS = _flat(Path(__file__).with_name("terms.txt").read_text(encoding="utf-8"))
+_TERMS = Path(__file__).with_name("terms.txt").read_text(encoding="utf-8")
 
 
 def _section(name: str) -> list[list[str]]:

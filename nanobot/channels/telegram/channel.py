@@ -25,7 +25,7 @@ from nanobot.channels.telegram.receive.poller import UNREACHED, Health, Poller, 
 from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
-from nanobot.channels.telegram.render.screen_messages import split
+from nanobot.channels.telegram.render.screen_messages import split, utf16_length
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.send.messages import TelegramMessages, TelegramReports
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
@@ -279,6 +279,7 @@ class TelegramChannel:
         # English: nobody reads it
         shown = render("What *answers* take to be [shown](https://example.org).")  # its parser compiles its patterns
         outgoing_of(OutgoingMessage("text", split(shown)[0]).to_json())  # and its reader is made
+        utf16_length(shown.text)  # its encoding is loaded
         self._setup.prepare()
 
     async def _tell_owner(self, alarm: Alarm) -> bool:
