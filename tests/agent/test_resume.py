@@ -183,7 +183,7 @@ async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_ne
     async with agent(second, look, store=kept.store) as box:
         finished = await serve(kept, box, arrived())
     assert finished.text == "the answer"
-    assert finished.steps == 2, "the steps of the first process count"
+    assert (finished.steps, finished.usage.requests) == (2, 2), "what the first process used up counts"
     assert len(look.calls) == 1
     assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool", "assistant"]
 
@@ -408,6 +408,7 @@ async def test_two_processes_never_serve_one_session_at_once(tmp_path: Path) -> 
         waiting = asyncio.create_task(other.loop.process(arrived("a letter"), Kept(terminal)))
         await other.until(lambda: any("in use elsewhere" in getattr(one, "text", "") for one in other.of(Notice)))
         assert second.requests == []
+        assert "which answers in the same conversation" in await other.loop.status(HERE.key)
         gate.set()
         assert (await running).text == "from the first"
         assert (await asyncio.wait_for(waiting, 120)).text == "one", "what must be answered waits for it"

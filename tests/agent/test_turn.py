@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.turn import TurnLimits
+from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
     Address,
     ContextCompacted,
     InboundMessage,
+    MessageBus,
     Notice,
     Sender,
     StepStarted,
@@ -312,6 +313,16 @@ async def test_U05_a_turn_that_hangs_ends_at_its_time_limit_with_a_summary(limit
         finished = await box.ask("go")
     assert (finished.outcome, finished.text) == ("out_of_steps", "That is what I have. Continue?")
     assert "half an ans\\n\\n[Broken off at the time limit]" in str(provider.requests[-1].messages)
+
+
+def test_a_turn_whose_time_is_over_has_none_left_and_begins_no_step() -> None:
+    limits = TurnLimits(max_seconds=20_000)
+    turn = Turn("t", message("go"), ScriptedProvider(), Publisher(MessageBus(), HERE), limits)
+    turn._started -= 5_000
+    assert 14_000 < turn.remaining <= 15_000
+    assert turn.spent() is None
+    turn._started -= 20_000
+    assert (turn.remaining, turn.spent()) == (0, "seconds")
 
 
 async def test_a_turn_ends_at_its_token_limit() -> None:

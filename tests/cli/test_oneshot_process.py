@@ -76,15 +76,17 @@ async def test_the_name_of_a_chat_command_alone_says_how_it_is_run_and_how_it_is
 
 async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
     failing = Reply(status=500, body={"error": {"message": "boom"}}, headers=[("retry-after", "0")])
-    call = Reply(Call("nanobot_docs", {"query": "sessions"}))
+    call = Reply(Call("nanobot_docs", {"query": "sessions"}), Call("gone", {}))
     async with modelled(tmp_path, failing, call, "The answer.") as (nanobot, _):
         ran = await nanobot.run("-m", "a private question", "--debug")
-    told = re.findall(r"INFO nanobot\S+ \[(\w+)\] (\w+ \w+)", (nanobot.home / "logs/nanobot.log").read_text("utf-8"))
+    log = (nanobot.home / "logs/nanobot.log").read_text("utf-8")
+    told = re.findall(r"INFO nanobot\S+ \[(\w+)\] (\w+ \w+)", log)
     story = ["turn begins", "request is", "request 1", "tool nanobot_docs", "request 2", "turn ends"]
     assert [words for _, words in told if words in story] == story
     assert len({turn for turn, words in told if words in story}) == 1
     assert all(words in ran.err for words in story)
-    assert "private" not in (nanobot.home / "logs/nanobot.log").read_text("utf-8")
+    assert {*re.findall(r"tool (\w+: \w+) in", log)} == {"nanobot_docs: ok", "gone: not_found"}
+    assert "private" not in log
 
 
 async def test_bare_words_are_a_message_and_what_is_piped_in_is_its_context(tmp_path: Path) -> None:
