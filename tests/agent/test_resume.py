@@ -323,11 +323,26 @@ async def test_text_that_a_turn_had_read_is_not_answered_again_after_a_kill_betw
         assert (await serve(kept, box, arrived())).text == "voilà"
     told, third = await kept.transcript(), ScriptedProvider(["next"])
     async with agent(third, SendTool(), LookTool(), store=kept.store) as box:
-        await serve(kept, box, arrived("and in French", 3))
+        assert (await serve(kept, box, arrived("and in French", 3))).answered == ("in-3",)
         assert (third.requests, await kept.transcript()) == ([], told)
         assert (await serve(kept, box, arrived("go on", 4))).text == "next"
     ends = [(first.id, end.answered if end else None) for first, end, _closing in kept.ends]
     assert ends == [("in-2", ("in-2",)), ("in-3", None), ("in-4", ("in-4",))]
+
+
+@table(
+    "number kept_so_far",
+    (3, (*FOUND, STEER)),
+    (3, (*FOUND, STEER, AssistantMessage(()))),
+    (3, (*FOUND, STEER, AssistantMessage((Text("I look."), ToolCall("c3", "web_search", "{}")), "tools"))),
+    (2, (*FOUND, AssistantMessage((Text("It is sent."),)))),
+    ids=["just read", "cost alone", "a call", "words of its own"],
+)
+async def test_what_was_read_and_has_no_answer_gets_one(number: int, kept_so_far: tuple[Message, ...]) -> None:
+    kept = await left(*BEGINNING, *kept_so_far, intents=(SEND,))
+    async with agent(["voilà"], SendTool(), LookTool(), store=kept.store) as box:
+        assert (await serve(kept, box, arrived("and in French", number))).text == "voilà"
+    assert [end.answered for _first, end, _closing in kept.ends if end] == [(f"in-{number}",)]
 
 
 async def test_sources_keep_their_numbers_so_that_citations_stay() -> None:

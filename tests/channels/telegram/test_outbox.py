@@ -329,6 +329,20 @@ async def test_a_call_that_waits_to_leave_stops_where_the_work_has_become_anothe
     assert await calls.show(place, ScreenMessage("half a character: \ud83d")) == "refused"
 
 
+async def test_one_call_sends_what_is_new_keeps_what_stands_there_and_says_what_it_cannot_mend(at: Stage) -> None:
+    calls, place = at.outbox.sending.calls, at.address
+    number = await calls.show(replace(place, thread="1"), ScreenMessage("new"))
+    assert number == at.server.chats[7][-1].id
+    (sent,) = at.server.calls
+    assert not {"message_thread_id", "reply_parameters"} & sent.params.keys(), "the general topic wants no thread"
+    assert await calls.show(place, ScreenMessage("new"), number) == number, "it says so already"
+    anew = await calls.show(place, ScreenMessage("anew"), 999)
+    assert (anew, at.seen) == (at.server.chats[7][-1].id, ["bot: new", "bot: anew"])
+    at.server.failing("sendMessage", refuse(400, "Bad Request: message thread not found"))
+    assert await calls.show(place, ScreenMessage("never")) == "lost_thread"
+    assert len(at.server.sent("sendMessage")) == 3, "no other topic is left to try"
+
+
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:
     async with stage(PLAIN, step=300) as at:
         at.server.failing("sendMessage", apply_then_drop())

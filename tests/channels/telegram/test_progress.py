@@ -234,10 +234,11 @@ async def test_hints_can_be_kept() -> None:
 
 async def test_a_draft_shows_the_answer_until_the_message_comes_and_is_kept_alive() -> None:
     async with one_turn(Look("live", "draft")) as (at, turn):
-        await turn.play(TextDelta(SAYING))
+        await turn.play(TextDelta(f"**Now:** {SAYING}"))
         await at.quiet(24)
         drafts = at.server.sent("sendMessageDraft")
-        assert [one.params["text"] for one in drafts] == [SAYING.strip()] * 2
+        assert [one.params["text"] for one in drafts] == [f"Now: {SAYING.strip()}"] * 2
+        assert "bold" in str(drafts[0].params["entities"])
         assert drafts[0].params["can_stop"] is True
         assert len({one.params["draft_id"] for one in drafts}) == 1
         await turn.end(TurnFinished("completed", SAYING))
