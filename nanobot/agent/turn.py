@@ -454,7 +454,7 @@ class Turn(Struct, eq=False):
         place = len(self.messages) - (len(self.messages) > self._saved)  # its last words stay the last ones
         self.messages[place:place] = self.asides()
         receipts, last = self.receipts, self.messages[-1] if self.messages else None
-        if (receipts or self.unbacked) and isinstance(last, AssistantMessage):
+        if isinstance(last, AssistantMessage):
             self.messages[-1] = replace(last, receipts=receipts, unbacked=self.unbacked)
         return TurnFinished(
             outcome,

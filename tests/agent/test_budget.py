@@ -195,6 +195,7 @@ async def test_U35_a_tool_that_asks_the_model_is_bound_too_and_what_it_asked_is_
         spent = await box.store.spent()
     assert len(provider.requests) == 3, "neither the tool nor the turn asks again"
     assert "budget" in [one.text for one in kept if isinstance(one, ToolMessage)][-1]
+    assert kept[-1].text == finished.text, "its last words stay the last ones"
     assert (spent.requests, round(spent.cost, 6)) == (3, 1.1)
     assert finished.usage == spent
     persons = {one.person for one in kept if isinstance(one, AssistantMessage) and one.usage.requests}

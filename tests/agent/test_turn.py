@@ -63,7 +63,7 @@ async def test_N27_N46_a_search_goes_through_the_whole_chain_and_shows_every_sta
         kinds = [type(item.event) for item in box.events]
         hint = box.of(ToolStarted)[0]
     assert (finished.outcome, finished.text) == ("completed", "It is so.")
-    assert (finished.steps, finished.model) == (2, "scripted")
+    assert (finished.steps, finished.model, finished.temporary) == (2, "scripted", False)
     assert finished.usage == Usage(input=200, output=20, requests=2)
     called = [ToolStarted, ToolProgress, ToolFinished]
     first = [TurnStarted, StepStarted, ThinkingDelta, TextDelta, *called]
@@ -397,7 +397,7 @@ async def test_a_failed_request_ends_in_a_sentence_and_the_next_message_works(ki
     retried = [Retry()] if kind == "truncated" else []
     async with agent([(Say("half"), *retried, Fail(error)), "here"]) as box:
         finished = await box.ask("go")
-        assert (finished.outcome, finished.text) == ("failed", "half")
+        assert (finished.outcome, finished.text, finished.model) == ("failed", "half", "scripted")
         assert "scripted (openai)" in finished.error
         assert "was not answered" in finished.error
         assert finished.temporary is error.retryable
