@@ -188,6 +188,28 @@ async def test_a_turn_that_ends_with_the_process_is_left_open_and_ends_in_the_ne
     assert [one.role for one in await kept.transcript()] == ["user", "assistant", "tool", "assistant"]
 
 
+async def test_what_goes_on_after_its_process_gave_it_up_is_kept_and_told_nowhere_and_nothing_else_begins() -> None:
+    kept, tool = Kept(SessionStore(MemoryDatabase())), FakeTool(held=True, stubborn=True)
+    async with agent([Call("web_search", {"query": "b"}), "late"], tool, store=kept.store) as box:
+        running = asyncio.create_task(box.loop.process(arrived(), kept))
+        await tool.started.wait()
+        other = replace(arrived("mine", 3), sender=Sender("9", "Eve", "user"))
+        waiting = asyncio.create_task(box.loop.process(other, kept))
+        await box.until(lambda: bool(box.of(Notice)))
+        running.cancel()
+        await asyncio.wait({running}, timeout=120)
+        before = await kept.transcript(), len(box.events)
+        tool.open()
+        while tool.running:
+            await asyncio.sleep(0)
+        for _ in range(20):  # whatever the straggler still wants to say would come now
+            await asyncio.sleep(0)
+        assert (await kept.transcript(), len(box.events)) == before
+        assert len(box.provider.requests) == 1
+        waiting.cancel()
+        await asyncio.wait({waiting})
+
+
 async def test_a_stopped_turn_is_over_for_good() -> None:
     kept = Kept(SessionStore(MemoryDatabase()))
     async with agent([(Say("half"), Wait(asyncio.Event()))], store=kept.store) as box:
