@@ -415,6 +415,102 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "Images above 4 GB are split. It is quick. Any make is good. Racks hold 4 disks.",
             "4 MB: not on [5], which has 4 GB",
         ),
+        ("The bag weighs 40 kg [5].", "Die Tasche wiegt 10 bis 40 Gramm.", "40 kg: not on [5]"),
+        ("They paid 6 billion euros [5].", "Musieli przelać 6 mld zł spółce.", "6 billion euros: not on [5]"),
+        (
+            "He has won 20 major titles [5].",
+            "On 20 November he had won 25 major titles.",
+            "20: not on [5], which has 25",
+        ),
+        (
+            "Plus de 80 % travaillent, contre 12 % ici [5].",
+            "Ils sont 60 % à travailler, contre 12 % ici.",
+            "80 %: not on [5], which has 60 %",
+        ),
+        (
+            "In 2014 it was 3 %, in 2017 more [5].",
+            "In 2016 it was 3 %, in 2017 more.",
+            "2014: not on [5]",
+        ),
+        # A difference of degrees, a pound of a weight, and numbers that are one word.
+        ("It is 1.7 °C (about 3.1 °F) above the average [5].", "It is 1.7 °C above the average.", ""),
+        ("It is 1.7 °C (about 4.1 °F) above the average [5].", "It is 1.7 °C above the average.", "4.1 °F: not on [5]"),
+        ("Er wog 206 Kilogramm (rund 454 Pfund) [5].", "He weighed 206 kg.", ""),
+        (
+            "Fifty-five years later it was the same; he was 23 [5].",
+            "Fünfundfünfzig Jahre später; dreiundzwanzig war er.",
+            "",
+        ),
+        ("On Monday they met in the hall [5].", "Na segunda-feira, eles se reuniram no salão; domingo não.", ""),
+        (
+            "O navio saiu em dez meses, com a carga toda [5].",
+            "O navio saiu em oito meses, com a carga toda.",
+            "dez meses: not on [5], which has oito meses",
+        ),
+        # What is quoted in the midst of a sentence belongs to it.
+        (
+            "He called out “She is not in this room!” when she was found [5].",
+            "When she was found he called out: “Here she is, we got her!”",
+            "“She is not in this room!”: not on [5]",
+        ),
+        # A name is found as it sounds, in another script, another inflection or another spelling.
+        ("The blog of Andrey Rudkov is about food [5].", "Андрей Рудьков пишет о еде и о том, что любит.", ""),
+        (
+            "The blog of Sergey Malinin is about food [5].",
+            "Андрей Рудьков пишет о еде и о том, что любит.",
+            "Sergey Malinin: not on [5]",
+        ),
+        ("По словам Джейсона Ла Канфоры, он заплатит [5].", "Jason La Canfora has said that he will pay for it.", ""),
+        ("Die Trophäe ging 2010 an Inter Mailand [5].", "In 2010 the trophy went to Inter Milan and to Porto.", ""),
+        ("In Polsce i w Czechach bezrobocie spada [5].", "Polska i Czechy: bezrobocie spada od roku.", ""),
+        (
+            "The rain will fall on Veneto and on Umbria [5].",
+            "The rain will fall on Umbria, the venerable hills and Rome.",
+            "Veneto: not on [5]",
+        ),
+        # So is one of one word in another language, but what languages translate.
+        (
+            "The regulator fined Rosneft in the spring [5].",
+            "Urząd ukarał Gazprom na wiosnę, a spółka się odwołała.",
+            "Rosneft: not on [5]",
+        ),
+        ("The company grew in Germany and in the Camera [5].", "Spółka rosła w Niemczech oraz w Izbie.", ""),
+        (
+            "El presidente de la Cámara de Indiana habló ayer [5].",
+            "The Indiana House Speaker spoke there yesterday.",
+            "",
+        ),
+        (
+            "He was born there, but he has lived for years in Lower Saxony with them [5].",
+            "Er ist dort geboren, lebt aber seit Jahren mit ihnen in Niedersachsen.",
+            "",
+        ),
+        # At the beginning of a sentence too, if two stand there.
+        (
+            "Pawel Lebedew mag keine Oliven und keinen Speck [5].",
+            "Андрей Рудьков не любит сало и надеется понять оливки.",
+            "Lebedew: not on [5]",
+        ),
+        (
+            "Pro Portion sind es 452 Kalorien, und viele Kunden mögen das [5].",
+            "Each of the portions has 452 calories and is liked.",
+            "",
+        ),
+        (
+            "NerdWallet compared the cities and ranked them [5].",
+            "WalletHub compared the cities and ranked them.",
+            "NerdWallet: not on [5]",
+        ),
+        (
+            "Sie nahmen zu den Beschwerden von 23 Personen Stellung [5].",
+            "They answered the complaints of 23 persons there.",
+            "",
+        ),
+        (
+            "Most Americans and most of the LEDs stay where they are [5].",
+            "In the U.S. people stay, and so does each LED.",
+            "",
+        ),
     ],
 )
 def test_G14_only_what_contradicts_the_page_with_certainty_is_questioned(

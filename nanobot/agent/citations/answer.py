@@ -158,7 +158,14 @@ def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Clai
     last = ended.start() if ended else len(body)
     # What ends within a quotation, or behind the day of a date, ends no sentence.
     borders = (place for place, _ in reversed(sentence_spans(body)) if place < last)
-    opening = next((one for one in borders if _balanced(body[one:]) and not _DAY.search(body[:one])), 0)
+    opening = next(
+        (
+            one
+            for one in borders
+            if not body[one:].lstrip()[:1].islower() and _balanced(body[one:]) and not _DAY.search(body[:one])
+        ),
+        0,
+    )
     earlier = max((mark.end for mark in find_marks(body) if mark.start >= opening), default=opening)
     said = body[earlier:] if body[earlier:].strip(" ,;:|([*_-") else body[opening:]
     after = whole[end : line_end if line_end >= 0 else len(whole)]

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain, combinations, pairwise
 
@@ -17,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.citations.facts import (
+    TRANSLATED,
     WEEKDAYS,
     Fact,
     figures,
@@ -24,6 +26,7 @@ from nanobot.agent.citations.facts import (
     languages_of,
     names,
     quotations,
+    sound,
     squash,
     unquoted,
     words_of,
@@ -42,12 +45,21 @@ _DAY, _COMMAND = r"(?<![\d.])\d{1,2}(?:\. ?\d{1,2}\.(?!\d)|/\d{1,2}(?![\d%]))", 
 #: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
 _ARTICLE = (
     r"(?i)\b(?:the|der|die|das|dem|den|des|im|am|vom|zum|zur|beim|ins|ans|le|la|les|l['’]|aux?|el|los|las|al|il|lo|gli"
-    r"|nel|nella|negli|nei|nell['’]|alla|della|degli|dell['’]|ao|aos|à|às|no|na|nos|nas|het) ?(?:\w+ )?[\"“„«*]*\Z"
+    r"|nel|nella|negli|nei|nell['’]|alla|della|degli|dell['’]|ao|aos|à|às|no|na|nos|nas|het) ?[\"“„«*]*\Z"
+)
+#: A word of a name that is translated.
+_DIRECTION = (
+    r"(?i)\b(?:(?:north|south|east|west)(?:ern)?|middle|upper|lower|new|nord|süd|ost|nahe[rn]|mittlere[rn]|norte|sur|oeste"
+    r"|sud|ouest)\b"
 )
 #: Where a quotation leaves words out, or joins sentences that stand apart.
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
 _JOINED = r"(?<=\d)[-./ \u00a0](?=\d)"
+#: Scripts in which a name is spelled by its sound.
+_SPELLED = frozenset(("latin", "cyrillic"))
+#: How alike two spellings of a name are at least.
+_ALIKE_NAMES = 0.75
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
 _LEAST_SHARE, _OTHER_SHARE = 0.12, 0.4
 #: The share of its small words that a text in a page's language has there, where that language is read and where not.
@@ -68,7 +80,7 @@ _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
-_MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub".split())
+_MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub pln".split())
 
 
 class Claim(Struct, frozen=True):
@@ -80,13 +92,20 @@ class Claim(Struct, frozen=True):
     numbers: tuple[int, ...]
 
 
-def _beginnings(text: str) -> frozenset[str]:
-    """The first signs of its words and figures, which are often the same in languages that are akin."""
-    return frozenset(fold(word)[:4] for word in re.findall(r"\w+", text) if len(word) > 3)
+def _capitals(text: str) -> list[str]:
+    """Its words, but those in small letters, as in `Tsai Ing-wen`."""
+    words = _LETTERS.findall(text)
+    return [word for word in words if not word[0].islower()] or words
 
 
-def _initials(name: str) -> frozenset[str]:
-    return frozenset(fold(word)[0] for word in _LETTERS.findall(name))
+def _script(text: str) -> str:
+    """The script of most of its letters."""
+    known = Counter(
+        "latin" if sign < _GREEK else "cyrillic" if "\u0400" <= sign <= "\u052f" else ""
+        for sign in text
+        if sign.isalpha()
+    )
+    return max(known, key=known.__getitem__, default="")
 
 
 class CitedPage:
@@ -158,10 +177,6 @@ class CitedPage:
     def initials(self) -> str:
         return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
 
-    @cached_property
-    def beginnings(self) -> list[frozenset[str]]:
-        return [_beginnings(self.text[start:end]) for start, end in self.spans]
-
     def share(self, wanted: frozenset[str]) -> float:
         """How much of `wanted` stands anywhere on the page."""
         return len(wanted.intersection(chain.from_iterable(self._block_words))) / max(1, len(wanted))
@@ -187,11 +202,12 @@ class CitedPage:
         if fact.kind == "quotation":
             return not self.foreign(fact.text)
         if fact.kind == "name":
-            return not foreign or bool(self.other_name(fact, claim))
+            noun = "de" in self.languages and len(_LETTERS.findall(fact.text)) == 1  # of German, at a beginning
+            return self._alien(fact, claim) if foreign else not noun
         days = (word for word, value in WEEKDAYS.items() if value == fact.value)
         if fact.unit == "weekday" and any(re.search(rf"\b{day[:3].title()}\b", self.text) for day in days):
             return False  # "Thu"
-        own = fact.spelled and (fact.unit == "percent" or count <= (1 if fact.unit else 3))
+        own = (fact.spelled and (fact.unit == "percent" or count <= 1)) or (not fact.unit and count in range(5))
         if own or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
         wanted = None if foreign else words_of(claim.sentence)
@@ -216,7 +232,7 @@ class CitedPage:
         if fact.kind == "quotation":
             return all(squash(part) in self.squashed for part in re.split(_PARTS, fact.text))
         if fact.kind == "name":
-            words = _LETTERS.findall(fact.text)
+            words = _capitals(fact.text)
             short = 4 if len(words) > 1 else 0  # "Dr", "Mme" may be the writer's
             return any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short)
         digits = re.sub(r"\D", "", fact.text)
@@ -224,10 +240,18 @@ class CitedPage:
             return True
         count, dated = fact.value / fact.factor, fact.unit.startswith("month")
         anywhere = anywhere or dated or count >= _SMALL or count % 1 > 0
-        return any(
-            (same(fact, other) or (not self.languages and _same_digits(fact, other)))
-            and (anywhere or (fact.unit and other.unit) or not other.text or self._near(place, wanted))
+        alike = (
+            other
             for other, place in self.figures(wanted)
+            if (same(fact, other) or (not self.languages and _same_digits(fact, other)))
+            and (anywhere or (fact.unit and other.unit) or not other.text or self._near(place, wanted))
+        )
+        # 10 kg is not the 10 of a page that has 10 g.
+        return any(
+            fact.unit not in _MEASURED | _MONEY
+            or (other.unit and not _otherwise(fact, other))
+            or not any(_otherwise(fact, one) for one, _place in self.figures())
+            for other in alike
         )
 
     def _dateless(self, fact: Fact) -> bool:
@@ -247,36 +271,63 @@ class CitedPage:
         """True where one of these words stands in a sentence or beside it."""
         return any(wanted & self.words(at) for at in range(max(0, place - 1), min(place + 2, len(self.spans))))
 
-    def other_name(self, name: Fact, claim: Claim) -> str:
-        """The name of as many words that stands here in the place of one, where it is most alike to the claim; empty
-        where there is none, or a word of the name may stand here in another form."""
-        words = _LETTERS.findall(name.text)
-        before = claim.sentence.partition(name.text)[0]
-        if len(words) < 2 or re.search(_ARTICLE, before) or any(map(self._has, words)):
-            return ""
-        said = _beginnings(unquoted(claim.sentence))
-        alike, most = "", 0
-        for (start, end), beginnings in zip(self.spans, self.beginnings, strict=True):
-            if (shared := len(said & beginnings)) > most:
-                within = names(self.text[start:end], self.languages)
-                found = (one.text for one in within if not said & _beginnings(one.text))
-                alike_in_form = (one for one in found if len(_LETTERS.findall(one)) == len(words))
-                # In another script the same name would not look the same.
-                rivals = [one for one in alike_in_form if (one[0] < _GREEK) == (name.text[0] < _GREEK)]
-                if rivals:  # and none may be its translation, as `New Zealand` of `Nueva Zelanda`
-                    translated = any(_initials(one) & _initials(name.text) for one in rivals)
-                    alike, most = "" if translated else rivals[0], shared
-        return alike
+    def _alien(self, name: Fact, claim: Claim) -> bool:
+        """True for a name that another language would not translate, and that stands here in no form."""
+        words, before = _capitals(f"{name.counts} {name.text}"), claim.sentence.partition(name.text)[0]
+        if {_script(name.text), self.script} - _SPELLED or name.text not in unquoted(claim.sentence):
+            return False
+        translated = sound(words[-1]).startswith(TRANSLATED) or re.search(_DIRECTION, name.text)
+        if len(words) > 1:
+            translated = translated or re.search(_ARTICLE, before)
+        elif len(words[0]) < 5 or words[0][:3].isupper() or not languages_of(claim.sentence):
+            return False
+        return not translated and not self._has(words[-1])
+
+    def other_name(self, name: Fact, claim: Claim, known: list[Fact]) -> str:
+        """A name of as many words in the sentence that comes nearest to a claim."""
+        near = names(self.passage(words_of(claim.sentence), known), self.languages)
+        return next((one.text for one in near if len(one.text.split()) == len(name.text.split()) > 1), "")
 
     def _has(self, word: str) -> bool:
-        """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word."""
-        folded = fold(word)
-        if folded in self.vocabulary or squash(word) in self.squashed:
+        """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word, in
+        another spelling or script."""
+        folded, alike = fold(word), sound(word)
+        if (
+            len(word) < 3
+            or folded in self.vocabulary
+            or (folded[:6] == "americ" and "us" in self.initials)
+            or (word[0] >= _GREEK and squash(word) in self.squashed)
+        ):
             return True
-        if word.isupper() and len(word) <= 6 and folded in self.initials:
+        if word.rstrip("s").isupper() and len(word) <= 6:
+            return folded.rstrip("s") in self.vocabulary or folded in self.initials
+        if len(folded) < 4:
+            return False
+        if (
+            len(folded) > 4 and folded in self.listed
+        ) or f" {folded[: max(4, (len(folded) + 1) // 2)]}" in self.capitals:
             return True
-        beginning = folded[: max(4, (len(folded) + 1) // 2)]
-        return len(folded) > 4 and any(known.startswith(beginning) for known in self.vocabulary)
+        near = [one for one in self.sounds if one.startswith((alike[0], f"g{alike[0]}"))]  # Гаврилюк is Havryliuk
+        return bool(get_close_matches(alike, near, 1, _ALIKE_NAMES))
+
+    @cached_property
+    def listed(self) -> str:
+        return " ".join(self.vocabulary)
+
+    @cached_property
+    def capitals(self) -> str:
+        """Its names: words that it has with a capital alone."""
+        words = set(_LETTERS.findall(self.text))
+        return " ".join(["", *(fold(word) for word in words if word[0].isupper() and word.lower() not in words)])
+
+    @cached_property
+    def script(self) -> str:
+        return _script(self.text[:6_000])
+
+    @cached_property
+    def sounds(self) -> frozenset[str]:
+        """Its names as they sound."""
+        return frozenset(sound(word) for word in self.capitals.split() if len(word) > 3)
 
 
 class CitationJudge:
@@ -328,7 +379,7 @@ class CitationJudge:
                 if fact.kind == "number":
                     instead = page.rival(fact, words_of(claim.sentence))
                 elif fact.kind == "name" and page.foreign(claim.sentence):
-                    instead = page.other_name(fact, claim)
+                    instead = page.other_name(fact, claim, known)
                 lacks[fact.text] = (
                     _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
                     if instead
@@ -369,14 +420,25 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
         degrees = _DEGREES.get((fact.unit, other.unit))
         return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
-    if (other.counts and fact.unit in _MONEY) or (fact.counts and other.unit in _MEASURED):
+    if (other.counts and fact.unit in _MONEY) or (
+        fact.counts and (other.unit in _MEASURED or other.unit[:5] == "month")
+    ):
         return False
     if fact.unit.startswith("month"):
         return other.alone and fact.value <= 31 and fact.value == other.value
     # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
     if fact.scale > 1 == other.scale and (other.value > _TELLING or other.value % 1) and _same_digits(fact, other):
         return True  # a table's head says what its figures count
-    return _rounds(fact, fact.factor * other.value / other.factor)
+    exact = fact if fact.side == "near" else replace(fact, side="")
+    return _rounds(exact, fact.factor * other.value / other.factor)
+
+
+def _otherwise(fact: Fact, other: Fact) -> bool:
+    """True where two figures are the same number in other units of one kind."""
+    kinds = fact.unit == other.unit or {fact.unit, other.unit} <= _MONEY
+    written = fact.unit in _MEASURED | _MONEY and fact.value / fact.factor == other.value / other.factor
+    differ = (fact.unit, fact.factor) != (other.unit, other.factor)
+    return kinds and written and differ and all(one.unit != other.unit for one in fact.readings)
 
 
 def _rounds(fact: Fact, value: float) -> bool:
@@ -392,10 +454,11 @@ def _rounds(fact: Fact, value: float) -> bool:
 def _same_digits(fact: Fact, other: Fact) -> bool:
     """True where two figures have the same digits, whatever counts them: thousands, millions, a month."""
     one, two = fact.value / fact.factor, other.value / other.factor
-    alike = fact.unit == other.unit or not (fact.unit and other.unit)
+    alike = fact.unit == other.unit or (fact.unit != "percent" and not (fact.unit and other.unit))
     scales = alike and (fact.scale == 1 or other.scale == 1)
     told = one == two or fact.value >= 10 * fact.step  # a single digit may stand for anything
-    return one > 0 < two and told and scales and math.isclose(one, two * 10.0 ** round(math.log10(one / two)))
+    power = round(math.log10(one / two)) if one > 0 < two else 1
+    return power not in (1, -1, 2, -2) and told and scales and math.isclose(one, two * 10.0**power)
 
 
 def _tells(fact: Fact) -> bool:
@@ -405,15 +468,22 @@ def _tells(fact: Fact) -> bool:
 
 def _converted(fact: Fact, known: list[Fact]) -> bool:
     """True for what stands beside the same in another measure: `54 km (34 miles)`."""
-    about = replace(fact, side="near")
-    beside = [one for one in known if one.unit == fact.unit and 0 < max(fact.start - one.end, one.start - fact.end) < 4]
-    return any(one.factor != fact.factor and _rounds(about, one.value) for one in beside)
+    about = replace(next((one for one in fact.readings if one.unit == "mass"), fact), side="near")
+    beside = [
+        one for one in known if one.unit == about.unit and 0 < max(fact.start - one.end, one.start - fact.end) < 4
+    ]
+    degrees = (one for one in known if (fact.unit, one.unit) == ("fahrenheit", "celsius"))
+    if any(_rounds(about, 1.8 * one.value) for one in degrees):
+        return True  # 1.7 °C more are 3.1 °F more
+    return any(one.factor != about.factor and _rounds(about, one.value) for one in beside)
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
     """True for what two numbers make that claim and page both name: a sum, difference, product, quotient or share."""
+    known = [one for one in known if one.kind == "number"]
     if fact.kind != "number" or fact.unit in ("weekday", "rate") or len(known) > _MOST_TERMS:
         return False
+    fact = fact if fact.side == "near" else replace(fact, side="")
     unit = "percent" if fact.unit == "points" else fact.unit
     terms = {(100.0, unit, 1.0)} if unit == "percent" else set[tuple[float, str, float]]()
     for number in known:
@@ -424,6 +494,8 @@ def _derived(fact: Fact, known: list[Fact]) -> bool:
     for pair in combinations(terms, 2):
         units, made = {of for _, of, _ in pair}, list[float]()
         bare = "" in units  # a number without a unit counts what the other one, or the figure, is measured in
+        if units == {"", "percent"} and (unit == "percent" or 1_000 < fact.value < 2_100):
+            continue  # three per cent of something are no other share, and no years
         low, high = sorted(value / factor if bare else value for value, _, factor in pair)
         if len((units | {unit}) - {""}) <= 1:
             made += [low + high, high - low, *([low * high, high / low] if bare else [])]

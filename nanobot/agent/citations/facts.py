@@ -32,7 +32,7 @@ _FIGURE = re.compile(
     r"|0(?=(?:\d[-/ ]?){8})\d{1,4}(?:[-/ ]\d{2,8}){1,5}(?!\d)"
     r"|\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,6}(?!\d|[.,]\d)"
     r"|\d{1,24}(?:[.,'’]\d{1,24}){0,8})"
-    rf"|周[一二三四五六日]|星期.|.曜日|[{_HAN_DIGITS}十两]|{_LETTERS}+"
+    rf"|周[一二三四五六日]|星期.|.曜日|[a-z]{{5,7}}-feira|[{_HAN_DIGITS}十两]|{_LETTERS}+"
 )
 #: What is added to a number, as in `forty-five`, `4万6千` and `two and a half`.
 _ADDED = re.compile(rf"(?:-| and an? | [yei] |个| (?=\d[천백千]))?(\d+|[{_HAN_DIGITS}十半½¼¾]|[^\W\d_]+)")
@@ -75,6 +75,24 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(sign for sign in plain if not unicodedata.combining(sign)))
 
 
+#: How names are spelled in other languages: letters that sound alike are one.
+_LATIN = str.maketrans(
+    dict(zip("абвгдеёзийклмнопрстуфыэіїєґ", "abvgdeeziiklmnoprstufieiieg", strict=True))
+    | {"ж": "z", "х": "k", "ц": "s", "ч": "k", "ш": "s", "щ": "s", "ю": "iu", "я": "ia", "ь": "", "ъ": ""}
+    | {"j": "i", "y": "i", "w": "v", "z": "s", "q": "k", "x": "ks", "ł": "l", "ø": "o", "đ": "d", "ı": "i"}
+)
+_SOUNDS = [*zip("ph sch sh ce ci ck ch kh c h".split(), [*"f s s se si k k k k".split(), ""], strict=True)]
+
+
+@lru_cache(maxsize=20_000)
+def sound(word: str) -> str:
+    """About how a name sounds, in Latin letters."""
+    said = fold(word).translate(_LATIN)
+    for letters, heard in _SOUNDS:
+        said = said.replace(letters, heard) if letters in said else said
+    return re.sub(r"(.)\1+", r"\1", said)
+
+
 #: The digits of Arabic and of India, and what stands between those of Arabic.
 _DIGITS = {"٬": ",", "٫": "."} | {
     chr(first + one): str(one) for first in (0x660, 0x6F0, 0x966, 0x9E6) for one in range(10)
@@ -101,12 +119,21 @@ SCALES = {word: ("", float(row[0])) for row in _section("scale") for word in row
 MONTHS = {word: (f"month {row[0]}", 1.0) for row in _section("month") for word in row[1:]}
 UNITS = {word: (row[0], float(row[1])) for row in _section("unit") for word in row[2:]} | MONTHS
 SMALL, WEEKDAYS = ({word: float(row[0]) for row in _section(name) for word in row[1:]} for name in ("small", "weekday"))
+#: Numbers that are one word: "fünfundfünfzig", "vijfenvijftig".
+SMALL |= {
+    f"{one}{link}{ten}": SMALL.get(one, 1.0) + SMALL[ten]
+    for (link, *ones), tens in zip(*[iter(_section("compound"))] * 2, strict=True)
+    for one in ones
+    for ten in tens
+}
 #: The first signs of them, and how long they are at most.
 _UNIT_STARTS, _UNIT_SIGNS = frozenset(word[0] for word in UNITS), max(map(len, UNITS))
 _SCALE_STARTS, _SCALE_SIGNS = frozenset(word[0] for word in SCALES), max(map(len, SCALES))
 HEDGES = {word: row[0] for row in _section("hedge") for word in row[1:]}
 _HEDGE_ENDS = frozenset(said.rpartition("_")[2] for said in HEDGES)
 SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _section("language")}
+#: What names begin with that languages translate.
+TRANSLATED = tuple(sound(word) for row in _section("translated") for word in row)
 NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES)
 _EMPTY = frozenset(map(stem, NO_MEANING))
 
@@ -205,15 +232,17 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
     before, least = ".", 2 if "de" in languages else 1
     for capital, tokens in groupby(_TOKEN.finditer(text), key=lambda token: _is_capital(token[0])):
         run = list(tokens)
-        noun = least == 2 and _GERMAN_ARTICLE.fullmatch(before)  # "des Kanzlers Merz"
-        within = run[bool(noun or before in '.!?:|•-*("“„«') :]
+        noun = least == 2 and (_GERMAN_ARTICLE.fullmatch(before) or before.isdecimal())  # "des Kanzlers Merz"
+        opens = before in '.!?:|•-*("“„«' and not re.search("[a-z][A-Z]", run[0][0])
+        within = run[bool(noun or opens) :]
         before = run[-1][0]
-        if capital and len(within) >= least:
+        if capital and within and len(within if noun else run) >= least:
             start, end = within[0].start(), within[-1].end()
-            yield Fact("name", text[start:end], start, end)
+            yield Fact("name", text[start:end], start, end, counts=run[0][0] if len(within) < len(run) else "")
 
 
 def _is_capital(word: str) -> bool:
+    word = re.sub("['’][a-z]+$", "", word)
     known = fold(word) in NO_MEANING or fold(word) in WEEKDAYS or _ROMAN.fullmatch(word) is not None
     return word[0].isupper() and not known
 
@@ -316,7 +345,9 @@ def _numbers(text: str, flat: str, languages: frozenset[str], *, own: bool) -> I
             continue
         if (said := match[0]) in WEEKDAYS:
             yield Fact("number", text[slice(*match.span())], *match.span(), WEEKDAYS[said], "weekday")
-        elif said in MONTHS and (text[match.start()].isupper() or not capital):
+        elif said in MONTHS and (
+            text[match.start()].isupper() or not (capital or (said in SMALL and languages & _COMMA))
+        ):
             if not _NUMBERED.match(flat, match.end()):
                 yield Fact("number", text[slice(*match.span())], *match.span(), 0.0, MONTHS[said][0])
         elif (said in SMALL or match["digits"]) and said not in foreign:
@@ -364,6 +395,8 @@ def _number(text: str, flat: str, match: re.Match[str], languages: frozenset[str
     fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
     if sign == "¥":  # yuan have the sign of yen
         fact = _or(fact, replace(fact, unit="cny"))
+    if unit == "gbp" and flat[last - 1].isalpha() and sign != "£":  # a pound of a weight
+        fact = _or(fact, replace(_times_as_large(fact, 453.592), unit="mass", factor=453.592))
     yield fact if unit or match[0] in SMALL or scale > 1 else _bare(fact, text, flat, match[0])
 
 
