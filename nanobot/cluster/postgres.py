@@ -131,6 +131,8 @@ class Postgres:
         self.is_away = False
         #: Set where this process ends: it waits no more for a server that is away.
         self.ending = False
+        #: For one transaction; less in tests.
+        self.seconds = WORK_SECONDS
 
     def telling(self, say: Callable[[str], None]) -> None:
         """Show who runs this process a line when the database goes away, and one when it is back."""
@@ -303,8 +305,7 @@ class Postgres:
         while True:
             tries += 1
             try:
-                async with asyncio.timeout(ENDING_SECONDS if self.ending else WORK_SECONDS):
-                    return await self._once(pool, work, begin)
+                return await self._once(pool, work, begin)
             except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
                 given_up = isinstance(error, TimeoutError) or (self.ending and isinstance(error, PoolTimeout))
                 # A process that stood still has tried nothing in the time that went by.
@@ -321,40 +322,45 @@ class Postgres:
         # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
         async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
             await db.set_autocommit(True)  # a transaction of the driver's own has a trip for its begin
-            if not begin:
-                return await work(db)
             number = ""
-            _JOINED.set(db)
             try:
-                async with db.pipeline() as db.pipe:
-                    await db.send("BEGIN")
-                    begun = await db.execute(_translated(begin), {"worker": self.worker})
-                    made = await work(db)
-                    if begun.statusmessage is None:  # nothing was waited for
-                        await db.synced()
-                    ((number,),) = await begun.fetchall()
-                    await db.send("COMMIT")
-            except DivisionByZero:
-                self.lost.set()
-                raise StoreError(_(TAKEN)) from None
-            except psycopg.OperationalError:
-                await db.close()  # else the pool would commit on it, in a pipeline that has not ended, and fail
-                if not (number and await self.committed(number)):
+                async with asyncio.timeout(ENDING_SECONDS if self.ending else self.seconds):
+                    if not begin:
+                        return await work(db)
+                    _JOINED.set(db)
+                    async with db.pipeline() as db.pipe:
+                        await db.send("BEGIN")
+                        begun = await db.execute(_translated(begin), {"worker": self.worker})
+                        made = await work(db)
+                        if begun.statusmessage is None:  # nothing was waited for
+                            await db.synced()
+                        ((number,),) = await begun.fetchall()
+                        await db.send("COMMIT")
+            except Exception as error:
+                await db.close()  # what was begun ends with it; the pool would wait for that, or commit
+                if isinstance(error, DivisionByZero):
+                    self.lost.set()
+                    raise StoreError(_(TAKEN)) from None
+                unsure = number and isinstance(error, psycopg.OperationalError | TimeoutError)
+                if not (unsure and await self._committed(number)):
                     raise
             finally:
                 db.pipe = None
             return made
 
-    async def committed(self, transaction: str) -> bool:
-        """Whether a commit that got no answer took place: the server knows, as soon as it answers."""
+    async def _committed(self, transaction: str) -> bool:
+        """Whether a commit that got no answer took place: the server knows, as soon as it answers. Who asked for the
+        work waits until then, since it would have it done again, but for a process that ends."""
         while True:
             try:
-                async with await self.connect() as db:
+                async with asyncio.timeout(CONNECT_SECONDS), await self.connect() as db:
                     query = "SELECT pg_xact_status(:id::xid8)"
                     ((status,),) = await db.fetch(tuple[str | None], query, id=transaction)
                 if status != "in progress":
                     return status == "committed"
-            except psycopg.OperationalError as error:
+            except (psycopg.OperationalError, TimeoutError) as error:
+                if self.ending:
+                    raise self.trouble(error) from error
                 logger.warning("whether a change was kept is asked again: {}", error)
             await asyncio.sleep(PAUSE)
 

@@ -18,6 +18,7 @@ from nanobot.messages import AssistantMessage, Text, ToolCall, Usage
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
+from tests.fakes.patience import growing
 from tests.fakes.postgres import Break, Door, TestServer
 from tests.fakes.waiting import until
 
@@ -484,6 +485,28 @@ async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_serv
         await ledger.sessions.append(session.id, (said,))
         assert b"COMMIT" in door.trips[commit]
         assert (door.breaks, door.refused) == ({}, 0)
+        assert await ledger.sessions.history(session.id) == (said, said)
+        await ledger.aclose()
+
+
+@growing(2.0, 60.0)
+async def test_work_is_refused_where_a_database_hangs_and_never_where_it_was_kept(limit: float, address: str) -> None:
+    """Who is refused has it done again."""
+    said = AssistantMessage((Text("so"),))
+    async with Door(address) as door:
+        ledger = PostgresLedger(door.address, HOME)
+        session = await ledger.sessions.start("telegram:7")
+        before = len(door.trips)
+        await ledger.sessions.append(session.id, (said,))
+        trips, ledger.database.seconds = len(door.trips) - before, limit
+        door.breaks = {len(door.trips) + trips - 1: "silent"}
+        await ledger.sessions.append(session.id, (said,))
+        assert not door.breaks
+        assert await ledger.sessions.history(session.id) == (said, said)
+        door.breaks = {len(door.trips) + trips - 1: "unheard"}
+        with pytest.raises(StoreError, match="does not answer"):
+            await ledger.sessions.append(session.id, (said,))
+        assert not door.breaks
         assert await ledger.sessions.history(session.id) == (said, said)
         await ledger.aclose()
 

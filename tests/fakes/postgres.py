@@ -39,7 +39,7 @@ SETTINGS = (
 
 
 #: How a trip to the server breaks.
-Break = Literal["unasked", "unanswered", "half", "ended"]
+Break = Literal["unasked", "unanswered", "half", "ended", "unheard", "silent"]
 _WHY = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
 #: What a server says that is shut down.
 _ENDED = b"E" + (4 + len(_WHY)).to_bytes(4) + _WHY
@@ -83,8 +83,8 @@ class Door(Listening):
     A trip is all that is asked until the server has to answer; `trips` has what was asked in each. The one whose number
     is in `breaks` ends so: `unasked`, the server never hears of it; `unanswered`, it was done and nobody is told;
     `half`, the first half of what is told arrives; `ended`, all but the last word arrives, and that the server ends the
-    connection, whose end is not seen. Connections that are made after that are closed, `refused` of them. Questions
-    wait while `asked` is not set.
+    connection, whose end is not seen. `unheard` and `silent` are as the first two, but the connection stays. Those that
+    are made after that are closed, `refused` of them. Questions wait while `asked` is not set.
     """
 
     def __init__(self, address: str) -> None:
@@ -128,8 +128,10 @@ class Door(Listening):
             if kind in (b"S", b"Q"):
                 number = len(self.trips)
                 self.trips.append(asked)
-                if self.breaks.get(number) == "unasked":
+                if (how := self.breaks.get(number)) in ("unasked", "unheard"):
                     del self.breaks[number]
+                    if how == "unheard":
+                        await reader.read()  # until who asks closes it
                     return
                 under_way.append(number)
             if kind in (b"", b"S", b"Q", b"H", b"p", b"X"):
@@ -156,7 +158,7 @@ class Door(Listening):
                 del self.breaks[under_way[0]]
                 writer.write({"half": told[: len(told) // 2], "ended": told + _ENDED}.get(how, b""))
                 await writer.drain()
-                if how == "ended":
+                if how in ("ended", "silent"):
                     under_way.append(_OVER)
                     await asyncio.Event().wait()  # until more is asked
                 return
