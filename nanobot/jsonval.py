@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from typing import TypeVar
 
-from msgspec import DecodeError, ValidationError, convert
+from msgspec import DecodeError, ValidationError, convert, to_builtins
 from msgspec.json import Decoder, encode
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def dump(value: object) -> bytes:
     """Compact UTF-8 JSON in the order of the keys. Lone surrogates, which no server accepts, are dropped."""
     with suppress(UnicodeEncodeError, OverflowError):  # of surrogates, and of numbers beyond 64 bits
         return encode(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "ignore")
+    return json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "ignore")
 
 
 def compact(value: object) -> str:

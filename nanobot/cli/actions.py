@@ -60,7 +60,12 @@ def _word(name: str, about: str, **settings: object) -> Argument:
 
 
 def _words(about: str, metavar: str = "WORDS", nargs: str = "*") -> Argument:
-    return _word("words", about, metavar=metavar, nargs=nargs)
+    return _word("words", about, metavar=metavar, nargs=nargs, type=text_of)
+
+
+def text_of(word: str) -> str:
+    """What of a word is text: bytes that are no UTF-8 can be kept nowhere."""
+    return word.encode("utf-8", "ignore").decode()
 
 
 def _perhaps(name: str, about: str, **settings: object) -> Argument:
@@ -116,7 +121,10 @@ _SKILL = _word("name", N_("the skill"), metavar="NAME")
 
 _AGENT = (
     _words(N_("ask this and leave; `-` reads it from standard input"), metavar="MESSAGE"),
-    Argument(("-m", "--message"), {"metavar": "TEXT", "help": N_("the same, for texts that begin with a dash")}),
+    Argument(
+        ("-m", "--message"),
+        {"metavar": "TEXT", "help": N_("the same, for texts that begin with a dash"), "type": text_of},
+    ),
     _MODEL,
     (
         Argument(

@@ -327,10 +327,11 @@ def test_a_workspace_that_may_not_be_read_gets_one_sentence(tmp_path: Path) -> N
     assert f"{shut} cannot be read: Permission denied." in done.stderr
 
 
-async def test_a_new_skill_is_described_by_what_of_its_words_is_text(tmp_path: Path) -> None:
+async def test_of_words_that_are_no_text_what_is_text_is_kept(tmp_path: Path) -> None:
     nanobot = program(tmp_path, None)
     assert (await nanobot.run("skill", "new", "coffee", "Makes a caf\udce9 au lait.")).code == 0
     assert "Makes a caf au lait." in (await nanobot.run("skill", "show", "coffee")).out
+    assert "drink caf." in (await nanobot.run("schedule", "tomorrow", "drink", "caf\udce9.")).out
 
 
 async def test_a_terminal_without_utf_8_gets_the_link_and_is_told_of_the_code(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from nanobot.bus.events import ChatState, Event, InboundMessage, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.channels.base import CallResult, TerminalCall
 from nanobot.errors import ChannelError, NanobotError, QuestionOver, TemporaryError, UsageError
+from nanobot.jsonval import dump
 from nanobot.utils.translation import _
 
 T = TypeVar("T")
@@ -158,7 +159,6 @@ TerminalLine = HelloLine | CancelLine | SayLine | CallLine
 GatewayLine = WelcomeLine | RefusedLine | EventLine | AnswerLine | LeavingLine
 FROM_TERMINAL = json.Decoder(TerminalLine)
 FROM_GATEWAY = json.Decoder(GatewayLine)
-_ENCODER = json.Encoder()
 
 
 def event_line(message: OutboundMessage) -> EventLine:
@@ -172,7 +172,7 @@ def event_line(message: OutboundMessage) -> EventLine:
 
 
 def encoded(line: SocketLine) -> bytes:
-    return _ENCODER.encode(line) + b"\n"
+    return dump(line) + b"\n"
 
 
 async def next_line(reader: asyncio.StreamReader, decoder: "json.Decoder[T]") -> T | None:

@@ -254,7 +254,7 @@ async def test_each_terminal_has_a_session_of_its_own_and_who_is_in_one_session_
         assert all("One." not in repr(one) for one in second.seen)
         async with at.joined(resume=first.link.welcome.state.session) as third:
             assert "One." in third.link.welcome.recap
-            await first.say("c")
+            await first.say("c\udce9")
             await third.until(lambda: any(isinstance(one.event, TurnFinished) for one in third.seen))
             notices = [one.event.text for one in third.seen if isinstance(one.event, Notice)]
             assert notices == ["On another terminal: c"]
