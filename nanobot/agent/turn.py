@@ -420,7 +420,6 @@ class Turn(Struct, eq=False):
             if call.id not in self.answered:
                 said = NOT_RUN if call.id in self.unanswered else INTERRUPTED
                 self.messages.append(ToolMessage(call.id, call.name, (Text(said),), "cancelled"))
-        self.messages.extend(self.asides())
         text = self.shown
         self.open, self.answered = None, set()
         self.answer()
@@ -432,7 +431,7 @@ class Turn(Struct, eq=False):
         if citations:
             last = self.messages[-1]
             content = (Text(text),) if text else last.content
-            self.messages[-1:] = [*self.asides(), replace(last, content=content, citations=citations)]
+            self.messages[-1] = replace(last, content=content, citations=citations)
 
     def close(self, by: EndedBy) -> None:
         """Make the conversation legal where it broke off; it ends with words of the assistant."""

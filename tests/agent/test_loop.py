@@ -15,7 +15,7 @@ from nanobot.command.settings import ChatSettings
 from nanobot.errors import SkipTool, UsageError
 from nanobot.messages import AssistantMessage, ToolMessage, UserMessage
 from nanobot.providers.base import LLMProvider
-from nanobot.providers.scripted import Call, Pause, Say, ScriptedProvider, Wait
+from nanobot.providers.scripted import Call, Pause, Retry, Say, ScriptedProvider, Wait
 from nanobot.session.removal import remove_session
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
@@ -95,13 +95,14 @@ async def test_a_message_that_is_served_alone_reads_no_other_on_its_way() -> Non
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool) -> None:
     tool = FakeTool(held=True, stubborn=stubborn)
-    async with agent([(Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"})), "here I am"], tool) as box:
+    step = (Say("half"), Retry(), Say("I look. "), SEARCH, Call("web_search", {"query": "dogs"}))
+    async with agent([step, "here I am"], tool) as box:
         await box.say("cats?")
         await tool.started.wait()
         await box.say("/stop")
         await box.until(lambda: bool(box.of(CommandReply)))
         await box.until(lambda: bool(box.of(TurnFinished)))
-        assert box.of(TurnFinished)[0].outcome == "cancelled"
+        assert (box.of(TurnFinished)[0].outcome, box.of(TurnFinished)[0].text) == ("cancelled", "")
         assert (await box.ask("still there?")).text == "here I am"
         late = len(box.events)
         tool.open()
@@ -117,7 +118,7 @@ async def test_U04_stop_acts_within_a_second_and_the_chat_goes_on(stubborn: bool
 
 
 async def test_U04_stop_keeps_the_partial_text_and_marks_it() -> None:
-    async with agent([(Say("The answer is"), Pause(600)), "yes"]) as box:
+    async with agent([(Say("wrong"), Retry(), Say("The answer is"), Pause(600)), "yes"]) as box:
         await box.say("go")
         await box.until(lambda: any("The answer is" in str(item) for item in box.events))
         await box.say("/stop")

@@ -440,7 +440,8 @@ async def test_two_processes_never_serve_one_session_at_once(tmp_path: Path) -> 
         running = asyncio.create_task(box.ask("hi"))
         await first.asked(1)
         refused = await other.ask("me too")
-        assert (refused.outcome, refused.temporary, second.requests) == ("failed", True, [])
+        assert (refused.outcome, refused.temporary, refused.model) == ("failed", True, "scripted")
+        assert second.requests == []
         assert f"Process {os.getpid()} is answering in this conversation right now" in refused.error
         waiting = asyncio.create_task(other.loop.process(arrived("a letter"), Kept(terminal)))
         await other.until(lambda: any("in use elsewhere" in getattr(one, "text", "") for one in other.of(Notice)))

@@ -357,6 +357,7 @@ async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty
     async with agent([(Think("hm"), empty), "There you are."]) as box:
         assert (await box.ask("go")).text == "There you are."
         said = [m.content for m in await box.history() if m.content]  # what it cost is kept without words
+        assert (await box.history())[-1].text == "There you are.", "behind that, too"
         assert all(any(isinstance(p, Text) and p.text.strip() for p in content) for content in said)
         assert (await box.store.spent()).requests == 2
         kinds = [one.kind for one in await box.history() if isinstance(one, UserMessage)]
