@@ -1,10 +1,7 @@
 """`nanobot library` as a process, and a program that stays keeps its index up to date."""
 
 import asyncio
-import resource
-import subprocess
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,8 @@ from nanobot.library.talk import Conversations
 from nanobot.library.upkeep import LibraryUpkeep
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
-from tests.cli.harness import Program, program
+from tests.cli.harness import Program, finish, program
+from tests.fakes import forks
 
 
 async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_path: Path) -> None:
@@ -64,16 +62,9 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
 
 async def run_without_room(nanobot: Program, size: int, *words: str) -> tuple[int, str]:
     """Run it where no file grows beyond `size` bytes, as on a full disk; its exit code and what it complains of."""
-    done = await asyncio.to_thread(
-        subprocess.run,
-        nanobot.command(*words),
-        env={**nanobot.env, "PYTHONDONTWRITEBYTECODE": "1"},  # Python would keep half of a compiled module for good
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size)),
-    )
-    return done.returncode, done.stderr
+    env = {**nanobot.env, "PYTHONDONTWRITEBYTECODE": "1"}  # Python would keep half of a compiled module for good
+    done = await finish(await forks.start(words, env, room=size))
+    return done.code, done.err
 
 
 async def test_a_folder_that_is_a_link_to_itself_is_not_there_and_all_else_goes_on(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import json
 import os
 import pkgutil
 import random
+import resource
 import selectors
 import signal
 import socket
@@ -110,13 +111,18 @@ async def _nothing() -> bytes:
 
 
 async def start(
-    arguments: Sequence[str], env: Mapping[str, str], *, together: bool = False, given: bytes | None = None
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    together: bool = False,
+    given: bytes | None = None,
+    room: int = resource.RLIM_INFINITY,
 ) -> Forked:
     """Start `nanobot` with these words and variables. `together`: errors are printed where all else is."""
     pipes = [os.pipe() for _ in range(1 if together else 2)]
     source = _input(given)
     try:
-        told = fork(arguments, env, (source, pipes[0][1], pipes[-1][1]))
+        told = fork(arguments, env, (source, pipes[0][1], pipes[-1][1]), room=room)
     except pytest.fail.Exception:
         for ours, _ in pipes:
             os.close(ours)
@@ -157,14 +163,16 @@ def fork(
     plan: Plan | None = None,
     points: Path | None = None,
     stopped: bool = False,
+    room: int = resource.RLIM_INFINITY,
 ) -> int:
     """Start `nanobot` with these three streams, and return where its number and its exit code are to be read.
 
     `terminal`: they are one, which becomes its own. `points`: it counts in that file the places at which `plan` may end
-    it. `stopped`: it begins when it gets SIGCONT, and whoever runs as the same user may trace it.
+    it. `stopped`: it begins when it gets SIGCONT, and whoever runs as the same user may trace it. `room`: no file that
+    it writes grows beyond so many bytes, as on a full disk.
     """
     order = {"arguments": arguments, "env": dict(env), "folder": str(folder or Path.cwd()), "terminal": terminal}
-    order |= {"plan": asdict(plan or Plan()), "points": str(points or ""), "stopped": stopped}
+    order |= {"plan": asdict(plan or Plan()), "points": str(points or ""), "stopped": stopped, "room": room}
     data = json.dumps(order).encode()
     assert len(data) < _ORDER, "so much goes through no start"
     told, tell = os.pipe()
@@ -322,6 +330,8 @@ def _live(order: Mapping[str, object], given: Sequence[int]) -> None:
         time.tzset()
         tempfile.tempdir = None
         random.seed()
+        room = int(str(order["room"]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
         if order["stopped"]:
             ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(-1))
             os.kill(os.getpid(), signal.SIGSTOP)
