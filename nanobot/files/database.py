@@ -5,20 +5,23 @@ Nothing is made before something is noted: who never changes a file has no such 
 
 import contextlib
 import fcntl
+import json
 import os
+import re
 import sqlite3
 import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from nanobot.errors import PathError, StoreError
+from nanobot.utils.text import is_whole
 from nanobot.utils.translation import _
 
 #: Seconds to wait for somebody else who changes a file, and between two looks.
@@ -89,6 +92,26 @@ class Step(Struct, frozen=True, array_like=True):
         return len(after) == 64 and ":" not in after
 
 
+class _FilesConnection(sqlite3.Connection):
+    """Keeps the names of files byte by byte: one may be no UTF-8, as out of an archive from elsewhere."""
+
+    def execute(self, sql: str, values: Sequence[object] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        try:
+            return super().execute(sql, values)
+        except UnicodeEncodeError:
+            odd = [isinstance(one, str) and not is_whole(one) for one in values]
+            marks = iter("CAST(? AS TEXT)" if one else "?" for one in odd)
+            said = re.sub(r"\?", lambda _: next(marks), sql)
+            given = [os.fsencode(str(value)) if one else value for value, one in zip(values, odd, strict=True)]
+            return super().execute(said, given)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]], /) -> sqlite3.Cursor:  # type: ignore[override]
+        try:
+            return super().executemany(sql, rows)
+        except UnicodeEncodeError:  # what was put before that row is put again
+            return [self.execute(sql, row) for row in rows][-1]
+
+
 class FilesDatabase:
     """The database in `folder`, opened when it is needed. Its methods wait for the disk."""
 
@@ -146,7 +169,8 @@ class FilesDatabase:
             path = self.folder / "files.db"
             try:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                database = sqlite3.connect(path, check_same_thread=False, timeout=10)
+                database = sqlite3.connect(path, check_same_thread=False, timeout=10, factory=_FilesConnection)
+                database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
                 weakref.finalize(self, database.close)  # where nobody closes it
                 path.chmod(0o600)
                 database.execute("PRAGMA journal_mode=WAL")
@@ -170,7 +194,7 @@ def note(database: sqlite3.Connection, session: str, about: str, steps: Iterable
     row = (session, about, time.time())
     number = database.execute("INSERT INTO changes (session, path, at) VALUES (?, ?, ?)", row).lastrowid or 0
     rows = [(number, *astuple(one)[:-1], as_json(one.labels)) for one in steps]
-    database.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", rows)
+    database.executemany("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?)", rows)
     return number
 
 
@@ -184,11 +208,11 @@ def _renew(database: sqlite3.Connection) -> None:
 
 def as_json(labels: tuple[str, ...]) -> str:
     """Labels or paths as they stand in a column."""
-    return msgspec.json.encode(labels).decode()
+    return json.dumps(labels)
 
 
 def from_json(text: str) -> tuple[str, ...]:
-    return msgspec.json.decode(text, type=tuple[str, ...])
+    return tuple(map(str, json.loads(text)))
 
 
 def _take(lock: int) -> None:

@@ -61,7 +61,7 @@ class Origins:
         files that hold content from outside. Raises `PathError`."""
         if not name:
             found = [path for one in self._roots.roots for path in sorted(self.below(one.path))]
-            listed = "\n".join(f"- `{self._roots.place(path, follow=False).shown}`" for path in found)
+            listed = "\n".join(f"- `{self._roots.place(Path(path), follow=False).shown}`" for path in found)
             if not found:
                 return _("No file counts as content from outside.")
             return _("Content from outside:") + f"\n\n{listed}"

@@ -45,14 +45,14 @@ _ANY = r"(?:.|(?-u:[\x80-\xff]))"
 class SearchJob(Struct, frozen=True):
     """What is looked for below `path`: files whose name matches `names`, and with `pattern` the lines in them.
 
-    `roots` and `forbidden` are those of `Roots`, as text. `hide_keys`: files that usually hold keys
-    are not searched. At most `most` hits within `seconds`.
+    `roots` and `forbidden` are those of `Roots`; paths are bytes, since a name may be no UTF-8. `hide_keys`: files that
+    usually hold keys are not searched. At most `most` hits within `seconds`.
     """
 
-    path: str
-    roots: tuple[tuple[str, bool], ...]
-    forbidden: tuple[str, ...]
-    home: str
+    path: bytes
+    roots: tuple[tuple[bytes, bool], ...]
+    forbidden: tuple[bytes, ...]
+    home: bytes
     pattern: str = ""
     names: str = ""
     ignore_case: bool = False
@@ -65,7 +65,7 @@ class SearchJob(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """A file or a folder (its `shown` ends in /), and with a pattern the line that matched; `path` is absolute."""
 
-    path: str
+    path: bytes
     shown: str
     line: int = 0
     text: str = ""
@@ -93,18 +93,22 @@ class _Entry(Struct, frozen=True):
     is_folder: bool
 
 
+def _path(raw: bytes) -> Path:
+    return Path(os.fsdecode(raw))
+
+
 def find(job: SearchJob) -> Found:
     """Do a job. What keeps it from being done is the `problem`."""
-    folders = tuple(Root(Path(path), writable) for path, writable in job.roots)
-    roots = Roots(folders, tuple(map(Path, job.forbidden)), Path(job.home))
+    folders = tuple(Root(_path(path), writable) for path, writable in job.roots)
+    roots = Roots(folders, tuple(map(_path, job.forbidden)), _path(job.home))
     try:
-        place = roots.place(job.path)
+        place = roots.place(_path(job.path))
         return _collect(job, roots, place, _compiled(job))
     except PathError as error:
         return Found(problem=str(error))
     except OSError as error:
         # English: a model reads it
-        return Found(problem=f"{job.path} cannot be searched: {error.strerror or error}.")
+        return Found(problem=f"{roots.shown(_path(job.path))} cannot be searched: {error.strerror or error}.")
     except (re.error, FutureWarning, RecursionError, OverflowError) as error:
         # English: a model reads it
         return Found(problem=f"{job.pattern!r} is no pattern of Python's re: {error}.")
@@ -156,11 +160,11 @@ def _hits(roots: Roots, place: ResolvedPath, entry: _Entry, line: re.Pattern[str
     path = place.root.path.joinpath(*entry.parts)
     shown = roots.shown(path) + ("/" if entry.is_folder else "")
     if line is None:
-        yield Hit(str(path), shown)
+        yield Hit(bytes(path), shown)
     elif not entry.is_folder:
         for number, text in enumerate(_lines(roots, entry, shown), 1):
             if match := line.search(text):
-                yield Hit(str(path), shown, number, _around(text, match.start()))
+                yield Hit(bytes(path), shown, number, _around(text, match.start()))
 
 
 def _around(text: str, at: int) -> str:

@@ -96,7 +96,7 @@ class Undo:
         if problem:
             return problem
         self._finish([step])
-        shown = self._roots.place(step.path, follow=False).shown
+        shown = self._roots.place(Path(step.path), follow=False).shown
         if step.mode is None:
             return _("{path} is gone again: it was new.", path=shown)
         if (step.before or "").startswith(SAVED):
@@ -158,7 +158,7 @@ class Undo:
         """What is done once for all files that are back: the modes of folders, and which are foreign."""
         for step in reversed(done):
             if step.is_folder and step.mode is not None:
-                place = self._roots.place(step.path, write=True, follow=False)
+                place = self._roots.place(Path(step.path), write=True, follow=False)
                 with self._roots.parent(place) as (folder, name):
                     os.chmod(name, stat.S_IMODE(step.mode), dir_fd=folder)
         marked = self._origins.marks()
@@ -175,7 +175,7 @@ class Undo:
     def _sync(self, step: Step) -> None:
         """Have on the disk what stands at a path now, and that it does."""
         try:
-            with self._roots.parent(self._roots.place(step.path, follow=False)) as (folder, name):
+            with self._roots.parent(self._roots.place(Path(step.path), follow=False)) as (folder, name):
                 if status_of(folder, name):
                     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                     with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
@@ -186,7 +186,7 @@ class Undo:
 
     def _unmake(self, step: Step, trash: Path) -> str:
         """Take away what was new; why it stays, empty where it is gone."""
-        place = self._roots.place(step.path, write=True, follow=False)
+        place = self._roots.place(Path(step.path), write=True, follow=False)
         try:
             with self._roots.parent(place) as (folder, name):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -208,7 +208,7 @@ class Undo:
 
     def _remake(self, step: Step) -> str:
         """Bring back what was there before; why it cannot be, empty where it is back."""
-        place = self._roots.place(step.path, write=True, follow=False)
+        place = self._roots.place(Path(step.path), write=True, follow=False)
         mode, saved = step.mode or 0, (step.before or "").startswith(SAVED)
         with self._roots.parent(place, create=True) as (folder, name):
             if there := (status := status_of(folder, name)) is not None:
@@ -257,7 +257,7 @@ class Undo:
 
     def _move_back(self, place: ResolvedPath, inode: str, path: str) -> str:
         """Give a file that was too large to be kept the name that it had."""
-        there = self._roots.place(path, write=True, follow=False)
+        there = self._roots.place(Path(path), write=True, follow=False)
         with self._roots.parent(there) as (source, name), self._roots.parent(place) as (target, wanted):
             status = status_of(source, name)
             if status is None or str(status.st_ino) != inode:
@@ -281,7 +281,7 @@ class Undo:
         if self._now(place) == step.before:
             return ""
         spare = place.path.with_name(f"{place.path.name}.before-{step.before[:8]}")
-        put(self._roots, self._roots.place(str(spare), write=True, follow=False), data)
+        put(self._roots, self._roots.place(spare, write=True, follow=False), data)
         if step.labels:
             self._origins.mark((spare,), step.labels)
         return _(

@@ -14,6 +14,7 @@ from msgspec import Struct
 from nanobot.errors import NanobotError
 from nanobot.files.search import SKIPPED
 from nanobot.security.paths import Roots, holds_keys, is_in
+from nanobot.utils.text import is_whole
 from nanobot.utils.translation import _
 from nanobot.web.extract.page import JobKind
 
@@ -96,7 +97,8 @@ def files_below(folder: Path, roots: Roots) -> Iterator[tuple[str, str]]:
         place, depth = waiting.pop()
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry in sorted(entries, key=lambda one: one.name):
-                if entry.name.startswith(".") or entry.name in SKIPPED or holds_keys((place.name, entry.name)):
+                skipped = entry.name in SKIPPED or not is_whole(entry.name)
+                if skipped or entry.name.startswith(".") or holds_keys((place.name, entry.name)):
                     continue
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)

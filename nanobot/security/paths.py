@@ -135,12 +135,13 @@ class Roots(Struct):
     def workspace(self) -> Path:
         return self.roots[0].path
 
-    def place(self, text: str, *, write: bool = False, follow: bool = True) -> ResolvedPath:
-        """Where `text` leads. Raises `PathError` where that is outside, forbidden, or not to be written.
+    def place(self, text: str | Path, *, write: bool = False, follow: bool = True) -> ResolvedPath:
+        """Where `text`, which somebody wrote, or a path that was found leads. Raises `PathError` where that is outside,
+        forbidden, or not to be written.
 
         Without `follow` a link at its end is meant itself, and not what it leads to.
         """
-        asked = self._absolute(text)
+        asked = self._absolute(text) if isinstance(text, str) else self.workspace / text
         whole = follow or asked.name in ("", "..")
         real = _stored(_real(asked) if whole else _real(asked.parent) / asked.name, whole=whole)
         root = max((one for one in self.roots if _within(real, one.path)), key=_depth, default=None)
@@ -444,6 +445,6 @@ def _devices() -> set[tuple[int, int]]:
     return found - {(ours, 0)}  # where they are folders like others
 
 
-def _said(text: str) -> str:
-    shown = "".join(sign if sign.isprintable() else "?" for sign in text)
+def _said(text: str | Path) -> str:
+    shown = "".join(sign if sign.isprintable() else "?" for sign in str(text))
     return repr(shown if len(shown) <= 200 else f"{shown[:200]}…")

@@ -118,6 +118,11 @@ def sendable(secret: str) -> bool:
     return secret.isascii() and secret.isprintable()
 
 
+def is_whole(text: str) -> bool:
+    """Whether it holds no half of a character, and is thus no name of a file that is no UTF-8."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def squeeze(text: str) -> str:
     """`text` on one line with single blanks."""
     return " ".join(text.split())

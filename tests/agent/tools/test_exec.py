@@ -474,7 +474,7 @@ def put_text(text: str, _: bytes | None) -> bytes:
 def furnish(folder: Path) -> None:
     (folder / "photos/old").mkdir(parents=True)
     (folder / "empty").mkdir()
-    (folder / "photos/old/a.jpg").write_bytes(bytes(range(256)))
+    (folder / "photos/old" / os.fsdecode(b"caf\xe9.jpg")).write_bytes(bytes(range(256)))
     (folder / "photos/b.jpg").write_text("b")
     (folder / "plan.md").write_text("the plan")
     (folder / "run.sh").write_text("#!/bin/sh")

@@ -1,6 +1,7 @@
 """What the tools for files do and tell: read, write, edit, list, find, delete, and what /undo brings back."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,25 +197,32 @@ def test_a_search_finds_the_same_in_the_same_order_without_ripgrep(
         path.write_bytes(text.encode("latin-1" if name == "latin" else "utf-8"))
     (tmp_path / "link").symlink_to(tmp_path / "b.py")
     both = [
-        find(SearchJob(".", ((str(tmp_path), True),), (), "/nowhere", pattern, ignore_case=ignore_case, ripgrep=used))
+        find(
+            SearchJob(b".", ((bytes(tmp_path), True),), (), b"/nowhere", pattern, ignore_case=ignore_case, ripgrep=used)
+        )
         for used in (True, False)
     ]
     assert both[0] == both[1]
     assert not both[0].problem
 
 
-async def test_a_search_says_which_files_it_left_out_for_their_size(files: Files) -> None:
+async def test_a_search_finds_names_that_are_no_utf8_and_says_which_files_it_left_out_for_their_size(
+    files: Files,
+) -> None:
+    (files.workspace / os.fsdecode(b"caf\xe9.log")).write_text("needle\n")
     with (files.workspace / "big.log").open("wb") as file:
         file.write(b"needle\n")
         file.truncate(20_000_001)
     (files.workspace / "small.log").write_text("needle\n")
     found = await files.call("grep", pattern="needle")
-    assert found.text.splitlines()[1:] == ["small.log", "  1: needle", "[1 file of more than 20 MB not searched.]"]
+    left = "[1 file of more than 20 MB not searched.]"
+    assert found.text.splitlines()[1:] == ["caf?.log", "  1: needle", "small.log", "  1: needle", left]
+    assert "caf?.log" in (await files.call("glob", pattern="*.log")).text
 
 
 async def test_a_pattern_that_never_ends_ends_and_costs_the_agent_nothing(files: Files) -> None:
     (files.workspace / "a.txt").write_text("a" * 40 + "!")
-    assert find(SearchJob(".", ((str(files.workspace), True),), (), "/nowhere", "(a+", seconds=1)).problem
+    assert find(SearchJob(b".", ((bytes(files.workspace), True),), (), b"/nowhere", "(a+", seconds=1)).problem
     searching = asyncio.create_task(files.call("grep", pattern="(a+)+$"))
     assert (await files.call("read_file", path="a.txt")).error is None
     searching.cancel()

@@ -231,6 +231,7 @@ async def test_broken_strange_and_huge_files_end_no_reading_and_each_of_them_is_
         )
         books.write("bought.epub", book(**{"META-INF/encryption.xml": locked}))
         books.write("good.txt", "The good one.")
+        books.write(os.fsdecode(b"caf\xe9.txt"), "Its name is no UTF-8, so nobody could ask for it.")
         assert await books.read() == 11
         problems = {Path(one.name).name: one.problem for one in books.index.documents("document", "")}
         assert problems.pop("good.txt") == ""

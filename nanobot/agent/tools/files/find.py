@@ -116,10 +116,10 @@ async def _searched(
     place = await asyncio.to_thread(_begun, store, path, context)
     roots = store.roots
     job = SearchJob(
-        str(place.path),
-        tuple((str(one.path), one.writable) for one in roots.roots),
-        tuple(map(str, roots.forbidden)),
-        str(roots.home),
+        bytes(place.path),
+        tuple((bytes(one.path), one.writable) for one in roots.roots),
+        tuple(map(bytes, roots.forbidden)),
+        bytes(roots.home),
         seconds=_SECONDS,
     )
     asked = msgspec.json.encode(msgspec.structs.replace(job, **wanted)).decode()
@@ -133,7 +133,7 @@ async def _searched(
     if found.problem:
         raise PathError(found.problem)
     marked = await asyncio.to_thread(store.origins.below, place.root.path)
-    return found, tuple(hit.shown for hit in found.hits if is_foreign(hit.shown, hit.path, marked))
+    return found, tuple(hit.shown for hit in found.hits if is_foreign(hit.shown, os.fsdecode(hit.path), marked))
 
 
 def _begun(store: FileStore, path: str, context: ToolContext) -> ResolvedPath:
