@@ -441,6 +441,8 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "Fünfundfünfzig Jahre später; dreiundzwanzig war er.",
             "",
         ),
+        ("Stecklinge sollten 15 bis 20 cm lang sein (6–8 Zoll) [5].", "Cuttings should be 6″ to 8″ long.", ""),
+        ("В России их мало, но в других местах больше [5].", "In Russland sind es wenige, anderswo mehr.", ""),
         ("On Monday they met in the hall [5].", "Na segunda-feira, eles se reuniram no salão; domingo não.", ""),
         (
             "O navio saiu em dez meses, com a carga toda [5].",

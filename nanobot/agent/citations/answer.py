@@ -158,14 +158,7 @@ def claim_at(whole: str, start: int, end: int, numbers: tuple[int, ...]) -> Clai
     last = ended.start() if ended else len(body)
     # What ends within a quotation, or behind the day of a date, ends no sentence.
     borders = (place for place, _ in reversed(sentence_spans(body)) if place < last)
-    opening = next(
-        (
-            one
-            for one in borders
-            if not body[one:].lstrip()[:1].islower() and _balanced(body[one:]) and not _DAY.search(body[:one])
-        ),
-        0,
-    )
+    opening = next((one for one in borders if _opens(body[one:]) and not _DAY.search(body[:one])), 0)
     earlier = max((mark.end for mark in find_marks(body) if mark.start >= opening), default=opening)
     said = body[earlier:] if body[earlier:].strip(" ,;:|([*_-") else body[opening:]
     after = whole[end : line_end if line_end >= 0 else len(whole)]
@@ -223,9 +216,10 @@ def _groups(whole: str, start: int) -> Iterator[_Place]:
             group.append(mark)
 
 
-def _balanced(text: str) -> bool:
+def _opens(text: str) -> bool:
+    """True where a sentence may begin: with no small letter, and within no quotation."""
     closed = all(text.count(pair[1]) <= text.count(pair[0]) for pair in ("“”", "«»", "「」", "„“"))
-    return closed and text.count('"') % 2 == 0
+    return closed and text.count('"') % 2 == 0 and not text.lstrip()[:1].islower()
 
 
 def _unmarked(text: str) -> str:

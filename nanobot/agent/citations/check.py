@@ -56,8 +56,6 @@ _DIRECTION = (
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
 _JOINED = r"(?<=\d)[-./ \u00a0](?=\d)"
-#: Scripts in which a name is spelled by its sound.
-_SPELLED = frozenset(("latin", "cyrillic"))
 #: How alike two spellings of a name are at least.
 _ALIKE_NAMES = 0.75
 #: The share of a claim's words that stands on its source at least, and on another one that is taken for the right one.
@@ -70,6 +68,8 @@ _TELLING = 40
 _SMALL = 32
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
+#: Within how many signs the same stands in another measure.
+_BESIDE = 60
 #: From more facts than these nothing is reckoned: some two of them would always do.
 _MOST_TERMS = 6
 #: On which side of a figure the words before it put what they count.
@@ -98,14 +98,10 @@ def _capitals(text: str) -> list[str]:
     return [word for word in words if not word[0].islower()] or words
 
 
-def _script(text: str) -> str:
-    """The script of most of its letters."""
-    known = Counter(
-        "latin" if sign < _GREEK else "cyrillic" if "\u0400" <= sign <= "\u052f" else ""
-        for sign in text
-        if sign.isalpha()
-    )
-    return max(known, key=known.__getitem__, default="")
+def _spelled(text: str) -> bool:
+    """True for Latin and Cyrillic letters, which spell names by their sound."""
+    letters = [sign for sign in text[:6_000] if sign.isalpha()]
+    return 2 * sum(sign < _GREEK or "\u0400" <= sign <= "\u052f" for sign in letters) > len(letters)
 
 
 class CitedPage:
@@ -274,7 +270,7 @@ class CitedPage:
     def _alien(self, name: Fact, claim: Claim) -> bool:
         """True for a name that another language would not translate, and that stands here in no form."""
         words, before = _capitals(f"{name.counts} {name.text}"), claim.sentence.partition(name.text)[0]
-        if {_script(name.text), self.script} - _SPELLED or name.text not in unquoted(claim.sentence):
+        if not (_spelled(name.text) and self.spelled) or name.text not in unquoted(claim.sentence):
             return False
         translated = sound(words[-1]).startswith(TRANSLATED) or re.search(_DIRECTION, name.text)
         if len(words) > 1:
@@ -321,8 +317,8 @@ class CitedPage:
         return " ".join(["", *(fold(word) for word in words if word[0].isupper() and word.lower() not in words)])
 
     @cached_property
-    def script(self) -> str:
-        return _script(self.text[:6_000])
+    def spelled(self) -> bool:
+        return _spelled(self.text)
 
     @cached_property
     def sounds(self) -> frozenset[str]:
@@ -390,6 +386,7 @@ class CitationJudge:
     def _elsewhere(self, claim: Claim, facts: list[Fact], number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted = self._page(number), words_of(claim.text)
+        facts = [fact for fact in facts if fact.text]
         own, foreign, known = page.share(wanted), page.foreign(claim.sentence), page.found(claim, facts)
         here = any(map(_tells, known))
         if own >= _OTHER_SHARE or (foreign and here and len(known) == len(facts)):
@@ -469,13 +466,13 @@ def _tells(fact: Fact) -> bool:
 def _converted(fact: Fact, known: list[Fact]) -> bool:
     """True for what stands beside the same in another measure: `54 km (34 miles)`."""
     about = replace(next((one for one in fact.readings if one.unit == "mass"), fact), side="near")
-    beside = [
-        one for one in known if one.unit == about.unit and 0 < max(fact.start - one.end, one.start - fact.end) < 4
-    ]
-    degrees = (one for one in known if (fact.unit, one.unit) == ("fahrenheit", "celsius"))
-    if any(_rounds(about, 1.8 * one.value) for one in degrees):
-        return True  # 1.7 °C more are 3.1 °F more
-    return any(one.factor != about.factor and _rounds(about, one.value) for one in beside)
+    beside = (one for one in known if max(fact.start - one.end, one.start - fact.end) < _BESIDE)
+    return any(
+        (one.unit == about.unit and one.factor != about.factor and _rounds(about, one.value))
+        # 1.7 °C more are 3.1 °F more
+        or ((about.unit, one.unit) == ("fahrenheit", "celsius") and _rounds(about, 1.8 * one.value))
+        for one in beside
+    )
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
