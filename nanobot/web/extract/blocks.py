@@ -17,8 +17,11 @@ from nanobot.web.extract.dom import (
     formula,
     is_hidden,
     is_tex,
+    list_kind,
     names_of,
+    numeral,
     script_mark,
+    stand_apart,
     tag_of,
 )
 
@@ -41,7 +44,9 @@ _SPACES = re.compile(r"\s{2,}|[^\S ]")
 _LANGUAGE = re.compile(
     r"(?:^|[\s-])(?:language|lang|highlight-source|highlight|source|brush:\s*|code)-?([\w+#]+)", re.IGNORECASE
 )
-_NO_LANGUAGE = frozenset("text none default notranslate block plain plaintext nohighlight code source".split())
+_NO_LANGUAGE = frozenset(
+    "text none default notranslate block plain plaintext nohighlight code source box wrapper".split()
+)
 _GUTTER = re.compile(r"linenos|gutter|line-numbers|lineno", re.IGNORECASE)
 _LONGEST_CELL = 1200  # characters; a table with a longer cell lays the page out
 _NUMBER = re.compile(r"\d{1,6}")
@@ -64,11 +69,11 @@ _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
 _MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
 _ATOMIC = frozenset("pre hr table textarea xmp listing".split())
-_BEGUN = frozenset(("q", "rt", "sup", "sub"))
+_FIELDS = frozenset("a b label small span strong time".split())  # what shows parts of a row, each in a style of its own
+_ROWS = frozenset("div section header article main footer figure fieldset".split())
+_BEGUN = frozenset(("q", "rt", "sup", "sub")) | _FIELDS
 _CELLS = frozenset(("td", "th"))
 _NOTES = frozenset("*†‡§")
-_NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
-_ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
 _OPENS = ("aria-controls", "data-target", "data-bs-target")
 
 
@@ -139,8 +144,8 @@ class _Frame:
     """An element that is being walked, and what holds for everything inside it."""
 
     __slots__ = (
-        "block", "children", "counted", "element", "end", "href", "items", "kind", "last", "level", "part", "quotes",
-        "styles", "tag",
+        "apart", "block", "children", "counted", "element", "end", "href", "items", "kind", "last", "level", "part",
+        "quotes", "styles", "tag",
     )  # fmt: skip
 
     def __init__(self, element: HtmlElement, tag: str, part: Part, above: "_Frame | None") -> None:
@@ -154,6 +159,7 @@ class _Frame:
         self.items: tuple[Item, ...] = above.items if above else ()
         self.counted = 0
         self.last: Item | None = None
+        self.apart: bool | None = None
         self.end = self.kind = ""
 
 
@@ -200,7 +206,7 @@ class Walk:
         elif tag in {"ul", "ol"}:
             if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
                 frame.items = (*frame.items, above.last)[:_DEEPEST_LIST]
-            frame.kind = _kind(attributes) if attributes and tag == "ol" else ""
+            frame.kind = list_kind(attributes) if attributes and tag == "ol" else ""
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
             elif frame.kind == "reversed":
@@ -256,6 +262,19 @@ class Walk:
             if "  " in text or not text.isprintable():  # a blank is the only space that can be printed
                 text = _SPACES.sub(" ", text).replace("\xad", "")
             self._spans.append(Span(text, frame.styles, frame.href))
+
+    def _is_apart(self, element: HtmlElement, above: _Frame) -> bool:
+        """Whether an element shows something else than the one right before it, which only the page's styles say: where
+        their parent has no words of its own."""
+        before = element.getprevious()
+        if before is None or before.tail or before.tag not in _FIELDS or not self._spans or "code" in above.styles:
+            return False
+        last, first = self._spans[-1].text, next(filter(None, element.itertext()), "")
+        if len(last) == len(first) == 1 and before.items() == element.items() != []:  # signs that are set one by one
+            return False
+        if above.apart is None:
+            above.apart = not any(text.strip() for text in above.element.xpath("text()"))
+        return above.apart and stand_apart(last, first, row=above.tag in _ROWS)
 
     def _line_break(self, frame: _Frame) -> None:
         """A line break; the second in a row begins a new paragraph."""
@@ -314,6 +333,8 @@ class Walk:
 
     def _begin(self, element: HtmlElement, tag: str, frame: _Frame) -> Span | None:
         """The sign that says what an inline element is, where its words alone would be read as something else."""
+        if tag in _FIELDS:
+            return Span(" ", frame.styles, frame.href) if self._is_apart(element, self._stack[-2]) else None
         if tag == "q":
             frame.end = '"'
             return Span('"', frame.styles, frame.href)
@@ -375,29 +396,8 @@ def _mark(attributes: dict[str, str], above: _Frame | None) -> str:
         return "- "
     own = attributes.get("value", "")
     above.counted = int(own) if _NUMBER.fullmatch(own) else above.counted + (-1 if above.kind == "reversed" else 1)
-    number = _numeral(above.counted, above.kind.lower())
+    number = numeral(above.counted, above.kind.lower())
     return f"- {number.upper() if above.kind.isupper() else number}. " if number else f"{above.counted}. "
-
-
-def _kind(attributes: dict[str, str]) -> str:
-    """How a list counts: `a`, `A`, `i`, `I`, `reversed`, or empty for figures that rise."""
-    style = _NUMERALS.search(f"{attributes.get('class')} {attributes.get('style')}")
-    kind = style[2][0].replace("l", "a").replace("r", "i") if style else ""
-    named = kind.upper() if style and style[1] == "upper" else kind
-    return "reversed" if "reversed" in attributes else attributes.get("type") or named
-
-
-def _numeral(number: int, kind: str) -> str:
-    """`number` in letters or as a Roman one; empty where the list counts in figures."""
-    if not 0 < number < 40 or kind not in ("a", "i"):
-        return ""
-    if kind == "a":
-        return "a" * ((number - 1) // 26) + chr(ord("a") + (number - 1) % 26)
-    said = ""
-    for value, sign in _ROMAN:
-        said += sign * (number // value)
-        number %= value
-    return said
 
 
 def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
@@ -415,9 +415,12 @@ def _speaks(tag: str, attributes: dict[str, str], element: HtmlElement, above: _
 def _is_labelled(tag: str, attributes: dict[str, str], element: HtmlElement, above: _Frame) -> bool:
     """Whether an element without words is known by its label alone, as stars and ticks are."""
     label = attributes.get("aria-label") or (attributes.get("title") if tag == "i" else "")
-    if not label or above.href or element.text_content().strip():
+    if not label or above.href:
         return False
-    return not any(tag_of(one) in _FILMS or one.get("alt") for one in element.iter("img", "amp-img", *_FILMS))
+    inside = list(islice(element.iter(), _MOST_SOURCES))
+    words = any((one.text or "").strip() or (one is not element and (one.tail or "").strip()) for one in inside)
+    shown = any(tag_of(one) in _FILMS or (one.get("alt") and tag_of(one) in _PICTURES) for one in inside)
+    return not (words or shown or len(inside) == _MOST_SOURCES)
 
 
 def _numbers_lines(element: HtmlElement, named: str) -> bool:

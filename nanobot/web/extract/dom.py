@@ -37,6 +37,10 @@ _UNSPACED, _NEAR_UNSPACED = (
     re.compile("[^\0-\u0dff\u2000-\u303f]"),
 )
 _TOO_DEEP = "depth in document"
+_NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
+_ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
+#: Signs that the words in one field of a row may end with, and endings of figures.
+_FIELD_ENDS, _ORDINALS = frozenset(")]%'’!?€"), frozenset(("st", "nd", "rd", "th"))
 #: MathML elements whose parts stand beside each other with a sign between.
 _BETWEEN = {"mfrac": "/", "msup": "^", "msub": "_", "mover": "^", "munder": "_"}
 
@@ -185,6 +189,36 @@ def script_mark(tag: str, before: str, inside: str) -> str:
         return "" if ordinal else "^"
     chemical = inside.isdigit() and re.search(r"(?:[A-Z][a-z]?|\))\Z", before)
     return "" if chemical else "_"
+
+
+def list_kind(attributes: dict[str, str]) -> str:
+    """How a list counts: `a`, `A`, `i`, `I`, `reversed`, or empty for figures that rise."""
+    style = _NUMERALS.search(f"{attributes.get('class')} {attributes.get('style')}")
+    kind = style[2][0].replace("l", "a").replace("r", "i") if style else ""
+    named = kind.upper() if style and style[1] == "upper" else kind
+    return "reversed" if "reversed" in attributes else attributes.get("type") or named
+
+
+def numeral(number: int, kind: str) -> str:
+    """`number` in letters or as a Roman one; empty where the list counts in figures."""
+    if not 0 < number < 40 or kind not in ("a", "i"):
+        return ""
+    if kind == "a":
+        return "a" * ((number - 1) // 26) + chr(ord("a") + (number - 1) % 26)
+    said = ""
+    for value, sign in _ROMAN:
+        said += sign * (number // value)
+        number %= value
+    return said
+
+
+def stand_apart(last: str, first: str, *, row: bool) -> bool:
+    """Whether `first`, which follows `last` without a blank, begins something else. Pieces of one word, as they stand
+    in a sentence, do not, unless they are laid out in a `row`."""
+    if not first[:1].isalnum() or not (last[-1:].isalnum() or last[-1:] in _FIELD_ENDS) or first in _ORDINALS:
+        return False
+    pieces = last[-1].isalpha() and first[0].isalpha() and not first[0].isupper()
+    return not pieces or (row and not (len(last) == 1 and last.isupper()))
 
 
 def tag_name(node: etree._Element) -> str:

@@ -66,7 +66,7 @@ WIDENED = 0.25  # links among the words that stand around a reference; more are 
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
 LEAD = 10  # words make a sentence, or a heading, between the headline and the text its beginning
 LINE = 15  # a line before or after the text with fewer words, which ends no sentence, is no part of it
-_MOST_WORDS = 1_000_000  # each counted once for every part that it stands in: beyond, the vote would take seconds
+_MOST_NESTED = 1_000_000  # words and parts, each for every part that it stands in: beyond, the vote would take seconds
 SHORT = 120  # words outside navigation are kept whole
 DOUBT = 0.7  # where less than this part of them was chosen
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
@@ -99,6 +99,8 @@ def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
     page = _Page(root, walk, title)
     visible = [block for block in walk.blocks if not block.part.hidden]
     kept, how = _chosen(page)
+    if how != "listing" and (whole := _short(page, kept)):
+        kept, how = whole, "visible"
     total = sum(block.tokens for block in visible)
     tokens = sum(block.tokens for block in kept)
     if tokens < _LEAST_TOKENS and total > tokens:
@@ -132,7 +134,9 @@ class _Page:
         self.headline = _headline(self.blocks, title)
         self.elsewhere: dict[Part | None, bool] = {None: False}
         self.framed: dict[Part | None, bool] = {None: False}
+        self.depth: dict[Part | None, int] = {None: 0}
         for part in self.parts:
+            self.depth[part] = self.depth[part.above] + 1
             self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
             self.framed[part] = self.framed[part.above] or _frames(part)
         self.words = [0, *accumulate(block.tokens for block in self.blocks)]
@@ -193,15 +197,14 @@ def _reveal(walk: Walk) -> bool:
         if part.above in shown:
             shown.add(part)
         elif part.hidden and not (part.above and part.above.hidden):
-            prose = sum(map(_prose, walk.blocks[part.first : part.last]))
-            role, dialog = part.element.get("role"), part.element.get("aria-modal") or part.tag == "dialog"
-            opened = part.element.get("id") in walk.opened or role == "tabpanel"
-            if prose > visible and prose >= _PANEL_TOKENS:
-                most = True
-                shown.add(part)
-            elif role == "tabpanel" or (
-                opened and not dialog and role not in {"dialog", "menu"} and prose >= _PANEL_TOKENS
-            ):
+            own, role = walk.blocks[part.first : part.last], part.element.get("role")
+            opened = part.element.get("id") in walk.opened and role not in {"dialog", "menu"} and part.tag != "dialog"
+            if opened:  # what says more than links, and asks for nothing
+                told = sum(block.tokens - 2 * block.link_tokens for block in own)
+                opened = told > 0 and not part.element.xpath("@aria-modal | .//input")
+            if (prose := sum(map(_prose, own))) > visible and prose >= _PANEL_TOKENS:
+                most = opened = True
+            if opened or role == "tabpanel":
                 shown.add(part)
     for part in shown:
         part.hidden = False
@@ -222,9 +225,7 @@ def _chosen(page: _Page) -> tuple[list[Block], HowRead]:
     dropped = _around(page, scope) | _teasers(page, scope)
     posts = _posts(page, scope)
     kept = _without_links(page, scope, page.without(scope, dropped), posts) if total else []
-    chosen = _without_lines(page, posts, _lead(page, scope) + kept)
-    short = _short(page, chosen)
-    return (short, "visible") if short else (chosen, "article")
+    return _without_lines(page, posts, _lead(page, scope) + kept), "article"
 
 
 def _landmark(page: _Page, total: float) -> Part:
@@ -247,10 +248,10 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
     begun = _begun(page)
     if scope in begun:
         return scope
-    nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
+    nested = sum(page.words[part.last] - page.words[part.first] + page.depth[part] for part in page.parts)
     told = any(test(scope) for test in (_is_article, _is_article_body))
     alone = any(block.kind == "table" and _weight(block) >= DESCENT * total for block in page.blocks)
-    voted = None if told or alone or nested > _MOST_WORDS else _vote(page)
+    voted = None if told or alone or nested > _MOST_NESTED else _vote(page)
     if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
         while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
             voted = voted.above
@@ -340,7 +341,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     together: dict[str, float] = {}
     for part in named:
         together[part.names] = together.get(part.names, 0.0) + page.mass(part)
-    return {part: together[part.names] < AROUND * page.mass(scope) for part in named}
+    return {part: part.tag == "nav" or together[part.names] < AROUND * page.mass(scope) for part in named}
 
 
 def _is_section(page: _Page, part: Part) -> bool:

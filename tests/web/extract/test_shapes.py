@@ -67,6 +67,22 @@ SHAPES: dict[str, tuple[str, str]] = {
         "<table><tr><td>a</td><td>b</td></tr><tr><td>c</td><td>d|e</td></tr></table>",
         "| a | b |\n| --- | --- |\n| c | d\\|e |",
     ),
+    "parts of a row": (
+        "<div><time>14:02</time><span>A 5</span><span>sea</span><span>3</span></div><p><b>(1)</b><span>Go.</span></p>",
+        "14:02 A 5 sea 3\n\n**(1)** Go.",
+    ),
+    "pieces of a word": (
+        "<p><span>Tur</span><span>bine</span></p><div><i>a</i><b class=d>1</b><b class=d>9</b><b class=d>4</b></div>",
+        "Turbine\n\n*a***194**",
+    ),
+    "one word behind a button": (
+        "<button aria-controls=a>Is it free?</button><div id=a hidden>Yes.</div>",
+        "Is it free?\n\nYes.",
+    ),
+    "what asks behind a button": (
+        "<button aria-controls=a>Log in</button><div id=a hidden>Name <input></div>",
+        "Log in",
+    ),
     "buttons in a table": (
         "<table><tr><th>Gate</th><th>Since</th></tr><tr><td>East</td><td><button>1911</button></td></tr></table>",
         "| Gate | Since |\n| --- | --- |\n| East | 1911 |",

@@ -175,6 +175,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<div role='main'><div class='post'>{P}</div><form class='text'><input type='hidden' name='id'><p>It fits my cat now. {TEXT}</p></form></div>",
         ("It fits my cat now.",),
     ),
+    "a short talk about code": (
+        f"<main><h3>kim asked</h3><div class='markdown-body'>{P}<pre>{'gate.open() ' * 4}</pre></div><h3>ann said</h3><div class='markdown-body'>It is fixed on the main branch since yesterday, and both of the gates do close again at three metres.</div></main>",
+        ("### kim asked", "gate.open()", "### ann said", "It is fixed"),
+    ),
     "a short page of facts": (
         f"<div id='cookies'>{P}</div><main><h1>The quay</h1><dl><dt>Reference</dt><dd>FW-1042</dd><dt>Valid from</dt><dd>1 October</dd></dl><p>Call us.</p><h2>To do</h2><ul><li>Move your car.</li></ul></main>",
         ("Reference", "FW-1042", "Valid from", "1 October", "- Move your car."),
