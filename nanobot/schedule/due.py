@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise, takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nanobot.errors import UsageError
 from nanobot.schedule.job import EVER, NEVER, Cron, Days, Every, Once, Quiet, ScheduledJob, When, quiet_hours
@@ -35,7 +36,8 @@ class Missed(Struct, frozen=True):
 def judge(job: ScheduledJob) -> None:
     """Raises `UsageError` for what may not run so often, or never does."""
     shortest = SHORTEST if job.kind == "remind" else SHORTEST_WORK
-    dues = list(islice(due_times(job, EVER if isinstance(job.when, Once) else _BEGIN), 100))
+    plain = replace(job, quiet="")  # what the quiet hours hold back comes at their end, however soon the next one is
+    dues = list(islice(due_times(plain, EVER if isinstance(job.when, Once) else _BEGIN), 100))
     if not dues:
         raise UsageError(_("That time never comes. Look at its day and month."))
     if any(later - earlier < shortest for earlier, later in pairwise(dues)):

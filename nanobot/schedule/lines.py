@@ -30,7 +30,7 @@ _AT = re.compile(
 _FULL_STOPS = frozenset(".!。！")
 # English: kinds of words, of which the second tells of the first, whatever it is beside
 _BELONGING = (
-    *(("time", "part"), ("day part", "part"), ("unit", "part"), ("day of month", "unit")),
+    *(("time", "part"), ("day part", "part"), ("unit", "part"), ("weekday", "part"), ("day of month", "unit")),
     *(("weekday", "day of month"), ("in", "number"), ("in", "unit")),
 )
 #: A number that goes on behind a word that tells a time, such as 5 in 9:5.

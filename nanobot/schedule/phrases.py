@@ -32,6 +32,9 @@ _LEAP_YEAR = 2028
 NOT_TEXT = frozenset(("filler", "and", "to"))
 _OF_A_DAY = frozenset(("second", "minute", "hour"))
 _TWO_DAYS = N_("Two different days are named.")
+#: The part of the day of a time that has none, so that no other one is taken for it.
+_ANY = "any"
+_OWN_RULES = N_("Days with different times are rules of their own: write them one by one.")
 _ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
 _NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
@@ -56,6 +59,7 @@ class _Facts(Struct):
     last_day: bool = False
     times: list[tuple[int, int, int, str]] = field(default_factory=list)
     part: str = ""
+    part_alone: bool = False
 
 
 def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
@@ -224,7 +228,7 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "time" | "number":
             _take_time(facts, word, before)
         case "part":
-            _take_part(facts, word.name, of_the_time=before is not None and before.kind in ("time", "number"))
+            _take_part(facts, word.name, before.kind if before is not None else "")
         case "to" if facts.times:
             raise unclear(_("From one time to another is a while: name one time."))
         case "day" if word.number == 1 and after_every:
@@ -240,16 +244,32 @@ def _take_time(facts: _Facts, word: Token, before: Token | None) -> None:
         return
     if word.kind == "number" and facts.times and (before is None or before.kind != "and"):
         raise unclear(_("A second number says nothing by itself."))
+    if before is not None and before.kind == "and":
+        _keep_part(facts)
     hour, minute, sure = word.value if word.kind == "time" else (word.number, 0, word.number > 12)
     facts.times.append((int(hour), int(minute), int(sure), facts.part))
+    facts.part_alone = False
 
 
-def _take_part(facts: _Facts, part: str, *, of_the_time: bool) -> None:
-    """Read a part of a day, of the times before it ("8 in the evening") or of those that follow."""
-    if of_the_time:
+def _take_part(facts: _Facts, part: str, before: str) -> None:
+    """Read a part of a day, of the times before it ("8 in the evening") or of those that follow, or a time itself."""
+    if before in ("time", "number"):
         facts.times = [(*clock[:3], clock[3] or part) for clock in facts.times]
-    else:
-        facts.part = part
+        return
+    if before == "and":  # "at 8 and in the evening"
+        facts.times = [(*clock[:3], clock[3] or _ANY) for clock in facts.times]
+    if part != facts.part:
+        if facts.part_alone and before not in ("and", "part"):
+            raise unclear(_(_OWN_RULES))
+        _keep_part(facts)
+    facts.part, facts.part_alone = part, True
+
+
+def _keep_part(facts: _Facts) -> None:
+    """A part of the day beside which no time is told is a time itself: noon and midnight."""
+    if facts.part_alone:
+        facts.times.append((PART_HOURS[facts.part], 0, 2, facts.part))
+        facts.part, facts.part_alone = "", False
 
 
 def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # English: kinds of words
@@ -265,7 +285,7 @@ def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # Engl
             facts.weekdays.append(word.number)
             facts.part = str(word.value[1])
         case "weekday" | "weekdays" | "weekday of next week" if facts.weekdays and facts.times:
-            raise unclear(_("Days with different times are rules of their own: write them one by one."))
+            raise unclear(_(_OWN_RULES))
         case "weekday" | "weekday of next week":
             facts.weekdays.append(word.number)
             facts.next_week = facts.next_week or word.kind != "weekday"
@@ -293,7 +313,10 @@ def _clock(facts: _Facts) -> list[time]:
     """The times of day of a phrase."""
     if not facts.times:
         return [time(PART_HOURS[facts.part]) if facts.part else time(_HOUR)]
-    last = "" if any(part for *_clock, part in facts.times) else facts.part
+    last = facts.part
+    if any(part for *_clock, part in facts.times):
+        _keep_part(facts)
+        last = ""
     return [_in_part(time(hour, minute), part or last, told=sure == 2) for hour, minute, sure, part in facts.times]
 
 

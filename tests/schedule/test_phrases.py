@@ -220,6 +220,7 @@ def test_U55_quiet_hours_hold_back_what_has_no_time_of_day() -> None:
     after = datetime(2026, 11, 22, 20, 30, tzinfo=UTC)  # 21:30
     often = job(Every(3_600, after), quiet="22:00-07:00")
     assert [f"{due:%d %H:%M}" for due in dues(often, after, 3)] == ["23 07:00", "23 07:30", "23 08:30"]
+    judge(job(Every(660, after), quiet="22:00-07:00", kind="ask"))
     daily = job(cron("0 23 * * *"), quiet="22:00-07:00")
     assert [f"{due:%d %H:%M}" for due in dues(daily, after, 1)] == ["22 23:00"]
     assert str(quiet_hours("22-7")) == "22:00-07:00"
