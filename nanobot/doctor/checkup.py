@@ -122,7 +122,7 @@ def _kept(patient: Patient) -> list[Check]:
     where = patient.health_file
     shared = bool(patient.loaded.config.gateway.ledger)
     alone: list[Check] = [
-        ("Database", _in_thread(partial(home.database, paths.database))),
+        ("Database", _in_thread(partial(home.database, paths.database, paths.home / "files" / "files.db"))),
         ("Schedule", _in_thread(partial(home.schedule, paths.database, kept=kept))),
     ]
     return [

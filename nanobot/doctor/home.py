@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nanobot.config.paths import Paths
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
+from nanobot.files.database import unusable_advice
 from nanobot.library.walk import files_below
 from nanobot.security.paths import Root, Roots
 from nanobot.session.database import stamp
@@ -59,8 +60,9 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def database(path: Path) -> Finding:
-    """Whether the file is whole, ours and of a layout that is known, and how large it is."""
+def database(path: Path, files: Path) -> Finding:
+    """Whether the file is whole, ours and of a layout that is known, and how large it is; and whether `files` is, that
+    of the room of files."""
     log = path.with_name(f"{path.name}-wal")
     if not path.exists():
         if log.exists() and log.stat().st_size:
@@ -95,12 +97,26 @@ def database(path: Path) -> Finding:
         return bad(words, _("Update nanobot, or move the file away."))
     if told != ["ok"]:
         return bad(_("{path} is damaged: {error}", path=path, error=one_line("; ".join(told))), fix)
+    if wrong := _wrong(files):
+        return bad(_("{path} is damaged: {error}", path=files, error=wrong), unusable_advice())
     if waiting > _LONG_LOG:
         return warn(
             _("whole; {size}", size=size),
             _("Write what waits into it while no gateway runs: `nanobot doctor --fix` does it."),
         )
     return ok(_("whole; {size}", size=size))
+
+
+def _wrong(path: Path) -> str:
+    """What is wrong with a database that need not be there; empty where it takes too long to tell."""
+    if not path.exists():
+        return ""
+    try:
+        with reading(path) as db:
+            told = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        return "" if error.sqlite_errorcode in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_BUSY) else str(error)
+    return "" if told == "ok" else one_line(told)
 
 
 def schedule(path: Path, *, kept: bool) -> Finding:

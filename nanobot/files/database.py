@@ -22,7 +22,7 @@ from msgspec.structs import astuple
 
 from nanobot.errors import PathError, StoreError
 from nanobot.utils.text import is_whole
-from nanobot.utils.translation import _
+from nanobot.utils.translation import _, sentences
 
 #: Seconds to wait for somebody else who changes a file, and between two looks.
 _PATIENCE, _LOOK = 10.0, 0.005
@@ -178,7 +178,8 @@ class FilesDatabase:
                 if database.execute(_COLUMNS).fetchone():
                     _renew(database)
             except (sqlite3.Error, OSError) as error:
-                raise StoreError(_("{path} cannot be opened: {why}.", path=path, why=error)) from error
+                said = _("{path} cannot be opened: {why}.", path=path, why=error)
+                raise StoreError(sentences(said, unusable_advice())) from error
             self._database = database
         return self._database
 
@@ -187,6 +188,14 @@ class FilesDatabase:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+
+def unusable_advice() -> str:
+    """What to do where the file cannot be used."""
+    return _(
+        "Put that of a backup in its place, or move it away: /undo then goes back no further, and files from outside "
+        "count as your own."
+    )
 
 
 def note(database: sqlite3.Connection, session: str, about: str, steps: Iterable[Step]) -> int:

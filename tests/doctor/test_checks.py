@@ -103,6 +103,11 @@ async def test_a_damaged_database_open_files_and_late_jobs_are_found_and_left_as
     assert ran.code == 2
     assert "is damaged" in read(ran)["Database"][1]
     assert path.read_bytes() == damaged
+    path.write_bytes(whole)
+    (path.parent / "files").mkdir()
+    (path.parent / "files/files.db").write_bytes(b"no database" * 100)
+    there = read(await home.run("doctor", "--json"))["Database"]
+    assert "files.db is damaged: file is not a database" in there[1]
 
 
 async def test_the_postgresql_of_many_gateways_is_asked(tmp_path: Path, postgres: "TestServer") -> None:
