@@ -77,15 +77,19 @@ class ChatSettings:
 
     async def _note(self, chat: str, name: str) -> str:
         """What was kept, else empty. All of a chat is read once, but where other processes may change it."""
-        keys = {one: f"chat:{lasting_key(chat)}:{one}" for one in (*CHOICES, "model")}
-        if self._ledger is not None and (keys[name] not in self._kept or self._ledger.database.worker):
-            kept = await self._ledger.noted(*keys.values())
-            self._kept |= {key: kept.get(key, "") for key in keys.values()}
-        return self._kept.get(keys[name], "")
+        key = _key(chat, name)
+        if self._ledger is not None and (key not in self._kept or self._ledger.database.worker):
+            keys = [_key(chat, one) for one in (*CHOICES, "model")]
+            self._kept |= {**dict.fromkeys(keys, ""), **await self._ledger.noted(*keys)}
+        return self._kept.get(key, "")
 
     async def keep(self, chat: str, name: SettingName | Literal["model"], value: str) -> None:
         """Keep a setting of this chat, or the name of its model, that was judged already."""
-        key = f"chat:{lasting_key(chat)}:{name}"
+        key = _key(chat, name)
         if self._ledger is not None:
             await self._ledger.set_notes({key: value or None})
         self._kept[key] = value
+
+
+def _key(chat: str, name: str) -> str:
+    return f"chat:{lasting_key(chat)}:{name}"
