@@ -515,6 +515,19 @@ async def test_the_owner_steers_and_stops_on_another_surface_what_is_answered_in
     assert "b" in str(box.provider.requests[1].messages)
 
 
+async def test_what_the_owner_says_elsewhere_too_late_for_the_turn_that_runs_is_answered_by_the_next_one() -> None:
+    gate, phone = asyncio.Event(), Address("telegram", "42")
+    async with agent([(Wait(gate), Say("one")), "two"]) as box:
+        await box.store.resume(phone.key, (await box.store.current(HERE.key)).id)
+        first = asyncio.create_task(box.ask("a"))
+        await box.provider.asked(1)
+        late = asyncio.create_task(box.loop.process(replace(message("b", phone), sender=Sender("42", role="owner"))))
+        await box.waiting(1, HERE)
+        gate.set()
+        async with asyncio.timeout(120):
+            assert [(await one).text for one in (first, late)] == ["one", "two"]
+
+
 async def test_stop_and_leaving_end_what_waits_for_another_chat_and_leave_that_alone() -> None:
     gate, third = asyncio.Event(), Address("terminal", "third")
     async with agent([(Wait(gate), Say("one")), (Wait(asyncio.Event()),)]) as box:

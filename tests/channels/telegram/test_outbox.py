@@ -390,7 +390,7 @@ async def test_an_answer_points_to_what_it_answers_where_that_is_wanted_until_te
         pointed = [str(call.params.get("reply_parameters", "")) for call in at.server.sent("sendMessage")]
         assert "12" in pointed[0]
         assert pointed[1:] == [""] * 6
-        assert len(at.seen) == 6
+        assert [line[:9] for line in at.seen] == ["bot: line"] * 6
 
 
 async def test_what_telegram_refuses_is_said_in_the_chat_in_its_language() -> None:
