@@ -115,7 +115,11 @@ def _cuts_a_time(words: Sequence[Token], end: int) -> bool:
     joints = [word.text for word in words[end:place] if word.kind != "filler"]
     joined = bool(joints)
     last, kind = words[end - 1].kind, words[place].kind
-    if kind in ("date", "day", "weekday") or (last, kind) in _BELONGING or (joined and last == kind):
+    if (
+        kind in ("date", "day", "day part", "weekday", "weekday part")
+        or (last, kind) in _BELONGING
+        or (joined and last == kind)
+    ):
         return True
     if kind == "number":
         return joined and clocked and joints[0] not in ",;、"

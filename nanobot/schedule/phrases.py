@@ -236,6 +236,8 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "later" | "each":
             raise unclear(_("Say how much later."))
         case _:
+            if word.kind in ("day part", "weekday part"):
+                _take_part(facts, str(word.value[1]), before.kind if before is not None else "")
             _take_day(facts, word, before)
 
 
@@ -275,15 +277,12 @@ def _keep_part(facts: _Facts) -> None:
 def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # English: kinds of words
     """Read a word that tells the day."""
     match word.kind:
-        case "day":
+        case "day" | "day part":
             if facts.day not in (None, word.number):
                 raise unclear(_(_TWO_DAYS))
             facts.day = word.number
-        case "day part":
-            facts.day, facts.part = word.number, str(word.value[1])
         case "weekday part":
             facts.weekdays.append(word.number)
-            facts.part = str(word.value[1])
         case "weekday" | "weekdays" | "weekday of next week" if facts.weekdays and facts.times:
             raise unclear(_(_OWN_RULES))
         case "weekday" | "weekday of next week":
