@@ -278,7 +278,7 @@ class Postgres:
         if self._work:
             await asyncio.wait(set(self._work), timeout=ENDING_SECONDS if self.ending else WORK_SECONDS)
         if self._pool is not None:
-            await self._pool.close()
+            await self._pool.close(timeout=1.0)  # it may be waiting for a connection
 
     def trouble(self, error: Exception) -> StoreError:
         """What went wrong, in words that help."""
@@ -341,8 +341,7 @@ class Postgres:
                 if isinstance(error, DivisionByZero):
                     self.lost.set()
                     raise StoreError(_(TAKEN)) from None
-                unsure = number and isinstance(error, psycopg.OperationalError | TimeoutError)
-                if not (unsure and await self._committed(number)):
+                if not (number and await self._committed(number)):
                     raise
             finally:
                 db.pipe = None
