@@ -28,6 +28,7 @@ from nanobot.providers.scripted import Say, Step, Wait
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem, OutboxRow
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.session.store import Record
 from nanobot.web.client import trusted_client
 from tests.channels.harness import SmallAgent, small_agent
 from tests.fakes.clock import JumpingClock
@@ -268,6 +269,21 @@ async def test_a_stop_of_nanobot_while_the_disk_is_full_is_no_crash(tmp_path: Pa
         await asyncio.wait_for(ledger.refused.wait(), 120)
     (row,) = (await ledger.recover(CHANNEL)).waiting
     assert row.attempts == 0
+
+
+class Unbegun(Diary):
+    """A ledger in which it cannot be written that a turn begins."""
+
+    async def start(self, rows: tuple[int, ...], turn: str = "") -> tuple[str, tuple[Record, ...]]:
+        raise StoreError("The disk is full.")
+
+
+async def test_a_message_is_answered_where_it_cannot_be_written_down_that_its_turn_begins(tmp_path: Path) -> None:
+    ledger = Unbegun()
+    async with life(tmp_path, ledger, "the answer") as (inbox, _agent):
+        await inbox.accept([update(1, 7, "do it")])
+        await until(lambda: ledger.done == {1})
+    assert [text_of(row) for row in await ledger.pending(CHANNEL)] == ["the answer"]
 
 
 class SilentOnce(Ledger):
