@@ -537,6 +537,9 @@ def _row(cells: list[HtmlElement], down: dict[int, int]) -> list[list[Span]]:
         row.extend([] for _ in range(wide - 1))
         if high > 1:
             down.update({len(row) - offset: high - 1 for offset in range(1, wide + 1)})
+    for column in sorted(column for column, rows in down.items() if rows and column >= len(row)):
+        down[column] -= 1
+        row.extend([] for _ in range(column + 1 - len(row)))
     return row
 
 

@@ -60,6 +60,7 @@ def parse(html: str) -> HtmlElement:
         raise TypeError("the parser gave no element")
     _end_head(root)
     _open_frames(root, parser)
+    _fill_streams(root)
     _take_roles(root)
     return root
 
@@ -108,6 +109,14 @@ def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
         frame.set("href", source)
         frame.tag, frame.text = "a", frame.get("title") or frame.get("name") or source
         frame.tail = f" {frame.tail or ''}"
+
+
+def _fill_streams(root: HtmlElement) -> None:
+    """Show the parts that React streams behind a page, each in the place that a template keeps for it."""
+    for part in root.xpath("//*[@hidden and starts-with(@id, 'S:')]"):
+        for place in root.xpath("//template[@id=$name]", name=f"B:{part.get('id')[2:]}")[:1]:
+            del part.attrib["hidden"]
+            place.addprevious(part)
 
 
 def body_of(root: HtmlElement) -> HtmlElement:
@@ -216,7 +225,7 @@ def stand_apart(last: str, first: str, *, row: bool) -> bool:
     """Whether `first`, which follows `last` without a blank, begins something else. Pieces of one word, as they stand
     in a sentence, do not, unless they are laid out in a `row`."""
     if not first[:1].isalnum() or not (last[-1:].isalnum() or last[-1:] in _FIELD_ENDS) or first in _ORDINALS:
-        return False
+        return last[-1:] == ":" != last[-2:-1] and first[:1].isupper()
     pieces = last[-1].isalpha() and first[0].isalpha() and not first[0].isupper()
     return not pieces or (row and not (len(last) == 1 and last.isupper()))
 

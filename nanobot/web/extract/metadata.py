@@ -8,7 +8,7 @@ import lxml.html
 from lxml.html import HtmlElement
 from msgspec import Struct
 
-from nanobot.jsonval import parse
+from nanobot.jsonval import obj, parse
 from nanobot.utils.text import squeeze
 from nanobot.web.extract.strip import strip_tags
 
@@ -115,9 +115,15 @@ def page_data(root: HtmlElement) -> str:
     """Text that a page carries beside what it shows: JSON-LD, the data of its framework, noscript, its description."""
     found: list[str] = []
     for script in root.iter("script"):
-        kind = (script.get("type") or "").lower()
-        if kind == "application/ld+json" or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
-            found.extend(_prose(parse(script.text or ""), facts=kind == "application/ld+json"))
+        linked, text = "ld+json" in (script.get("type") or "").lower(), (script.text or "").strip()
+        if text.startswith("window.__"):  # the state that a framework starts from
+            data = parse(text.partition("=")[2].strip("; \n"))
+        elif linked or script.get("id") in ("__NEXT_DATA__", "__NUXT_DATA__"):
+            data = parse(text)
+        else:
+            continue
+        props = obj(obj(data).get("props")).get("pageProps")
+        found.extend(_prose(props or data, facts=linked or bool(props)))
     for element in root.iter("noscript"):
         text = squeeze(strip_tags(lxml.html.tostring(element, encoding="unicode", with_tail=False)))
         if text and not re.search(r"enable javascript|javascript (?:is )?(?:required|disabled)", text, re.IGNORECASE):
@@ -139,7 +145,7 @@ def _prose(value: object, key: str = "", *, facts: bool) -> Iterator[str]:
         for inner in value:
             yield from _prose(inner, key, facts=facts)
     elif isinstance(value, str) or (facts and isinstance(value, int | float)):
-        text = squeeze(strip_tags(str(value)))
+        text = squeeze(strip_tags(str(value))).removeprefix("https://schema.org/")
         if key in _NO_FACTS or key.startswith("@") or text.startswith(("http://", "https://", "/")):
             return
         if (" " in text and len(text) > 20) or key == "headline":

@@ -442,7 +442,7 @@ def _without_lines(page: _Page, posts: set[Part | None], blocks: list[Block]) ->
         return (
             block.kind == "text"
             and 0 < block.tokens < LINE
-            and not (block.items or block.quotes or is_caption(block))
+            and not (block.items or block.quotes or is_caption(block) or block.part.tag in {"dt", "dd", "table"})
             and begun.isdisjoint((block.part, block.part.above))
             and block.part not in posts
             and not _ends_sentence(block)

@@ -107,6 +107,14 @@ SHAPES: dict[str, tuple[str, str]] = {
         '<ul><li><input type="checkbox" checked> done</li><li><input type="checkbox"> open</li></ul>',
         "- [x] done\n- [ ] open",
     ),
+    "head of two rows": (
+        (
+            "<table><tr><th rowspan=2>Port</th><th colspan=2>Height</th><th rowspan=2>Lit</th></tr>"
+            "<tr><th>m</th><th>ft</th></tr><tr><td>Ost</td><td>31</td><td>102</td><td>1871</td></tr></table>"
+        ),
+        "| Port | Height |  | Lit |\n| --- | --- | --- | --- |\n|  | m | ft |  |\n| Ost | 31 | 102 | 1871 |",
+    ),
+    "terms that end with a colon": ("<p><b>Ada:</b><span>Welcome.</span></p>", "**Ada:** Welcome."),
     "list in a cell": (
         "<table><tr><th>Dock</th><td><ul><li>Ada </li><li>Bo</li></ul><hr></td></tr><tr><td>c</td><td>d</td></table>",
         "| Dock | Ada; Bo |\n| --- | --- |\n| c | d |",

@@ -175,9 +175,17 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<div role='main'><div class='post'>{P}</div><form class='text'><input type='hidden' name='id'><p>It fits my cat now. {TEXT}</p></form></div>",
         ("It fits my cat now.",),
     ),
-    "a short talk about code": (
-        f"<main><h3>kim asked</h3><div class='markdown-body'>{P}<pre>{'gate.open() ' * 4}</pre></div><h3>ann said</h3><div class='markdown-body'>It is fixed on the main branch since yesterday, and both of the gates do close again at three metres.</div></main>",
-        ("### kim asked", "gate.open()", "### ann said", "It is fixed"),
+    "a short release of a program": (
+        "<main><span>Latest</span> <a href='/ann'>ann</a> released this<div class='markdown-body'><p>Say <code>tide --json --port Ost --zone north</code> from now on.</p></div><h3>Assets</h3><ul><li><a href='/tide.zip'>tide.zip</a> 48 KB</li></ul></main>",
+        ("Latest", "released this", "`tide --json", "### Assets", "[tide.zip](https://ex.org/tide.zip) 48 KB"),
+    ),
+    "facts before a text": (
+        f"<main><h1>The quay</h1><dl><dt>Reference</dt><dd>FW-1042</dd></dl>{STORY}</main>",
+        ("Reference", "FW-1042", *STORY_WORDS),
+    ),
+    "the title of a table that is the page": (
+        "<article><h1>Ships</h1><p>It shows the ships of each year, in hundreds.</p><table><caption>Ships a year</caption><tr><th>Year</th><th>Ships</th></tr>" + "<tr><td>1911</td><td>40</td></tr>" * 9 + "</table></article>",
+        ("Ships a year", "| 1911 | 40 |"),
     ),
     "a short page of facts": (
         f"<div id='cookies'>{P}</div><main><h1>The quay</h1><dl><dt>Reference</dt><dd>FW-1042</dd><dt>Valid from</dt><dd>1 October</dd></dl><p>Call us.</p><h2>To do</h2><ul><li>Move your car.</li></ul></main>",
@@ -237,6 +245,22 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a recipe in the data of a page": (
         """<div>Soup of the day</div><script type='application/ld+json'>{"@type": "Recipe", "recipeIngredient": ["2 onions"], "nutrition": {"calories": 120}}</script>""",
         ("Soup of the day", "recipeIngredient: 2 onions", "calories: 120"),
+    ),
+    "an offer in the data of a page": (
+        """<p>Lamp</p><script type='application/ld+json'>{"@type": "Offer", "price": 89, "availability": "https://schema.org/InStock"}</script>""",
+        ("price: 89", "availability: InStock"),
+    ),
+    "a page that is all data": (
+        """<div id='__next'></div><script id='__NEXT_DATA__' type='application/json'>{"props": {"pageProps": {"boat": "Seal", "price": 12400}}, "page": "/b"}</script>""",
+        ("boat: Seal", "price: 12400"),
+    ),
+    "the state that a page starts from": (
+        """<div id='app'></div><script>window.__INITIAL_STATE__ = {"text": "The choir opens with a piece by Buxtehude."};</script>""",
+        ("The choir opens with a piece by Buxtehude.",),
+    ),
+    "a short stream": (
+        "<main><template id='B:0'></template></main><p>Orders of today, all of which can still be changed</p><div hidden id='S:0'><h1>Order 4711</h1><p>Shipped.</p></div>",
+        ("Shipped.\n\nOrders of today",),
     ),
     "few words and a long description of them": (
         f"<h1>Closed</h1><p>We are closed on Monday.</p><meta name='description' content='{TEXT * 2}'>",
