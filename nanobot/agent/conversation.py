@@ -286,15 +286,19 @@ class Conversation:
     async def _deltas(self, request: Request, cause: Cause | None = None) -> AsyncIterator[Delta]:
         """What one request streams; the answer at its end carries its cost.
 
-        An answer that broke off, or was stopped, is paid for as well: it is reckoned from its length.
+        An answer that broke off, or was stopped, is paid for as well: it is reckoned from its length, as is one of
+        which the service tells no figures.
         """
         said, provider = 0, self.turn.provider
         try:
             async with nested(provider.stream(request)) as deltas:
                 async for delta in deltas:
                     if isinstance(delta, Completed):
-                        said = 0
-                        yield replace(delta, message=self._charged(delta.message, cause))
+                        answer, length, said = delta.message, said, 0
+                        untold = not (answer.usage.input or answer.usage.output or answer.usage.cost)
+                        if untold and (reckoned := self._reckoned(request, length)) is not None:
+                            answer = replace(answer, usage=reckoned)
+                        yield replace(delta, message=self._charged(answer, cause))
                         continue
                     if isinstance(delta, StepRetried):
                         self._count_broken(request, said, cause)
@@ -312,10 +316,15 @@ class Conversation:
             self._held_by.release(self.turn.id)
 
     def _count_broken(self, request: Request, said: int, cause: Cause | None) -> None:
-        if said and self.turn.provider.info.capabilities.language_model:
-            sent = estimate_all(request.messages, request.system, request.tools)
-            usage = Usage(input=sent, output=said // BYTES_PER_TOKEN + 1)
+        if (usage := self._reckoned(request, said)) is not None:
             self.turn.count_aside(self._charged(AssistantMessage((), "other", usage=usage), cause))
+
+    def _reckoned(self, request: Request, said: int) -> Usage | None:
+        """About what a request used up that was answered with so many characters; None where no model was asked."""
+        if not said or not self.turn.provider.info.capabilities.language_model:
+            return None
+        sent = estimate_all(request.messages, request.system, request.tools)
+        return Usage(input=sent, output=said // BYTES_PER_TOKEN + 1)
 
     def _charged(self, answer: AssistantMessage, cause: Cause | None = None) -> AssistantMessage:
         """An answer with what it cost, and for whom and why it was asked, as accounts want it."""

@@ -159,7 +159,11 @@ async def test_what_runs_by_itself_counts_under_its_cause_and_says_once_a_day_th
 async def test_U35_an_answer_that_was_stopped_or_broke_off_is_paid_for_too() -> None:
     gate = asyncio.Event()
     provider = ScriptedProvider(
-        [(Say("word " * 60), Wait(gate)), (Say("half"), Fail(ProviderError("network", "cut"))), "whole"]
+        [
+            (Say("word " * 60), Wait(gate)),
+            (Say("half"), Fail(ProviderError("network", "cut"))),
+            (Say("word " * 60), End(usage=Usage(requests=1))),
+        ]
     )
     async with agent(provider, caps=caps(1)) as box:
         first = asyncio.create_task(box.ask("one"))
@@ -170,7 +174,10 @@ async def test_U35_an_answer_that_was_stopped_or_broke_off_is_paid_for_too() -> 
         stopped = await box.store.spent()
         assert (await box.ask("two")).outcome == "failed"
         broken = await box.store.spent()
-    assert (stopped.requests, broken.requests) == (1, 2)
+        assert (await box.ask("three")).outcome == "completed"
+        untold = await box.store.spent()
+    assert (stopped.requests, broken.requests, untold.requests) == (1, 2, 3)
+    assert 100 <= untold.output - broken.output <= 110, "a service that tells no figures"
     assert 100 <= stopped.output <= 110, "300 letters"
     assert stopped.input > 0
     assert stopped.cost == (stopped.input + stopped.output) / 1e6, "at its price"
