@@ -400,6 +400,7 @@ async def test_a_message_that_waits_and_is_edited_into_a_command_is_answered_at_
         await box.waiting(1)
         assert box.loop.amend(replace(message("/whoami"), id="2"))
         assert (await second).text.startswith("You: Ann")
+        assert (second.result().answered, second.result().error) == (("2",), "")
         tool.open()
         assert (await first).answered == ("1",)
     assert typed(box.provider, 1) == "weather?"

@@ -321,4 +321,5 @@ async def test_U5_a_command_that_hangs_is_given_up_and_the_chat_goes_on(limit: f
         box.loop.command_seconds = box.loop.questions.seconds = limit
         finished = await box.ask("/model other")
         assert "/model has not ended" in finished.text
+        assert (finished.outcome, finished.error) == ("failed", finished.text)
         assert (await box.ask("go")).text == "Fine."
