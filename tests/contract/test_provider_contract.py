@@ -348,7 +348,7 @@ FAILURES = {
     "502 in HTML": Failure(Reply(status=502, body="<html>Bad Gateway</html>"), "server", retryable=True),
     "503": Failure(refuse(503, "busy"), "overloaded", retryable=True),
     "529": Failure(refuse(529, "busy", type="overloaded_error"), "overloaded", retryable=True),
-    "a redirect": Failure(Reply(status=307, body="moved", headers=[("Location", "/v1/models")]), "bad_request", "307"),
+    "a redirect": Failure(Reply(status=307, body="moved", headers=[("Location", "/v2")]), "bad_request", "on to /v2"),
     "429 that speaks of length": Failure(refuse(429, "reduce the length of the messages"), "rate_limit"),
     "a page instead of a stream": Failure(
         Reply(body="<html>hi</html>", content_type="text/html"), "protocol", "<html>"
