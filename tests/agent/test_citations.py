@@ -415,7 +415,8 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "Images above 4 GB are split. It is quick. Any make is good. Racks hold 4 disks.",
             "4 MB: not on [5], which has 4 GB",
         ),
-        ("The bag weighs 40 kg [5].", "Die Tasche wiegt 10 bis 40 Gramm.", "40 kg: not on [5]"),
+        ("The bag weighs 40 kg [5].", "Die Tasche 40 wiegt 40 Gramm.", "40 kg: not on [5]"),
+        ("They are 54 on average [5].", "Średnia: 540 osób.", "54: not on [5]"),
         ("They paid 6 billion euros [5].", "Musieli przelać 6 mld zł spółce.", "6 billion euros: not on [5]"),
         (
             "He has won 20 major titles [5].",
