@@ -444,6 +444,15 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
         ),
         ("Stecklinge sollten 15 bis 20 cm lang sein (6–8 Zoll) [5].", "Cuttings should be 6″ to 8″ long.", ""),
         ("В России их мало, но в других местах больше [5].", "In Russland sind es wenige, anderswo mehr.", ""),
+        ("The show is held on 11–21 October in the park [5].", "The show is held Oct. 11–21 in the park.", ""),
+        ("Der Raum fasst 20,7 Kubikfuß (586 Liter) [5].", "The trunk holds 20.7 cubic feet.", ""),
+        ("Shotwell, its COO, said so in the hall [5].", "Shotwell, its chief operating officer, said so.", ""),
+        ("Vier Personen haben darin sehr viel Platz [5].", "There is seating for four in it.", ""),
+        (
+            "The jury needed 15 hours in all [5].",
+            "The jury of Room 15 needed 15 minutes in all.",
+            "15 hours: not on [5], which has 15 minutes",
+        ),
         ("On Monday they met in the hall [5].", "Na segunda-feira, eles se reuniram no salão; domingo não.", ""),
         (
             "O navio saiu em dez meses, com a carga toda [5].",

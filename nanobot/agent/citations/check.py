@@ -81,6 +81,8 @@ _DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
 _MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub pln".split())
+#: Of these the same number in another unit is another one.
+_UNLIKE = _MEASURED | _MONEY | {"time"}
 
 
 class Claim(Struct, frozen=True):
@@ -171,7 +173,7 @@ class CitedPage:
 
     @cached_property
     def initials(self) -> str:
-        return "".join(word[0] for word in _LETTERS.findall(self.text) if word[0].isupper()).casefold()
+        return "".join(word[0] for word in _LETTERS.findall(self.text)).casefold()
 
     def share(self, wanted: frozenset[str]) -> float:
         """How much of `wanted` stands anywhere on the page."""
@@ -212,7 +214,8 @@ class CitedPage:
         if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
             return bool(self.rival(fact, wanted, others))
         spelled = not self.languages and (fact.spelled or fact.unit in ("", "time"))
-        return not (spelled and (count in range(25) or count in range(30, 101, 10)))
+        small = fact.unit == "percent" and count in range(4) and not self.languages
+        return not (small or (spelled and (count in range(25) or count in range(30, 101, 10))))
 
     def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
         """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
@@ -244,8 +247,8 @@ class CitedPage:
         )
         # 10 kg is not the 10 of a page that has 10 g.
         return any(
-            fact.unit not in _MEASURED | _MONEY
-            or (other.unit and not _otherwise(fact, other))
+            fact.unit not in _UNLIKE
+            or (any(one.unit for one in (other, *other.readings)) and not _otherwise(fact, other))
             or not any(_otherwise(fact, one) for one, _place in self.figures())
             for other in alike
         )
@@ -269,7 +272,10 @@ class CitedPage:
 
     def _alien(self, name: Fact, claim: Claim) -> bool:
         """True for a name that another language would not translate, and that stands here in no form."""
-        words, before = _capitals(f"{name.counts} {name.text}"), claim.sentence.partition(name.text)[0]
+        words, before = (
+            _capitals(f"{name.counts} {name.text}"),
+            claim.sentence.partition(f"{name.counts} {name.text}".strip())[0],
+        )
         if not (_spelled(name.text) and self.spelled) or name.text not in unquoted(claim.sentence):
             return False
         translated = sound(words[-1]).startswith(TRANSLATED) or re.search(_DIRECTION, name.text)
@@ -433,7 +439,7 @@ def _equal(fact: Fact, other: Fact) -> bool:
 def _otherwise(fact: Fact, other: Fact) -> bool:
     """True where two figures are the same number in other units of one kind."""
     kinds = fact.unit == other.unit or {fact.unit, other.unit} <= _MONEY
-    written = fact.unit in _MEASURED | _MONEY and fact.value / fact.factor == other.value / other.factor
+    written = fact.unit in _UNLIKE and fact.value / fact.factor == other.value / other.factor
     differ = (fact.unit, fact.factor) != (other.unit, other.factor)
     return kinds and written and differ and all(one.unit != other.unit for one in fact.readings)
 

@@ -243,7 +243,9 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
 
 def _is_capital(word: str) -> bool:
     word = re.sub("['’][a-z]+$", "", word)
-    known = fold(word) in NO_MEANING or fold(word) in WEEKDAYS or _ROMAN.fullmatch(word) is not None
+    known = (
+        fold(word) in NO_MEANING or fold(word) in SMALL or fold(word) in WEEKDAYS or _ROMAN.fullmatch(word) is not None
+    )
     return word[0].isupper() and not known
 
 
@@ -264,6 +266,8 @@ def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
         if between in ("–", "-", "/") and _is_year(one) and one.value % 100 < other.value < 100 and not other.unit:
             found[at + 1] = _or(other, replace(other, value=one.value // 100 * 100 + other.value))  # 1923–24
         found[at] = _shared_unit(one, other, between)
+        if one.unit.startswith("month") and between in _BETWEEN and 0 < other.value <= 31 and not other.unit:
+            found[at + 1] = _or(other, replace(other, unit=one.unit))  # Oct. 5–7
     return [*found, *_spans(found), *_rates(text, flat)]
 
 
