@@ -180,6 +180,11 @@ class Child:
             return None
         return self._decoder.decode(data) if data else None
 
+    def hang_up(self) -> None:
+        """Close the window: nobody reads or types any more, and the kernel tells the program."""
+        os.close(self._ours)
+        self._ours = -1
+
     def kill(self, number: int) -> None:
         os.kill(self.pid, number)
 
@@ -195,6 +200,7 @@ class Child:
             with suppress(ProcessLookupError):
                 self.kill(signal.SIGKILL)
             self.wait()
-        os.close(self._ours)
+        if self._ours >= 0:
+            os.close(self._ours)
         if self._told:
             self._told.close()

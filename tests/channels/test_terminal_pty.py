@@ -1,5 +1,6 @@
 """The conversation on a real pseudo-terminal: what is printed, what the keys do, what is left behind."""
 
+import asyncio
 import json
 import os
 import re
@@ -244,6 +245,17 @@ async def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: si
         assert await terminal.wait() == code
         assert terminal.raw.rfind("\x1b[?2004l") > terminal.raw.rfind("\x1b[?2004h")
         assert "Traceback" not in terminal.text()
+
+
+async def test_a_window_that_is_closed_ends_the_program_without_an_error(tmp_path: Path) -> None:
+    async with modelled(tmp_path, Reply("Begun.\n", Pause(30.0), "late")) as (nanobot, _):
+        async with terminal_of(nanobot) as terminal:
+            await terminal.answers("go\r", "Begun.")
+            terminal.child.hang_up()
+            assert await asyncio.to_thread(terminal.child.wait) == 129
+        logged = (nanobot.home / "logs" / "nanobot.log").read_text(encoding="utf-8")
+        assert "turn ends: cancelled" in logged
+        assert "Traceback" not in logged
 
 
 async def test_the_line_below_shows_the_chosen_model_and_what_the_service_lacks_is_refused(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ terminal: it scrolls, it can be copied, and nothing here touches it again.
 
 import asyncio
 import codecs
+import errno
 import io
 import os
+import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -123,13 +125,15 @@ class Screen:
         self._output.write_raw(KEEP_TITLE)
         try:
             return await self.app.run_async(set_exception_handler=False)
+        except EOFError:  # the window was closed, which may be seen before the signal comes
+            return 128 + signal.SIGHUP
         finally:
             _write_now(self._output, BACK_TITLE)
 
     def exit(self, code: int) -> None:
         if self._exit is None:
             self._exit = code
-            if self.app.is_running:
+            if self.app.is_running and not self.app.is_done:
                 self.app.exit(result=code)
 
     def clear_input(self) -> bool:
@@ -304,13 +308,23 @@ def terminal_output(stdout: TextIO, term: str | None) -> Output:
 
 
 class _Encoded(Vt100_Output):
-    """An output that replaces what the encoding of the terminal cannot show."""
+    """An output that replaces what the encoding of the terminal cannot show, and is heard nowhere once it is closed."""
 
     def write(self, data: str) -> None:
         super().write(encodable(data, self.encoding()))
 
     def write_raw(self, data: str) -> None:
         super().write_raw(encodable(data, self.encoding()))
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
 
 
 class PlainLines:
