@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from nanobot.errors import PathError, StoreError
+from nanobot.utils.host import write_ahead
 from nanobot.utils.text import is_whole
 from nanobot.utils.translation import _, sentences
 
@@ -169,11 +170,11 @@ class FilesDatabase:
             path = self.folder / "files.db"
             try:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                database = sqlite3.connect(path, check_same_thread=False, timeout=10, factory=_FilesConnection)
+                database = sqlite3.connect(path, check_same_thread=False, timeout=_PATIENCE, factory=_FilesConnection)
                 database.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
                 weakref.finalize(self, database.close)  # where nobody closes it
                 path.chmod(0o600)
-                database.execute("PRAGMA journal_mode=WAL")
+                write_ahead(database, _PATIENCE)
                 database.executescript(_LAYOUT)
                 if database.execute(_COLUMNS).fetchone():
                     _renew(database)

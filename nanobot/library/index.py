@@ -34,6 +34,7 @@ from nanobot.library.parts import (
 )
 from nanobot.library.scoring import CANDIDATES, best
 from nanobot.providers.lookup.question import understand
+from nanobot.utils.host import write_ahead
 from nanobot.utils.ranking import terms
 from nanobot.utils.translation import _
 
@@ -279,7 +280,7 @@ def _within(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T], *, 
 
 def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     """The connection to a file that has our tables; those of another layout go."""
-    db.execute("PRAGMA journal_mode = WAL")
+    write_ahead(db, BUSY_SECONDS)
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute("PRAGMA secure_delete = ON")  # what was forgotten does not stay in the file
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nanobot.errors import StoreError
+from nanobot.utils.host import write_ahead
 from nanobot.utils.translation import _
 
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
@@ -255,7 +256,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
                 known=VERSION,
             )
         )
-    db.execute("PRAGMA journal_mode = WAL")
+    write_ahead(db, BUSY_SECONDS)
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA secure_delete = ON")  # what was deleted does not stay in the file

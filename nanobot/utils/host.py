@@ -1,17 +1,24 @@
-"""What this machine and this installation give: the files that travel with the package, folders of any depth, the zone
-of the clock, whether a process still lives, and that all terminals are one place."""
+"""What this machine and this installation give: the files that travel with the package, folders of any depth, files of
+SQLite, the zone of the clock, whether a process still lives, and that all terminals are one place."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _LOCALTIME = Path("/etc/localtime")
 _PROCESSES = Path("/proc")
+#: Seconds between two looks at a file that somebody else writes.
+_PAUSE = 0.01
 _FAULTS = (ZoneInfoNotFoundError, ValueError, OSError)
 
 
@@ -44,6 +51,25 @@ def walk(top: Path, onerror: Callable[[OSError], object] | None = None) -> Itera
             below = (os.path.join(place, name) for name in reversed(inner))  # noqa: PTH118 - fast
             left += (one for one in below if not os.path.islink(one))  # noqa: PTH114
             break
+
+
+def write_ahead(db: "sqlite3.Connection", seconds: float) -> None:
+    """Have changes of this file written to a log beside it, so that reading goes on while something is written.
+
+    SQLite makes that of a new file only while nobody else has a transaction there, and refuses it at once, whatever the
+    connection's own limit is: two processes may begin in the same moment. So it is asked again for `seconds`.
+    Raises `sqlite3.Error`.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL").close()
+        except Exception as error:
+            if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY" or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def zone_of(name: str = "", env: Mapping[str, str] | None = None, localtime: Path = _LOCALTIME) -> tzinfo:

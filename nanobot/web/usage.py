@@ -20,6 +20,7 @@ from loguru import logger
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from nanobot.utils.host import write_ahead
 from nanobot.utils.searchusage import LookupCount, SearchUsageInfo
 from nanobot.utils.translation import _
 from nanobot.web.search.base import Quota
@@ -193,7 +194,8 @@ def _open(path: Path | None) -> sqlite3.Connection:
         path or ":memory:", timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_SCHEMA}")
+        write_ahead(connection, BUSY_SECONDS)
+        connection.executescript(f"PRAGMA synchronous = NORMAL; {_SCHEMA}")
     except sqlite3.Error:
         connection.close()
         raise
