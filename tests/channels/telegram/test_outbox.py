@@ -419,7 +419,10 @@ async def test_a_lost_thread_gets_a_second_try_and_then_the_chat_itself() -> Non
         await (await at.begin("9")).end(DONE)
         at.server.fail("sendMessage", lost, lost)
         await (await at.begin("9")).end(DONE)
-        assert [message.thread for message in at.server.chats[-1001]] == [9, None]
+        at.server.fail("editMessageText", lost)
+        shown = at.server.chats[-1001][-1].id
+        await at.outbox.sending.calls.show(replace(at.address, thread="9"), ScreenMessage("anew"), shown)
+        assert [message.thread for message in at.server.chats[-1001]] == [9, None, 9], "one that stands there as well"
 
 
 async def test_a_blocked_bot_gives_up_and_stops_typing() -> None:

@@ -79,6 +79,8 @@ class Calls:
                     return message_id
                 case "lost_target" | "moved":
                     message_id = 0
+                case "lost_thread" if message_id:  # an edit names no topic
+                    message_id = 0
                 case "lost_reply":
                     reply_to = 0
                 case "lost_thread" if place.thread:

@@ -44,11 +44,15 @@ Trouble = Literal[
 #: Beginnings of what the server says (lower case, without "bad request: "), by what they mean; the first match counts.
 _TEXTS: tuple[tuple[str, Trouble], ...] = (  # English: words of the server
     ("message is not modified", "same"),
+    ("message_not_modified", "same"),
     ("message thread not found", "lost_thread"),
     ("topic_closed", "lost_thread"),
+    ("topic_deleted", "lost_thread"),
     ("message to be replied not found", "lost_reply"),
     ("replied message not found", "lost_reply"),
+    ("reply_message_id_invalid", "lost_reply"),
     ("message to edit not found", "lost_target"),
+    ("message_id_invalid", "lost_target"),
     ("message can't be edited", "lost_target"),
     ("message to delete not found", "lost_target"),
     ("message is too long", "too_long"),
