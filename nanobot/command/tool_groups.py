@@ -27,16 +27,12 @@ _GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("skill", "learn"),
     ),
     N_("Documentation"): (N_("looks things up in the documentation of nanobot"), ("nanobot_docs",)),
-}
-#: What tools of no group say of themselves; what others wrote of theirs is shown as it is.
-_ALONE = (
-    N_("Remind the person, or do a task, at set times in their zone."),
-    N_("Tell the person when a page, feed, search, price or file changes."),
-    N_(
-        "Let a helper do a part of the work that needs many lookups or much reading, and get its answer. Several in "
-        "one step run together."
+    N_("Appointments"): (
+        N_("reminds you, does tasks at set times, tells you when a page, a price or a file changes"),
+        ("schedule", "watch"),
     ),
-)
+    N_("Helpers"): (N_("gives parts of long work to helpers"), ("spawn",)),
+}
 
 
 class ToolGroup(Struct, frozen=True):
@@ -65,11 +61,7 @@ class ToolGroup(Struct, frozen=True):
 def tool_groups(tools: Sequence[tuple[str, str, str]]) -> tuple[ToolGroup, ...]:
     """The groups of tools, each a name, what it does in its own words, and why it is missing, if it is."""
     groups = [_group(name, does, [one for one in tools if one[0] in names]) for name, (does, names) in _GROUPS.items()]
-    others = [
-        _group(f"`{one[0]}`", shorten(_(one[1]) if one[1] in _ALONE else one[1], _WIDTH), [one])
-        for one in tools
-        if not _known(one[0])
-    ]
+    others = [_group(f"`{one[0]}`", shorten(one[1], _WIDTH), [one]) for one in tools if not _known(one[0])]
     return tuple(group for group in (*groups, *others) if group.on or group.off)
 
 

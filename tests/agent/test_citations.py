@@ -665,7 +665,7 @@ def test_a_written_report_is_held_against_the_pages_that_its_own_list_names(book
     )
     count, wrong = check_report(report, book)
     assert count == 3
-    assert [line.partition(":")[0] for line in wrong] == ["[3]", "[1] “, and the lake was dug in 1950”"]
+    assert [line.partition(":")[0] for line in wrong] == ["[3]", "[1] “and the lake was dug in 1950”"]
     assert "https://else.test/page was not read in this turn" in wrong[0]
     assert check_report("It is 41 metres deep [2].", book) == (1, [])
     assert check_report("It is 41 metres deep [9].", book)[1][0].startswith("[9]: it has no entry in the list")

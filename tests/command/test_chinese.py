@@ -53,9 +53,11 @@ def test_every_summary_is_in_chinese(command: object) -> None:
         assert not english_left(str(getattr(command, "about", "")))
 
 
-def test_a_tool_of_no_group_says_in_chinese_what_it_does_and_one_that_is_off_why() -> None:
-    alone = [(name, OFFERS[name].description, "") for name in ("schedule", "watch", "spawn")]
+def test_every_tool_is_in_a_group_which_says_in_chinese_what_it_does_and_of_one_that_is_off_why() -> None:
+    on = [(name, OFFERS[name].description, "") for name in OFFERS]
     off = ("exec", "", Later(N_("no folder of documents is named; `nanobot library add FOLDER` adds one")))
     with speaking("zh"):
-        assert not english_left("\n".join(group.line for group in tool_groups((*alone, off))))
+        lines = [group.line for group in tool_groups((*on, off))]
+        assert all(line.startswith("- **") for line in lines)
+        assert not english_left("\n".join(lines))
         assert missing_lines({"exec": off[2]}) == ["exec：没有指定文档文件夹；`nanobot library add FOLDER` 可以添加"]

@@ -120,7 +120,7 @@ class MarkedAnswer:
         for number, problem in problems.items():
             source = self._sources.get(number, Source(number, ""))
             passage = "" if problem else self._judge.passage(claim, number)
-            said = shorten(squeeze(claim.text), _CLAIM_CHARS)
+            said = shorten(squeeze(claim.text).lstrip(" ,;:"), _CLAIM_CHARS)
             self.citations.append(Citation(number, source.url, source.title, said, passage, problem))
         wrong = {number for number, problem in problems.items() if problem}
         if wrong and not place.marks:

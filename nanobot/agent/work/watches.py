@@ -150,10 +150,10 @@ class Watches:
         numbers = [int(one) for one in re.findall(r"\d+", wanted)]
         chosen = [number for number in own if not numbers or number in numbers]
         found = await self._looks.store.history(chosen)
-        if not found:
-            if chosen:
-                return _("No watch has told anything yet.")
+        if numbers and not chosen:
             return _("You have no watch {numbers}. `/watch` lists yours.", numbers=wanted)
+        if not found:
+            return _("No watch has told anything yet.")
         return "\n\n".join(f"`{one.job}` · {own[one.job].local(one.at):%Y-%m-%d %H:%M}\n{one.text}" for one in found)
 
     async def change(self, action: str, wanted: str, who: Who) -> str:

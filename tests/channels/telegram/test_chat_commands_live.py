@@ -264,6 +264,7 @@ async def test_U21_a_new_item_is_told_once_with_link_and_date_asks_no_model_and_
     pages = {"/feed": feed("harbour")}
     people = furnished(tmp_path, "A bridge was opened.", after="no")
     async with Website(pages) as site, people as (_, llm, ada, home), running(reading_loopback(home)):
+        await ada.asks("/watch history", "bot: No watch has told anything yet.")
         await ada.asks(f"/watch {site.url}/feed every 2 hours", lambda: ada.told("Watching 1:") == 1)
         pages["/feed"] = feed("bridge", "harbour")
         await ada.asks("/watch run 1", lambda: ada.told("+ bridge (22 Nov 2026)") == 1)
