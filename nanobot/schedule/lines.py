@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from nanobot.errors import UsageError
 from nanobot.schedule.due import cron
 from nanobot.schedule.job import When
-from nanobot.schedule.phrases import CRON, NOT_TEXT, judge_existing, meaning, plain, unclear
+from nanobot.schedule.phrases import CRON, NOT_TEXT, ZONED, judge_existing, meaning, moment, plain, unclear
 from nanobot.schedule.vocabulary import ARTICLES, Token, tokens
 from nanobot.utils.translation import _
 
@@ -27,11 +27,13 @@ _AT = re.compile(
     "at |by |around |um |gegen |ab |à |a |@|in the |am |zu |al |de la |por la "
     "|(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$"
 )
+#: A part of a day that says so of a number before it: 8 in the morning, but 2 morning walks.
+_OF_A_PART = re.compile("in the |at |de la |por la |du |de l'|am |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$")
 _FULL_STOPS = frozenset(".!。！")
 # English: kinds of words, of which the second tells of the first, whatever it is beside
 _BELONGING = (
     *(("time", "part"), ("day part", "part"), ("unit", "part"), ("weekday", "part"), ("day of month", "unit")),
-    *(("weekday", "day of month"), ("in", "number"), ("in", "unit")),
+    *(("weekday", "day of month"), ("in", "number"), ("in", "unit"), ("every", "unit"), ("every", "number")),
 )
 #: A number that goes on behind a word that tells a time, such as 5 in 9:5.
 _GLUED = re.compile(r"\d([:.])\d")
@@ -44,6 +46,8 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
     text = plain(rest)
     if found := CRON.match(text):
         return cron(found[1].upper()), _rest(rest[found.end() :])
+    if found := ZONED.match(text):
+        return moment(found[1], now), _rest(rest[found.end() :])
     words = tokens(text)
     local = now.astimezone(zone)
     problem = ""
@@ -97,10 +101,13 @@ def _counts(words: Sequence[Token]) -> bool:
         if word.kind != "number":
             continue
         before = words[max(0, place - 2) : place]
-        after = next((other.kind for other in words[place + 1 :] if other.kind != "filler"), "")
+        follows = next((other for other in words[place + 1 :] if other.kind != "filler"), None)
+        after = follows.kind if follows is not None else ""
         kinds = [other.kind for other in before]
         listed_hour = kinds in (["time", "to"], *([kind, "and"] for kind in ("time", "number", "part")))
         closed = after in ("and", "time") or (bool(before) and before[-1].text not in ",;、")
+        if follows is not None and after == "part" and _OF_A_PART.match(follows.text):
+            continue
         if not (after == "unit" or (listed_hour and closed) or (word.text in ARTICLES and after == "weekday")):
             return True
     return False
@@ -116,7 +123,7 @@ def _cuts_a_time(words: Sequence[Token], end: int) -> bool:
     joined = bool(joints)
     last, kind = words[end - 1].kind, words[place].kind
     if (
-        kind in ("date", "day", "day part", "weekday", "weekday part")
+        kind in ("date", "day", "day part", "weekday", "weekday part", "every", "rate")
         or (last, kind) in _BELONGING
         or (joined and last == kind)
     ):

@@ -22,6 +22,10 @@ _HOUR = 9
 CRON = re.compile(
     r"(?:cron\s*:?\s*)?((?:[\d*/,\-]+\s+){2}[\dlL*/,\-]+\s+[\d*/,\-a-zA-Z]+\s+[\d*/,\-a-zA-Z#]+)(?=\s|$|:)"
 )
+#: A date with a time and a zone, as programs and models write it.
+ZONED = re.compile(
+    r"([1-9]\d{3}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?\s?(?:z|[+-]\d{2}:?\d{2}))(?!\w|:\d)"
+)
 _HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
     '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
@@ -67,6 +71,8 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
     text = plain(phrase.strip())
     if (found := CRON.match(text)) and found.end() == len(text):
         return cron(found[1].upper())
+    if found := ZONED.fullmatch(text):
+        return moment(found[1], now)
     words = tokens(text)
     unknown = [word.text for word in words if word.kind == "other"]
     if unknown or not words:
@@ -76,6 +82,16 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
             read = _("I understood {known}, and not {unknown}.", known=_quoted(known), unknown=_quoted(unknown))
         raise unclear(read)
     return meaning(words, now.astimezone(zone), zone)
+
+
+def moment(text: str, now: datetime) -> Once:
+    """The moment that a text of `ZONED` tells. Raises `UsageError`."""
+    try:
+        at = datetime.fromisoformat(text.replace(" ", "T", 1).replace(" ", "").upper())
+        made = at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise unclear(_(_NO_HOUR)) from None
+    return Once(_coming(made, at, now))
 
 
 def judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: kinds of words
@@ -373,6 +389,8 @@ def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     on = _on(facts)
     if facts.days_of_month or facts.last_day or facts.date:
         raise unclear(_(_ONE_KIND))
+    if unit == "day" and on.isdigit():
+        raise unclear(_(_TWO_DAYS))  # "from Monday every day"
     if number == 1:
         return _cron(facts, "*", "*", on or ("*" if unit == "day" else str(now.isoweekday() % 7)))
     return _days(facts, number * (7 if unit == "week" else 1), on, now)
@@ -433,11 +451,7 @@ def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
             or (facts.day and day != now.date() + timedelta(days=facts.day))
         ):
             raise unclear(_(_TWO_DAYS))
-        made = instant(datetime.combine(day, at), zone)
-        if made <= now:
-            past = _("{weekday} {day} {time:%H:%M} is past.", weekday=weekday_of(day), day=day, time=at)
-            raise unclear(past)
-        return Once(made)
+        return Once(_coming(instant(datetime.combine(day, at), zone), datetime.combine(day, at), now))
     if not (facts.times or facts.part):
         raise unclear(_("I found no time in that."))
     _judge_half(facts, at, now)
@@ -445,9 +459,16 @@ def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
     return Once(today if today > now else instant(datetime.combine(now.date() + timedelta(days=1), at), zone))
 
 
+def _coming(made: datetime, told: datetime, now: datetime) -> datetime:
+    """The moment itself. Raises `UsageError` where it is past."""
+    if made <= now:
+        raise unclear(_("{weekday} {day} {time:%H:%M} is past.", weekday=weekday_of(told), day=told.date(), time=told))
+    return made
+
+
 def _judge_half(facts: _Facts, at: time, now: datetime) -> None:
     """Raises `UsageError` where an hour without its half of the day may be one of today or of tomorrow."""
-    sure = facts.part or not facts.times or facts.times[0][2]
+    sure = facts.part or not facts.times or facts.times[0][2] or facts.times[0][3]
     if not sure and at <= now.time() and at.hour < 12 and at.replace(hour=at.hour + 12) > now.time():
         later = at.replace(hour=at.hour + 12)
         raise UsageError(

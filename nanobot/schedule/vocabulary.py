@@ -111,6 +111,9 @@ _GERMAN_PARTS = {"morgen": "morning", "vormittag": "forenoon", "mittag": "noon",
 _GERMAN_PARTS |= {"abend": "evening"}
 _CHINESE_DAYS = {"日": 0, "天": 0, "一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6}
 _JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金土")}
+#: One of those behind the first in 周一、三、五.
+_BEHIND_DAYS = "|".join(rf"(?<=[周週期拜](?:[日天一二三四五六][、和]){{{number}}})" for number in range(1, 7))
+_LISTED_DAY = rf"(?:{_BEHIND_DAYS})([日天一二三四五六])(?![点點时時分刻])"
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
 _AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
 _PARTS_OF_AN_HOUR = dict.fromkeys(("half", "demi", "demie", "media"), 30) | dict.fromkeys(
@@ -120,6 +123,7 @@ _PARTS_OF_AN_HOUR = dict.fromkeys(("half", "demi", "demie", "media"), 30) | dict
 _BELOW = r"(?:[-−]|minus\s+|moins\s+|menos\s+|负|負)"
 #: Digits of a number that are read; what has more is beyond every calendar.
 _MOST_DIGITS = 12
+_SHORT_UNITS = {"s": "second", "m": "minute", "d": "day", "w": "week"}
 
 
 def number_of(text: str) -> int:
@@ -211,8 +215,13 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("other", r"(?<!\w)[-−]\d+", lambda _: ()),
     (
         "amount",
-        r"(?:(?<=[ei]n )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(?:(\d{2})(?!\d)|\s?(\d{1,2})\s?m(?:in)?\b)",
+        r"(?:(?<=\b[ei]n )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(?:(\d{2})(?!\d)|\s?(\d{1,2})\s?m(?:in)?\b)",
         lambda m: (int(m[1]) * 3_600 + int(m[2] or m[3]) * 60,),
+    ),
+    (
+        "amount",
+        rf"(?:(?<=\b[ei]n )|(?:(?<=alle )|(?<=every ))(?=\d+[sm]))(\d{{1,4}})([smdw])(?![{_LETTERS}\d])",
+        lambda m: (int(m[1]) * UNIT_SECONDS[_SHORT_UNITS[m[2]]],),
     ),
     (
         "time",
@@ -222,7 +231,7 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("time", rf"{_AT}?(\d{{1,2}})\s*(a\.?m\.?|p\.?m\.?)(?![{_LETTERS}])", lambda m: _clock(m[1], 0, m[2])),
     (
         "time",
-        rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{1,2}})(?!\d)|\s+({_MINUTES})(?![{_LETTERS}]))?",
+        rf"{_AT}?{_N}\s*uhr(?:\s*(\d{{2}})(?!\d)|\s+({_MINUTES})(?![{_LETTERS}]))?",
         lambda m: _clock(m[1], number_of(m[2] or m[3] or "0"), None),
     ),
     ("time", rf"{_AT}?(\d{{1,2}})\.(\d{{2}})\s*uhr", lambda m: _clock(m[1], int(m[2]), None)),
@@ -258,6 +267,11 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("date", rf"{_MONTH}\s+(\d{{1,2}}){_ORDINAL}?(?![\d:])(?:,?\s*(\d{{4}}))?", _date(3, 1, 2)),
     ("date", r"(\d{1,2})/(\d{1,2})(?:/(\d{4}))?", _slashed),
     ("day of month", r"(\d{1,2})(?:st|nd|rd|th|\.(?!\s?\d))", lambda m: (int(m[1]),)),
+    (
+        "day of month",
+        r"(?:le|el)\s+(?:día\s+)?(\d{1,2})(?:er)?(?=\s+(?:de\s+)?(?:chaque\s+mois|cada\s+mes)\b)",
+        lambda m: (int(m[1]),),
+    ),
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
     ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
     ("amount", r"半[个個]?(?:小时|小時|钟头|時間)", lambda _: (1_800,)),
@@ -273,6 +287,8 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ),
     ("weekday", rf"(?<![{_LETTERS}])({_WEEKDAY})(?![{_LETTERS}])", lambda m: (_WEEKDAY_NUMBERS[m[1]],)),
     ("weekdays", rf"(?<![{_LETTERS}])({_WEEKDAY})s(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
+    ("weekdays", rf"los\s+({_WEEKDAY})(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
+    ("weekday", _LISTED_DAY, lambda m: (_CHINESE_DAYS[m[1]],)),
     ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])(?!次)", lambda m: (_CHINESE_DAYS[m[1]],)),
     ("weekday", r"([日月火水木金土])曜日?", lambda m: (_JAPANESE_DAYS[m[1]],)),
     (
