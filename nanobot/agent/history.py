@@ -267,7 +267,8 @@ def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
     if call.error:
         return {}, call.error
     try:
-        value: object = json.loads(call.arguments or "{}")
+        said = json.dumps(json.loads(call.arguments or "{}"), ensure_ascii=False)
+        value: object = json.loads(said.encode("utf-8", "ignore"))  # without halves of characters, which nothing takes
     except (ValueError, RecursionError) as error:
         return {}, _("its arguments are no valid JSON ({error})", error=error)
     if not isinstance(value, dict):

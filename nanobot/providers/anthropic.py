@@ -223,10 +223,12 @@ class MessagesReader(AnswerReader):
             return
         seal = jsonval.text(block.get("signature")) or jsonval.text(block.get("data"))
         grown = self._open[index] = _Block(kind, seal=seal)
-        self._blocks.append(grown)
+        known = len(self.calls)
         if kind == "tool_use":
             identity, name = jsonval.text(block.get("id")), jsonval.text(block.get("name"))
             grown.slot = self.call(index, identity, name, block.get("input"))
+        if kind != "tool_use" or grown.slot == known:  # a call whose start is told twice is one
+            self._blocks.append(grown)
         self._delta(index, {**block, "type": f"{kind}_delta"})
 
     def _delta(self, index: int, delta: JsonObject) -> None:
@@ -238,8 +240,11 @@ class MessagesReader(AnswerReader):
                 self.say(jsonval.text(delta.get("thinking")), block.pieces, ThinkingDelta)
             case "signature_delta", "thinking":
                 block.seal += jsonval.text(delta.get("signature"))
-            case "input_json_delta", "tool_use":
-                self.call(index, "", "", jsonval.text(delta.get("partial_json")))
+            case "input_json_delta", "tool_use" if piece := jsonval.text(delta.get("partial_json")):
+                if not block.pieces:
+                    self.calls[block.slot].pieces.clear()  # an input that came with its start is said again
+                block.pieces.append(piece)
+                self.call(index, "", "", piece)
 
     def _part(self, block: _Block, calls: list[ToolCall]) -> AssistantPart | None:
         text = "".join(block.pieces)

@@ -103,7 +103,9 @@ def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: s
     error = _error_object(value)
     message = _message(error, value) or (squeeze(body)[:200] if value is None else "") or _("no reason given")
     if 300 <= status < 400 and (place := headers.get("location", "")):
-        message = _("it sends on to {place}, which is not followed; if that is right, set apiBase to it", place=place)
+        message = _(
+            "it sends on to {place}, which is not followed; if that is right, let apiBase lead there", place=place
+        )
     refused = headers.get("x-should-retry", "") == "false"
     return _judge(origin, status, error, message, wait=_retry_after(headers, body), refused=refused)
 

@@ -263,10 +263,14 @@ async def test_U54_a_call_with_broken_arguments_or_of_an_answer_that_was_cut_is_
     assert_legal(box.provider.requests[1].messages)
 
 
-async def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
-    async with agent([Call("web_serach", {"query": "x"}), "sorry"], FakeTool()) as box:
+async def test_an_unknown_tool_is_answered_with_the_nearest_name_as_it_is_called() -> None:
+    tool = FakeTool()
+    tool.aliases = ("GoogleIt",)
+    calls = (Call("googel_it", {}), Call("web_serach", {}), Call("web_search", '{"query": "a\\ud83d", "url": "b"}'))
+    async with agent([calls, "sorry"], tool) as box:
         await box.ask("go")
-    assert "Did you mean 'web_search'?" in results_of(box.provider)[0].text
+    assert [one.text.count("Did you mean 'web_search'?") for one in results_of(box.provider)] == [1, 1, 0]
+    assert [(one.query, one.url) for one in tool.calls] == [("a", "b")], "half a character is left out"
 
 
 async def test_calls_with_the_same_id_get_an_answer_each() -> None:

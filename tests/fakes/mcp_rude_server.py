@@ -87,6 +87,7 @@ def call(name: str, number: int) -> None:
     elif (
         name == "fine" and "odd" in sys.argv
     ):  # JSON of the standard library writes the halves of characters as they come
+        OUT.write(b'{"level": "info", "id": %d}\n' % number)  # a line of its log is no answer
         say({"id": number, "result": {"content": [{"type": "text", "text": "cut in half: \ud83d"}]}})
     else:
         if name == "more":

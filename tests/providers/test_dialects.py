@@ -500,6 +500,10 @@ def stopped(reason: str, **usage: object) -> bytes:
     return messages_event("message_delta", delta={"stop_reason": reason}, usage=usage) + messages_event("message_stop")
 
 
+#: The arguments of a call, once more and in pieces.
+TOLD_AGAIN: list[dict[str, object]] = [
+    {"type": "input_json_delta", "partial_json": piece} for piece in ("", '{"query":', '"x"}')
+]
 MESSAGE_OK = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "ok"})
 
 
@@ -539,7 +543,8 @@ async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> N
             block(2, {"type": "server_tool_use", "id": "s"}, {"type": "input_json_delta", "partial_json": "{"}),
             messages_event("news"),
             block(3, {"type": "text", "text": "o"}, {"type": "citations_delta"}, {"type": "text_delta", "text": "k"}),
-            block(4, {"type": "tool_use", "id": "t", "name": "web_search", "input": {}}),
+            block(4, {"type": "tool_use", "id": "t", "name": "web_search", "input": {"query": "x"}}, *TOLD_AGAIN),
+            block(4, {"type": "tool_use", "id": "t", "name": "web_search"}, *TOLD_AGAIN),
             block(4, {"type": "tool_use", "id": "u", "name": "web_fetch", "input": {}}),
             block(4, {"type": "text", "text": "!"}),
             stopped("tool_use"),
@@ -551,7 +556,7 @@ async def test_thinking_blocks_are_kept_in_order_and_unknown_ones_ignored() -> N
         {"type": "redacted_thinking", "data": "xyz"},
     ]
     assert message.text == "ok!"
-    assert message.calls == (ToolCall("t", "web_search"), ToolCall("u", "web_fetch"))
+    assert message.calls == (ToolCall("t", "web_search", '{"query":"x"}'), ToolCall("u", "web_fetch"))
 
 
 async def test_messages_leave_out_what_a_model_refuses_and_keep_to_its_longest_answer() -> None:

@@ -125,7 +125,7 @@ class ToolRegistry:
         tool = self.get(name)
         if tool is None:
             near = nearest(name, [*self._tools, *self._aliases])
-            hint = f" Did you mean {near!r}?" if near else ""
+            hint = f" Did you mean {self._aliases.get(near, near)!r}?" if near else ""
             known = ", ".join(self.names) or "none"
             return error_result("not_found", f"There is no tool named {name!r}.{hint} Available tools: {known}.")
         if not verdict.covers(tool.name, arguments):

@@ -310,7 +310,9 @@ def _message(line: _TextLine) -> JSONRPCMessage | None:
         return jsonrpc_message_adapter.validate_json(jsonval.dump(said), by_name=False)
     except ValueError as error:
         logger.debug("a line of an MCP server is no message: {}", shorten(str(error), 200))
-    return None if "method" in jsonval.obj(said) else _refusal(line.text, PARSE_ERROR, "its answer is not one of MCP")
+    if "method" in jsonval.obj(said) or b'"jsonrpc"' not in line.text:  # a line of its log may end with an id, too
+        return None
+    return _refusal(line.text, PARSE_ERROR, "its answer is not one of MCP")
 
 
 def _refusal(text: bytes, code: int, why: str) -> JSONRPCError | None:
