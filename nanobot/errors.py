@@ -70,6 +70,11 @@ FetchErrorKind = Literal[
 ]
 
 
+def plain_reason(error: Exception) -> str:
+    """What an error says, of the system without its number and the path."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 class NanobotError(Exception):
     """Base of everything raised on purpose. `str(error)` is a sentence for a person: what, where, what to do."""
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from nanobot.config.keys import KeyPath, sections_in, with_value
 from nanobot.config.loader import Loaded
 from nanobot.config.section import Section
-from nanobot.errors import ConfigError, ConfigProblem
+from nanobot.errors import ConfigError, ConfigProblem, plain_reason
 from nanobot.utils.processes import run_program
 from nanobot.utils.text import sendable
 from nanobot.utils.translation import _
@@ -62,7 +62,9 @@ async def key_from_command(command: Sequence[str], *, where: str, timeout: float
             _("the command {command} took longer than {timeout:g} s.", command=command[0], timeout=timeout)
         ) from None
     except (OSError, ValueError) as error:
-        raise refused(_("the command {command} cannot start: {error}.", command=command[0], error=error)) from error
+        raise refused(
+            _("the command {command} cannot start: {error}.", command=command[0], error=plain_reason(error))
+        ) from error
     key = ended.out.decode("utf-8", "replace").strip()
     if ended.code != 0:
         raise refused(_("the command {command} failed with exit code {code}.", command=command[0], code=ended.code))

@@ -18,7 +18,7 @@ from msgspec.json import encode
 
 from nanobot import __version__
 from nanobot.config.paths import Paths
-from nanobot.errors import StoreError
+from nanobot.errors import StoreError, plain_reason
 from nanobot.utils.host import walk
 from nanobot.utils.translation import _
 
@@ -91,7 +91,7 @@ def make_backup(
             _(
                 "No backup could be written to {target}: {error}. Free some room or name another place.",
                 target=target,
-                error=error,
+                error=plain_reason(error),
             )
         ) from error
     return Backup(target, writer.count, size, tuple(writer.unread))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from nanobot.errors import StoreError, UsageError
+from nanobot.errors import StoreError, UsageError, plain_reason
 from nanobot.session.lock import FileLock
 from nanobot.upkeep.releases import SOURCE_NOTE, noted
 from nanobot.utils.translation import N_, _
@@ -107,7 +107,7 @@ def sweep(own: Environment) -> list[str]:
                 _(
                     "{folder}, left by an update that was broken off, could not be deleted: {error}.",
                     folder=folder,
-                    error=error,
+                    error=plain_reason(error),
                 )
             )
         else:

@@ -17,7 +17,7 @@ from msgspec import DecodeError, Struct
 from msgspec.json import decode
 
 from nanobot.config.paths import replace_file
-from nanobot.errors import StoreError, UsageError
+from nanobot.errors import StoreError, UsageError, plain_reason
 from nanobot.session.layout import settle_copy
 from nanobot.upkeep.archive import FORMAT, MANIFEST, Manifest
 from nanobot.utils.translation import _
@@ -80,7 +80,7 @@ def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
     except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error, ValueError, OverflowError) as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise StoreError(
-            _("{file} could not be unpacked: {error}. Nothing was changed.", file=file, error=error)
+            _("{file} could not be unpacked: {error}. Nothing was changed.", file=file, error=plain_reason(error))
         ) from error
     return Restored(finish(home), settled)
 
@@ -104,7 +104,7 @@ def finish(home: Path) -> Path | None:
             _(
                 "The restore in {stage} cannot go on: {error}. Mend that and start nanobot again.",
                 stage=stage,
-                error=error,
+                error=plain_reason(error),
             )
         ) from error
     return aside

@@ -129,6 +129,8 @@ async def test_no_backup_takes_the_place_of_another_one_that_got_its_name_meanwh
     assert set(made) == {"night.tar.gz", "night-2.tar.gz", "night-3.tar.gz"}
     with pytest.raises(StoreError, match=r"night\.tar\.gz is there already"):
         make_backup(paths, target)
+    with pytest.raises(StoreError, match=r"b\.tar\.gz: File exists\. Free some room or name another place\."):
+        make_backup(paths, target / "b.tar.gz")
     assert {name: (tmp_path / name).read_bytes() for name in made} == made
     ran = await asyncio.gather(*(Program(paths.home).run("backup") for _ in range(2)))
     files = {one.out.split()[0] for one in ran}
