@@ -7,8 +7,9 @@ import sqlite3
 import stat
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -34,6 +35,8 @@ _PASSING = frozenset({"cache", "logs", "tasks", "backups", "gateway.json"})
 _PASSING_ENDS = (".lock", ".sock", "-wal", "-shm", "-journal", ".db-turns", ".new")
 _PASSING_BEGINS = (".restore", ".nanobot-", "index.db", "before-restore-")
 _SQLITE = b"SQLite format 3\0"
+#: Seconds after which a backup to which nobody writes any more was broken off: none may take so long.
+_BROKEN_OFF = 86_400
 
 
 class Manifest(Struct, frozen=True):
@@ -74,6 +77,7 @@ def make_backup(
         raise _taken(target)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _drop_broken_off(target.parent)
         number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         made = Path(name)
         try:
@@ -95,6 +99,14 @@ def make_backup(
             )
         ) from error
     return Backup(target, writer.count, size, tuple(writer.unread))
+
+
+def _drop_broken_off(folder: Path) -> None:
+    """Delete what is left in a folder of backups in the midst of which nanobot was killed."""
+    for left in folder.glob(f".*{SUFFIX}.*"):
+        with suppress(OSError):
+            if left.name[1:].startswith(NAMES) and time.time() - left.stat().st_mtime > _BROKEN_OFF:
+                left.unlink()
 
 
 def _placed(made: Path, target: Path, *, numbered: bool) -> Path:

@@ -383,7 +383,9 @@ async def test_a_workspace_outside_the_home_goes_to_its_place_where_that_is_free
     assert (place / "plan.md").read_text(encoding="utf-8") == "by boat"
 
 
-async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tmp_path: Path) -> None:
+async def test_a_nightly_backup_keeps_the_newest_drops_what_was_broken_off_and_says_why_it_was_not_made(
+    tmp_path: Path,
+) -> None:
     at = program(tmp_path, backup={"keep": 2})
     folder, told = at.home / "backups", list[str]()
     for day in range(1, 4):
@@ -392,14 +394,21 @@ async def test_a_nightly_backup_keeps_the_newest_and_says_why_it_was_not_made(tm
         old.write_bytes(b"")
         os.utime(old, (day, day))
     (folder / "nanobot-by-hand.tar.gz").write_bytes(b"")
+    for broken_off in (".nightly-2026-01-02T030000.tar.gz.a1b2c3d4", ".before-update-0.0.9.tar.gz.a1b2c3d4"):
+        (folder / broken_off).write_bytes(b"half")
+        os.utime(folder / broken_off, (4, 4))
+    for other in (".nanobot-now.tar.gz.a1b2c3d4", ".mine.tar.gz.old"):
+        (folder / other).write_bytes(b"one that is being written, and the person's own")
+    os.utime(folder / ".mine.tar.gz.old", (4, 4))
     nightly = NightlyBackups(folder, Paths.resolve(at.env), at.env, UTC, told.append, print)
     await nightly.make()
     kept = sorted(one.name for one in folder.iterdir())
     shutil.rmtree(folder)
     folder.write_text("in the way", encoding="utf-8")
     await nightly.make()
-    assert len(kept) == 3
-    assert kept[:2] == ["nanobot-by-hand.tar.gz", "nightly-2026-01-03T030000.tar.gz"]
+    assert len(kept) == 5
+    assert kept[:2] == [".mine.tar.gz.old", ".nanobot-now.tar.gz.a1b2c3d4"]
+    assert kept[2:4] == ["nanobot-by-hand.tar.gz", "nightly-2026-01-03T030000.tar.gz"]
     assert told[0] == ""
     assert str(folder) in told[1]
 
