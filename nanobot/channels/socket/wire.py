@@ -185,7 +185,7 @@ async def next_line(reader: asyncio.StreamReader, decoder: "json.Decoder[T]") ->
         raise ChannelError(_("a line is longer than {most:,} bytes", most=MOST_BYTES)) from None
     try:
         return decoder.decode(data)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ChannelError(_("a line is none of this protocol ({problem})", problem=error)) from None
 
 
