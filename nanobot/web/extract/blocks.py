@@ -144,8 +144,8 @@ class _Frame:
     """An element that is being walked, and what holds for everything inside it."""
 
     __slots__ = (
-        "apart", "block", "children", "counted", "element", "end", "href", "items", "kind", "last", "level", "part",
-        "quotes", "styles", "tag",
+        "apart", "before", "block", "child", "children", "counted", "element", "end", "href", "items", "kind", "last",
+        "level", "part", "quotes", "styles", "tag",
     )  # fmt: skip
 
     def __init__(self, element: HtmlElement, tag: str, part: Part, above: "_Frame | None") -> None:
@@ -160,6 +160,8 @@ class _Frame:
         self.counted = 0
         self.last: Item | None = None
         self.apart: bool | None = None
+        self.before: HtmlElement | None = None
+        self.child: HtmlElement | None = None
         self.end = self.kind = ""
 
 
@@ -180,6 +182,7 @@ class Walk:
             frame = self._stack[-1]
             child = next(frame.children, None)
             if child is not None:
+                frame.before, frame.child = frame.child, child
                 if not self._enter(child, frame):
                     self._text(child.tail, frame)
                 continue
@@ -266,14 +269,17 @@ class Walk:
     def _is_apart(self, element: HtmlElement, above: _Frame) -> bool:
         """Whether an element shows something else than the one right before it, which only the page's styles say: where
         their parent has no words of its own."""
-        before = element.getprevious()
-        if before is None or before.tail or before.tag not in _FIELDS or not self._spans or "code" in above.styles:
+        before = above.before
+        if above.apart is False or before is None or before.tail or not self._spans or "code" in above.styles:
             return False
-        last, first = self._spans[-1].text, next(filter(None, element.itertext()), "")
+        if before.tag not in _FIELDS:
+            return False
+        last, first = self._spans[-1].text, element.text or next(filter(None, element.itertext()), "")
         if len(last) == len(first) == 1 and before.items() == element.items() != []:  # signs that are set one by one
             return False
         if above.apart is None:
-            above.apart = not any(text.strip() for text in above.element.xpath("text()"))
+            texts = (above.element.text, *(one.tail for one in above.element))
+            above.apart = not any(text and text.strip() for text in texts)
         return above.apart and stand_apart(last, first, row=above.tag in _ROWS)
 
     def _line_break(self, frame: _Frame) -> None:

@@ -40,7 +40,7 @@ _TOO_DEEP = "depth in document"
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
 _ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
 #: Signs that the words in one field of a row may end with, and endings of figures.
-_FIELD_ENDS, _ORDINALS = frozenset(")]%'’!?€"), frozenset(("st", "nd", "rd", "th"))
+_FIELD_ENDS, _ORDINALS = frozenset(")]%!?€"), frozenset(("st", "nd", "rd", "th"))
 #: MathML elements whose parts stand beside each other with a sign between.
 _BETWEEN = {"mfrac": "/", "msup": "^", "msub": "_", "mover": "^", "munder": "_"}
 
@@ -224,7 +224,8 @@ def numeral(number: int, kind: str) -> str:
 def stand_apart(last: str, first: str, *, row: bool) -> bool:
     """Whether `first`, which follows `last` without a blank, begins something else. Pieces of one word, as they stand
     in a sentence, do not, unless they are laid out in a `row`."""
-    if not first[:1].isalnum() or not (last[-1:].isalnum() or last[-1:] in _FIELD_ENDS) or first in _ORDINALS:
+    ends = last[-1:].isalnum() or last[-1:] in _FIELD_ENDS or (last[-1:] in "'’" and last[-2:-1].isdigit())
+    if not first[:1].isalnum() or not ends or first in _ORDINALS:
         return last[-1:] == ":" != last[-2:-1] and first[:1].isupper()
     pieces = last[-1].isalpha() and first[0].isalpha() and not first[0].isupper()
     return not pieces or (row and not (len(last) == 1 and last.isupper()))

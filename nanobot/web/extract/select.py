@@ -249,6 +249,7 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
     if scope in begun:
         return scope
     nested = sum(page.words[part.last] - page.words[part.first] + page.depth[part] for part in page.parts)
+    nested += 8 * sum(1 for _one in page.root.iter())  # an element takes the vote as long as so many words
     told = any(test(scope) for test in (_is_article, _is_article_body))
     alone = any(block.kind == "table" and _weight(block) >= DESCENT * total for block in page.blocks)
     voted = None if told or alone or nested > _MOST_NESTED else _vote(page)
@@ -574,8 +575,7 @@ def _frames(part: Part) -> bool:
 
 def _asks(part: Part) -> bool:
     """Whether a part is a form with something to fill in; some pages put a text into one without."""
-    fields = part.element.iter("input", "select", "textarea") if part.tag == "form" else ()
-    return any(field.get("type") not in {"hidden", "submit"} for field in fields)
+    return part.tag == "form" and bool(part.element.xpath(".//input[not(@type='hidden')] | .//select | .//textarea"))
 
 
 def _said_by_readers(visible: list[Block], kept: list[Block]) -> list[Block]:

@@ -36,6 +36,7 @@ def test_navigation_promotion_and_comments_are_left_out() -> None:
     html = page(
         '<nav><a href="/a">World</a> <a href="/b">Sport</a></nav><main><h1>Gates</h1>'
         + f"<p>{PROSE}</p>" * 4
+        + '<form><input type="hidden" name="to"><input type="submit"><p>We look for a mate on a tug.</p></form>'
         + '<div class="newsletter-signup"><p>Get the best of our reports in your mailbox every morning, free.</p></div>'
         + '<p class="byline">By A. Writer</p><h3>Related stories</h3><p><a href="/c">Another flood</a></p>'
         + '</main><section id="comments"><p>I was there when it happened and it was nothing like that.</p></section>'
@@ -43,7 +44,7 @@ def test_navigation_promotion_and_comments_are_left_out() -> None:
     )
     text = read_article(html).text
     assert text.count("harbour was rebuilt") == 4
-    for gone in ("World", "mailbox", "Another flood", "I was there", "All rights", "A. Writer"):
+    for gone in ("World", "mailbox", "Another flood", "I was there", "All rights", "A. Writer", "a mate on a tug"):
         assert gone not in text
 
 

@@ -72,8 +72,12 @@ SHAPES: dict[str, tuple[str, str]] = {
         "14:02 A 5 sea 3\n\n**(1)** Go.",
     ),
     "pieces of a word": (
-        "<p><span>Tur</span><span>bine</span></p><div><i>a</i><b class=d>1</b><b class=d>9</b><b class=d>4</b></div>",
-        "Turbine\n\n*a***194**",
+        (
+            "<p><span>Tur</span><span>bine</span></p>"
+            "<div><i>a</i><b class=d>1</b><b class=d>9</b><b class=d>4</b></div>"
+            "<div><span>l’</span><span>art</span></div><div><span>95'</span><span>88'</span></div>"
+        ),
+        "Turbine\n\n*a***194**\n\nl’art\n\n95' 88'",
     ),
     "one word behind a button": (
         "<button aria-controls=a>Is it free?</button><div id=a hidden>Yes.</div>",

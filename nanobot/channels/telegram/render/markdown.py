@@ -39,8 +39,8 @@ _ORDER: tuple[EntityType, ...] = (
     *("blockquote", "expandable_blockquote", "text_link", "bold", "italic", "strikethrough", "pre", "code"),
 )
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
-#: What tells how code is to be shown, as in `py title="a.py"` and `js {1,3}`.
-_OPTION = re.compile(r"[={]")
+#: What tells how code is to be shown, as in `py title="a.py"` and `js {1,3}`; `x = 5` is code itself.
+_OPTION = re.compile(r"\s*(?:[\w-]+=[\"'{]|\{[\d,\s-]*\}(?:\s|$))")
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -257,7 +257,7 @@ def _code(node: SyntaxTreeNode) -> Rendered:
     """Code, with the language that stands before it; other words that stand there are shown, as is one without code."""
     said, content = node.info.strip(), node.content.rstrip("\n")
     named, _, more = said.partition(" ")
-    language = named if _LANGUAGE.fullmatch(named) and (not more or _OPTION.search(more)) and content else ""
+    language = named if _LANGUAGE.fullmatch(named) and (not more or _OPTION.match(more)) and content else ""
     code = _styled("pre", Rendered(content), language=language)
     return _joined([Rendered(said), code][: 1 + bool(content)], "\n") if said and not language else code
 
