@@ -211,8 +211,9 @@ async def test_U57_options_are_tried_like_answers_and_nothing_is_written_that_fa
     rest = ("--no-telegram", "--time-zone", "Europe/Rome")
     ran = await run(services, tmp_path, "--api-key-env", "MY_KEY", "--provider", "anthropic", *rest, MY_KEY=WRONG_KEY)
     assert (ran.code, "invalid x-api-key" in ran.err, "Nothing was written" in ran.err) == (2, True, True)
-    ran = await run(services, tmp_path, "--model", "m", "--api-base", "http://127.0.0.1:9/v1", *rest)
-    assert (ran.code, "--untried writes without a try" in ran.err) == (2, True), ran.err
+    for named in (("--model", "m"), ()):
+        ran = await run(services, tmp_path, *named, "--api-base", "http://127.0.0.1:9/v1", *rest)
+        assert (ran.code, "--untried writes without a try" in ran.err, "  " in ran.err) == (2, True, False), ran.err
     ran = await run(services, tmp_path, "--provider", "anthropc", *rest)
     assert "Did you mean 'anthropic'?" in ran.err
     ran = await run(services, tmp_path, "--no-model", "--no-telegram", "--time-zone", "Berln")

@@ -13,7 +13,7 @@ from nanobot.doctor.findings import Finding
 from nanobot.errors import TemporaryError, UsageError
 from nanobot.providers.vendors import BY_NAME, unsupported, vendor_of
 from nanobot.utils.text import nearest
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _, listed, sentences
 
 _BOT_VARIABLE = "TELEGRAM_BOT_TOKEN"
 
@@ -62,10 +62,10 @@ def _judged(finding: Finding) -> list[str]:
     """The lines of a finding. Raises where it says that this does not work."""
     if finding.state != "bad":
         return finding.lines
-    said = _(
-        "{problem}. {advice} Nothing was written; --untried writes without a try.",
-        problem=finding.words.rstrip("."),
-        advice=finding.fix,
+    said = sentences(
+        _("{problem}.", problem=finding.words.rstrip(".。")),
+        finding.fix,
+        _("Nothing was written; --untried writes without a try."),
     )
     raise TemporaryError(said) if finding.network == "unreached" else UsageError(said)
 
