@@ -115,7 +115,7 @@ _JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金
 _BEHIND_DAYS = "|".join(rf"(?<=[周週期拜](?:[日天一二三四五六][、和]){{{number}}})" for number in range(1, 7))
 _LISTED_DAY = rf"(?:{_BEHIND_DAYS})([日天一二三四五六])(?![点點时時分刻])"
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
-_AT = r"(?:(?:at|around|by|um|gegen|ab|à|a\s+las?|@)\s*)"
+_AT = r"(?:(?:at|around|by|um|gegen|ab|à|vers|a\s+las?|sobre\s+las?|@)\s*)"
 _PARTS_OF_AN_HOUR = dict.fromkeys(("half", "demi", "demie", "media"), 30) | dict.fromkeys(
     ("quarter", "viertel", "quart", "cuarto"), 15
 )
@@ -209,6 +209,12 @@ _BESIDE = rf"(half|quarter|viertel|{_WORD_NUMBER})(?:\s+minut\w+)?\s+(past|after
 _AND_A_HALF = rf"{_N}(?:\s+and\s+a\s+half|[.,]5)\s*(?:hours?|stunden|heures|horas)(?![{_LETTERS}])"
 _ET_DEMIE = rf"{_N}\s*(?:heures?|horas?)\s+(?:et\s+demie|y\s+media)"
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)"
+#: The day of a month in French and Spanish rules: le 15 de chaque mois, todos los meses el día 1.
+_NUMBERED_DAY = (
+    r"(?:le|el)\s+(?:día\s+)?(\d{1,2})(?:er)?(?=\s+(?:de\s+)?(?:chaque\s+mois|cada\s+mes)\b)"
+    rf"|(?:(?<=mois )le|(?<=mes )el|(?<=meses )el)\s+(?:día\s+)?(\d{{1,2}})(?:er)?"
+    rf"(?![{_LETTERS}]|\s*(?:[\dh:.]|(?:de\s+)?{_MONTH}))"
+)
 _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("time", rf"{_AT}{_BELOW}\s*{_H}(?:\s*(?:uhr|h|heures)(?![{_LETTERS}]))?", lambda _: (99, 0, 1)),
     ("time", rf"(?<![\d点點时時分半刻]){_BELOW}{_N}\s*[点點时時](?!間)", lambda _: (99, 0, 1)),
@@ -269,8 +275,8 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("day of month", r"(\d{1,2})(?:st|nd|rd|th|\.(?!\s?\d))", lambda m: (int(m[1]),)),
     (
         "day of month",
-        r"(?:le|el)\s+(?:día\s+)?(\d{1,2})(?:er)?(?=\s+(?:de\s+)?(?:chaque\s+mois|cada\s+mes)\b)",
-        lambda m: (int(m[1]),),
+        _NUMBERED_DAY,
+        lambda m: (int(m[1] or m[2]),),
     ),
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
     ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
