@@ -188,8 +188,9 @@ class Looks:
             return Looked(replace(state, memory=replace(memory, looks=memory.looks + 1, number=found)), "", found)
         await self._sleep(SECOND_LOOK)
         second = value_of(_number(target, await again()))
-        if second != after:  # it is another one at each look: told when it stays
-            return Looked(replace(state, memory=replace(memory, looks=memory.looks + 1)), "", found)
+        if second != after:  # it is another one at each look: told when it stays, so the next one reads the page anew
+            memory = replace(memory, looks=memory.looks + 1)
+            return Looked(replace(state, memory=memory, etag="", modified="", digest=""), "", found)
         mark, reverse = (marked(f"{at:%Y-%m} {one} {other}") for one, other in ((before, after), (after, before)))
         kept = _kept(memory, found, mark)
         if mark in memory.told:
