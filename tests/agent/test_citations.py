@@ -261,7 +261,7 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("Die Messe dauert vom 3. bis 5. Mai 2024 [5].", "Die Messe findet am 3., 4. und 5. Mai 2024 statt.", ""),
         ("It came out on 3 May 2024 [5].", "Out on 3 May. Begun in 2023.", ""),
         ("It came out in June 2024 [5].", "Out on 3 May 2024.", "June 2024: not on [5]"),
-        ("The fair is held in June [5].", "The fair was held on 3 May 2024. It is held outdoors.", "June: not on [5]"),
+        ("The fair is held in June [5].", "The fair was held on 3 May 2024. It is held outdoors.", ""),
         ("The fair is held in May; it may rain [5].", "The fair was held on 2024-05-03, in the rain.", ""),
         ("25% of the visitors come by train [5].", "One in four visitors comes by train.", ""),
         ("20 % der Besucher kommen mit dem Zug [5].", "Jeder fünfte Besucher kommt mit dem Zug.", ""),
@@ -275,7 +275,7 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("Im Juli ist die Messe offen [5].", "Die Messe ist vom 1.5. bis zum 31.10. offen, das Haus immer.", ""),
         ("The fair is open all year, so also in June [5].", "The fair is open all year. Dogs are welcome.", ""),
         ("- May bring a dog to the fair [5]", "The fair was held in June. Dogs are welcome at the fair.", ""),
-        ("La fiera si tiene a giugno [5].", "La fiera si tiene il 3 maggio, con la festa.", "giugno: not on [5]"),
+        ("La fiera si tiene a giugno [5].", "La fiera si tiene il 3 maggio, con la festa.", ""),
         ("Amy Lee is number 69 of the list [5].", "The list:\n\n68. Scott Stapp\n69. Amy Lee\n70. Don Dokken", ""),
         ("Der Autor folgt einem Gedanken Kants [5].", "Der Autor folgt hier Kant und der Idee von der Zeit.", ""),
         ("It came out on May 3rd, 2023 [5].", "Out on 3 May 2024.", "May 3rd, 2023: not on [5], which has 3 May"),
@@ -369,7 +369,7 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
         (
             "Der Film von 2019 ist von Jürgen Krämer [5].",
             "The film of 2019 was made by Emma Stowe and had a prize.",
-            "Jürgen Krämer: not on [5], which has Emma Stowe",
+            "Jürgen Krämer: not on [5]",
         ),
         ("Der Film von 2019 ist von Jürgen Krämer [5].", "Фильм 2019 года снял Юрген Кремер, с ним Анна Белова.", ""),
         ("Egan won in 2019, the first South American [5].", "Egan siegte 2019 vor Emma Stowe, als Südamerikaner.", ""),
@@ -482,9 +482,9 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
         ),
         # So is one of one word in another language, but what languages translate.
         (
-            "The regulator fined Rosneft in the spring [5].",
-            "Urząd ukarał Gazprom na wiosnę, a spółka się odwołała.",
-            "Rosneft: not on [5]",
+            "Small countries such as Cyprus are exposed, as is the Prophet's house [5].",
+            "Les petits pays, comme Chypre, sont très exposés, et la maison du Prophète.",
+            "",
         ),
         ("The company grew in Germany and in the Camera [5].", "Spółka rosła w Niemczech oraz w Izbie.", ""),
         (
@@ -497,17 +497,19 @@ SHOP = "The shop sold 3,500 of 4,000 lamps for $1.284 billion, up from $1.097 bi
             "Er ist dort geboren, lebt aber seit Jahren mit ihnen in Niedersachsen.",
             "",
         ),
-        # At the beginning of a sentence too, if two stand there.
+        # So are a noun at the beginning of a sentence, and what the page shortens.
         (
-            "Pawel Lebedew mag keine Oliven und keinen Speck [5].",
-            "Андрей Рудьков не любит сало и надеется понять оливки.",
-            "Lebedew: not on [5]",
+            "Sein Ziel war damals ein Gewicht von 82 Kilogramm [5].",
+            "Za cel postawił sobie końcową wagę, 82 kilogramy.",
+            "",
         ),
         (
             "Pro Portion sind es 452 Kalorien, und viele Kunden mögen das [5].",
             "Each of the portions has 452 calories and is liked.",
             "",
         ),
+        ("It is held in Elkton, Maryland, and in New Jersey [5].", "In Elkton, MD, and Salem, NJ: the show.", ""),
+        ("It is held in Elkton, Delaware, every autumn [5].", "In Elkton, MD: the show.", "Delaware: not on [5]"),
         (
             "NerdWallet compared the cities and ranked them [5].",
             "WalletHub compared the cities and ranked them.",

@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.citations.facts import (
-    TRANSLATED,
     WEEKDAYS,
     Fact,
     figures,
@@ -40,8 +39,6 @@ PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _GREEK = "\u0370"
-#: A day whose month is a number that may be another one, and a sentence that begins with what may be no month.
-_DAY, _COMMAND = r"(?<![\d.])\d{1,2}(?:\. ?\d{1,2}\.(?!\d)|/\d{1,2}(?![\d%]))", r"\W*(?:May|March)\b"
 #: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
 _ARTICLE = (
     r"(?i)\b(?:the|der|die|das|dem|den|des|im|am|vom|zum|zur|beim|ins|ans|le|la|les|l['’]|aux?|el|los|las|al|il|lo|gli"
@@ -200,17 +197,15 @@ class CitedPage:
         if fact.kind == "quotation":
             return not self.foreign(fact.text)
         if fact.kind == "name":
-            noun = "de" in self.languages and len(_LETTERS.findall(fact.text)) == 1  # of German, at a beginning
-            return self._alien(fact, claim) if foreign else not noun
+            return not foreign or self._alien(fact, claim)
         days = (word for word, value in WEEKDAYS.items() if value == fact.value)
         if fact.unit == "weekday" and any(re.search(rf"\b{day[:3].title()}\b", self.text) for day in days):
             return False  # "Thu"
         own = (fact.spelled and (fact.unit == "percent" or count <= 1)) or (not fact.unit and count in range(5))
-        if own or fact.side == "share" or self._dateless(fact):
+        month = fact.unit.startswith("month") and not count  # alone, it may be between two, or another word
+        if own or month or fact.side == "share" or self._dateless(fact):
             return False  # half of them, or a count of the writer's own, such as "two reasons"
         wanted = None if foreign else words_of(claim.sentence)
-        if fact.unit.startswith("month") and not count:
-            return not re.match(_COMMAND, claim.sentence) and self._has_one_month(wanted)
         if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
             return bool(self.rival(fact, wanted, others))
         spelled = not self.languages and (fact.spelled or fact.unit in ("", "time"))
@@ -233,7 +228,8 @@ class CitedPage:
         if fact.kind == "name":
             words = _capitals(fact.text)
             short = 4 if len(words) > 1 else 0  # "Dr", "Mme" may be the writer's
-            return any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short)
+            here = any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short)
+            return here or self._shortens(words)
         digits = re.sub(r"\D", "", fact.text)
         if not fact.unit and len(digits) > 4 and digits in self.joined:
             return True
@@ -258,37 +254,26 @@ class CitedPage:
         month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
         return {other.value > 31 for other, _place in self.figures() if other.unit == month} == {False}
 
-    def _has_one_month(self, wanted: frozenset[str] | None) -> bool:
-        """True where one month alone is named beside the words of a claim, so that no other one can be meant: it may
-        lie between two, or be none where days are written as `1.5.`."""
-        if re.search(_DAY, self.text):
-            return False
-        dated = ((other.unit, place) for other, place in self.figures() if other.unit.startswith("month"))
-        return len({month for month, place in dated if wanted is None or wanted & self.words(place)}) == 1
-
     def _near(self, place: int, wanted: frozenset[str]) -> bool:
         """True where one of these words stands in a sentence or beside it."""
         return any(wanted & self.words(at) for at in range(max(0, place - 1), min(place + 2, len(self.spans))))
 
     def _alien(self, name: Fact, claim: Claim) -> bool:
-        """True for a name that another language would not translate, and that stands here in no form."""
-        words, before = (
-            _capitals(f"{name.counts} {name.text}"),
-            claim.sentence.partition(f"{name.counts} {name.text}".strip())[0],
-        )
-        if not (_spelled(name.text) and self.spelled) or name.text not in unquoted(claim.sentence):
+        """True for a name of several words that another language would keep, and that stands here in no form."""
+        words, before = _capitals(name.text), claim.sentence.partition(name.text)[0]
+        if len(words) < 2 or not (_spelled(name.text) and self.spelled) or name.text not in unquoted(claim.sentence):
             return False
-        translated = sound(words[-1]).startswith(TRANSLATED) or re.search(_DIRECTION, name.text)
-        if len(words) > 1:
-            translated = translated or re.search(_ARTICLE, before)
-        elif len(words[0]) < 5 or words[0][:3].isupper() or not languages_of(claim.sentence):
-            return False
-        return not translated and not self._has(words[-1])
+        return not (re.search(_DIRECTION, name.text) or re.search(_ARTICLE, before) or self._has(words[-1]))
 
-    def other_name(self, name: Fact, claim: Claim, known: list[Fact]) -> str:
-        """A name of as many words in the sentence that comes nearest to a claim."""
-        near = names(self.passage(words_of(claim.sentence), known), self.languages)
-        return next((one.text for one in near if len(one.text.split()) == len(name.text.split()) > 1), "")
+    def _shortens(self, words: list[str]) -> bool:
+        """True for `New Jersey` and `Maryland` where the page has NJ and MD."""
+        if len(words) > 1:
+            return "".join(fold(word)[0] for word in words) in self.codes
+        return any(re.match(".*".join(code), fold(words[0])) for code in self.codes if len(code) == 2)
+
+    @cached_property
+    def codes(self) -> frozenset[str]:
+        return frozenset(fold(word) for word in set(_LETTERS.findall(self.text)) if word.isupper() and len(word) > 1)
 
     def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word, in
@@ -377,11 +362,7 @@ class CitationJudge:
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
-                instead = ""
-                if fact.kind == "number":
-                    instead = page.rival(fact, words_of(claim.sentence))
-                elif fact.kind == "name" and page.foreign(claim.sentence):
-                    instead = page.other_name(fact, claim, known)
+                instead = page.rival(fact, words_of(claim.sentence)) if fact.kind == "number" else ""
                 lacks[fact.text] = (
                     _("{fact}: not on [{place}], which has {instead}", fact=fact.text, place=number, instead=instead)
                     if instead

@@ -132,8 +132,6 @@ _SCALE_STARTS, _SCALE_SIGNS = frozenset(word[0] for word in SCALES), max(map(len
 HEDGES = {word: row[0] for row in _section("hedge") for word in row[1:]}
 _HEDGE_ENDS = frozenset(said.rpartition("_")[2] for said in HEDGES)
 SMALL_WORDS = {row[0]: frozenset(row[1:]) for row in _section("language")}
-#: What names begin with that languages translate.
-TRANSLATED = tuple(sound(word) for row in _section("translated") for word in row)
 NO_MEANING = frozenset[str]().union(*SMALL_WORDS.values(), UNITS, SCALES)
 _EMPTY = frozenset(map(stem, NO_MEANING))
 
@@ -236,9 +234,9 @@ def names(text: str, languages: frozenset[str]) -> Iterator[Fact]:
         opens = before in '.!?:|•-*("“„«' and not re.search("[a-z][A-Z]", run[0][0])
         within = run[bool(noun or opens) :]
         before = run[-1][0]
-        if capital and within and len(within if noun else run) >= least:
+        if capital and len(within) >= least:
             start, end = within[0].start(), within[-1].end()
-            yield Fact("name", text[start:end], start, end, counts=run[0][0] if len(within) < len(run) else "")
+            yield Fact("name", text[start:end], start, end)
 
 
 def _is_capital(word: str) -> bool:
