@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -181,9 +182,11 @@ def _lines(roots: Roots, entry: _Entry, shown: str) -> list[str]:
             data = file.read(MAX_SEARCHED + 1)
     except (PathError, OSError):
         return []
-    if len(data) > MAX_SEARCHED or b"\0" in data:
+    wide = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    if len(data) > MAX_SEARCHED or (b"\0" in data and not wide):
         return []
-    lines = data.decode(errors="replace").split("\n")
+    whole = data.decode("utf-16" if wide else "utf-8-sig", "replace")
+    lines = whole.split("\n") if "\0" not in whole else [""]
     return [text.removesuffix("\r") for text in (lines if lines[-1] else lines[:-1])]
 
 
@@ -270,7 +273,7 @@ def _worth_opening(job: SearchJob, folder: Path) -> frozenset[str] | None:
         return None
     skipped = [word for name in sorted(SKIPPED) for word in ("--glob", f"!**/{name}/**")]
     flags = ["--files-with-matches", "--null", "--no-config", "--no-ignore", "--hidden", "--no-messages", "--crlf"]
-    flags += ["--encoding", "none", "--color", "never", *(["--ignore-case"] if job.ignore_case else [])]
+    flags += ["--color", "never", *(["--ignore-case"] if job.ignore_case else [])]
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and the pattern stands behind its flag
             [program, *flags, *skipped, "--regexp", pattern, "."],

@@ -47,13 +47,12 @@ class Steering:
         commands = self._watching(place)
         if not commands:
             return
-        within = f"{place}/"
         with self._database.transaction() as database:
             for command in commands:
                 database.execute(
                     "UPDATE steering SET digest = '', text = NULL"
-                    " WHERE command = ? AND (path = ? OR substr(path, 1, ?) = ?)",
-                    (command, str(place), len(within), within),
+                    " WHERE command = ? AND (path = ? OR path > ? AND path < ?)",
+                    (command, str(place), f"{place}/", f"{place}0"),
                 )
                 database.executemany(
                     _PUT, [(command, str(path), kept.mode, _digest(kept), kept.text) for path, kept in files.items()]

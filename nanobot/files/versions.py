@@ -7,13 +7,13 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 from pathlib import Path
 
 from nanobot.errors import DiskError, PathError
 from nanobot.files.database import FilesDatabase
 from nanobot.security.paths import ResolvedPath, Roots
-from nanobot.utils.host import walk
 from nanobot.utils.translation import _
 
 #: Where the whole of a long output of a command is put, below the workspace, and its bytes; a command that writes more
@@ -196,13 +196,14 @@ def _remove(path: Path) -> None:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove what can be removed of a folder, also where others lie in it deeper than `shutil.rmtree` goes."""
-    try:
+    """Remove what can be removed of a folder, also where others lie in it deeper than `shutil.rmtree` goes, than a path
+    is long or than files may be open: those are brought up first."""
+    with contextlib.suppress(RecursionError):
         shutil.rmtree(top, ignore_errors=True)
-    except RecursionError:
-        for place, inner, files in reversed([*walk(top)]):
-            for name in (*files, *inner):
-                with contextlib.suppress(OSError):
-                    one = Path(place, name)
-                    one.rmdir() if name in inner and not one.is_symlink() else one.unlink()
+    folders = [top] if top.is_dir() else []
+    for place in folders:
+        with contextlib.suppress(OSError):
+            inner = [one for one in place.iterdir() if one.is_dir() and not one.is_symlink()]
+            folders += inner if place == top else [one.rename(tempfile.mkdtemp(dir=top)) for one in inner]
+    if folders:
         shutil.rmtree(top, ignore_errors=True)

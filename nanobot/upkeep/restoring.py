@@ -18,6 +18,7 @@ from msgspec.json import decode
 
 from nanobot.config.paths import replace_file
 from nanobot.errors import StoreError, UsageError, plain_reason
+from nanobot.files.versions import remove_tree
 from nanobot.session.layout import settle_copy
 from nanobot.upkeep.archive import FORMAT, MANIFEST, Manifest
 from nanobot.utils.translation import _
@@ -78,7 +79,7 @@ def restore(file: Path, home: Path, *, settle: bool = True) -> Restored:
         settled = settle_copy(database) if settle and database.exists() else 0
         replace_file(stage / _PHASE, "out")
     except (OSError, tarfile.TarError, EOFError, zlib.error, sqlite3.Error, ValueError, OverflowError) as error:
-        shutil.rmtree(stage, ignore_errors=True)
+        remove_tree(stage)
         raise StoreError(
             _("{file} could not be unpacked: {error}. Nothing was changed.", file=file, error=plain_reason(error))
         ) from error

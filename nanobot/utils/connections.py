@@ -544,7 +544,9 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, httpx.HTTPStatusError):
         return _("it answered with status {status}", status=error.response.status_code)
     if not isinstance(error, OSError):
-        return str(error) or _("it ended the connection")
+        said = str(error)  # English: h11 and httpcore say so
+        ended = not said or "disconnected" in said or "closed connection" in said
+        return _("it ended the connection") if ended else said
     if isinstance(error, socket.gaierror):
         return _("no name can be looked up now") if error.errno == socket.EAI_AGAIN else _("its name was not found")
     if isinstance(error, ssl.SSLCertVerificationError):

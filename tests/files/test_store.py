@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from nanobot.errors import DiskError, PathError
-from nanobot.files.database import Step
+from nanobot.files.database import FilesDatabase, Step
 from nanobot.files.inbox import KEPT_BYTES, KEPT_DAYS, prune_inbox
 from nanobot.files.snapshots import ChangedBy
+from nanobot.files.steering import Steering
 from nanobot.files.store import FileStore
 from nanobot.files.versions import digest_of
-from nanobot.security.control_files import ControlFiles, control_files
+from nanobot.security.control_files import ControlFiles, Kept, control_files
 from nanobot.security.paths import Root, Roots
 from tests.fakes.chinese import english_left
 
@@ -408,3 +409,11 @@ def test_what_is_changed_and_undone_is_told_in_chinese(store: FileStore) -> None
         "a.md 是新建的，已删除。",
         "没有可以撤销的：nanobot 在这个聊天里没有更改过文件，或已全部撤销。",
     ]
+
+
+def test_what_the_owner_has_taken_away_is_not_wanted_back_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    steering, place = Steering(FilesDatabase(tmp_path / "db")), tmp_path / os.fsdecode(b"caf\xff\x80")
+    files = {place: Kept(stat.S_IFDIR), place / "a": Kept(stat.S_IFREG, b"x")}
+    steering.begin(1, [place], files)
+    steering.approve(place, {})
+    assert not steering.wanted(1, files)

@@ -76,6 +76,7 @@ async def test_folders_of_any_depth_are_started_with_kept_and_put_back(tmp_path:
                 ran = await nanobot.run(*words.split())
                 assert ran.code == 0, ran.err
             assert (new.home / name / "/".join(["d"] * 1500) / "x").read_text() == "here\n"
+            (old.home / name / "d").rename(new.home / name / "/".join(["d"] * 1501))  # deeper than a path is long
             remove_tree(new.home)
             assert not new.home.exists()
         finally:  # pytest cannot

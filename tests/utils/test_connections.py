@@ -471,6 +471,11 @@ async def test_what_breaks_is_said_as_by_httpx_and_the_next_is_served(
     (httpx.ReadTimeout(""), "it did not answer in time"),
     (httpx.HTTPStatusError("", request=ASKED, response=httpx.Response(418)), "it answered with status 418"),
     (httpx.ReadError(""), "it ended the connection"),
+    (httpx.RemoteProtocolError("Server disconnected without sending a response."), "it ended the connection"),
+    (
+        httpx.RemoteProtocolError("peer closed connection without sending complete message body"),
+        "it ended the connection",
+    ),
     (httpx.ProxyError("it refused the login"), "it refused the login"),
     (socket.gaierror(socket.EAI_AGAIN, "x"), "no name can be looked up now"),
     (socket.gaierror(socket.EAI_NONAME, "x"), "its name was not found"),

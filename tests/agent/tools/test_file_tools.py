@@ -190,11 +190,12 @@ def test_a_search_finds_the_same_in_the_same_order_without_ripgrep(
         ".hidden": "import os",
         ".git/x": "import os",
         "latin": "gr\xf6\xdfe import",
+        "wide": "größe os\r\nimport os\n",
     }
     for name, text in texts.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("latin-1" if name == "latin" else "utf-8"))
+        path.write_bytes(text.encode({"latin": "latin-1", "wide": "utf-16"}.get(name, "utf-8")))
     (tmp_path / "link").symlink_to(tmp_path / "b.py")
     both = [
         find(
@@ -213,10 +214,12 @@ async def test_a_search_finds_names_that_are_no_utf8_and_says_which_files_it_lef
     with (files.workspace / "big.log").open("wb") as file:
         file.write(b"needle\n")
         file.truncate(20_000_001)
-    (files.workspace / "small.log").write_text("needle\n")
-    found = await files.call("grep", pattern="needle")
+    (files.workspace / "small.log").write_text("needle\n", encoding="utf-8-sig")
+    (files.workspace / "wide.log").write_text("hay\nneedle\n", encoding="utf-16")
+    found = await files.call("grep", pattern="^needle")
     left = "[1 file of more than 20 MB not searched.]"
-    assert found.text.splitlines()[1:] == ["caf?.log", "  1: needle", "small.log", "  1: needle", left]
+    hits = ["caf?.log", "  1: needle", "small.log", "  1: needle", "wide.log", "  2: needle"]
+    assert found.text.splitlines()[1:] == [*hits, left]
     assert "caf?.log" in (await files.call("glob", pattern="*.log")).text
 
 
