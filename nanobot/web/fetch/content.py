@@ -96,7 +96,7 @@ def sniff(mime: str, body: bytes, url: str = "") -> Kind:
         return "empty"
     if by_magic := _by_magic(head, body):
         return by_magic
-    head = head.replace(b"\x00", b"")  # UTF-16 without a mark
+    head = head.replace(b"\x00", b"").lstrip(b"\xff\xfe \t\r\n")  # UTF-16, with or without a mark
     path = urlsplit(url).path.lower()
     by_name = _by_name(mime, path)
     if by_name:

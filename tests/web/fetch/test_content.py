@@ -39,6 +39,8 @@ RSS = b'<?xml version="1.0"?><rss><channel/></rss>'
     ("text/plain", b"ab\0\0\0cd" * 50, "", "binary"),
     ("text/plain", "text".encode("utf-16"), "", "text"),
     ("text/html", "<!doctype html><p>Wörter".encode("utf-16-le"), "", "html"),
+    ("text/html", "<!doctype html><p>Wörter".encode("utf-16"), "", "html"),
+    ("text/html", "\ufeff\n<html><p>Wörter".encode("utf-16-be"), "", "html"),
     ("text/html", b" \n\t ", "", "empty"),
 )
 def test_N41_the_first_bytes_decide_what_a_body_is(mime: str, body: bytes, url: str, kind: Kind) -> None:
