@@ -288,7 +288,7 @@ async def test_compiled_python_beside_a_script_counts_into_the_mark_and_is_not_l
         py_compile.compile(str(module), invalidation_mode=UNCHECKED)
         module.write_text("print('source canary')\n")
         before = read_skill(folder, "workspace").mark
-        await box.ask("run it", Call("exec", {"command": f"{sys.executable} skills/report/scripts/run.py"}))
+        await box.ask("run it", Call("exec", {"command": f"'{sys.executable}' skills/report/scripts/run.py"}))
         assert "source canary" in box.results()
         assert "evil canary" not in box.results()
         assert read_skill(folder, "workspace").mark == before

@@ -102,6 +102,7 @@ async def test_bare_words_are_a_message_and_what_is_piped_in_is_its_context(tmp_
 async def test_a_pipe_longer_than_the_limit_is_cut_and_said_so(tmp_path: Path) -> None:
     async with LlmServer("ok") as server:
         ran = await program(tmp_path, server).run("-m", "sum", stdin=b"a" * 1_000_100)
+        assert all(words in asked(server.requests[0]) for words in ("sum", "a" * 1_000))
     assert "longer than 1 MB" in ran.err
     assert ran.out == "ok\n"
 

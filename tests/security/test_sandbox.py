@@ -530,7 +530,7 @@ def test_a_sandbox_that_lets_something_through_is_not_taken(tmp_path: Path) -> N
     own = str(Path(nanobot.__file__).parent.parent)
     code = "import os, sys; line = sys.argv[sys.argv.index('--') + 1 :]; "
     code += f"line[line.index('/run/nanobot')] = {own!r}; os.execvp(line[0], line)"
-    fake.write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
+    fake.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', encoding="utf-8")
     fake.chmod(0o755)
     code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')))"
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}

@@ -207,7 +207,7 @@ def test_what_is_mounted_into_a_root_is_no_way_to_a_secret(place: Path) -> None:
     (work / "mounted-file").write_text("")
     binds = f"mount --bind {place}/home {work}/mount && mount --bind {place}/home/config.json {work}/mounted-file"
     binds += f" && mount --bind /proc/sys/kernel/random {work}/mount-proc"
-    command = f"{binds} && exec {sys.executable} -c '{MOUNTED}' {place}"
+    command = f"{binds} && exec '{sys.executable}' -c '{MOUNTED}' {place}"
     unshare = shutil.which("unshare")
     able = unshare and subprocess.run([unshare, "-rm", "true"], check=False, capture_output=True).returncode == 0
     if not able:
