@@ -214,7 +214,7 @@ class Link:
         kind, said = response.headers.get("content-type", ""), body[:200].decode("utf-8", "replace")
         if value.keys() & {"choices", "content", "candidates", "output"}:
             return True
-        if "event-stream" in kind:
+        if "event-stream" in kind or said.strip()[:1] in ("", ":"):  # nothing, or comments alone
             return False
         what = _("expected a stream, got {kind}: {said}", kind=kind, said=said)
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)

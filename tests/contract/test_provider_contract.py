@@ -326,6 +326,7 @@ FAILURES = {
     "clean end mid-stream": Failure(half("close"), "truncated", "before the answer", partial="half of it"),
     "reset before headers": Failure(Reply("x", stop_after=-1), "network", "connection", retryable=True),
     "nothing but a header": Failure(Reply(raw=[]), "truncated", retryable=True),
+    "nothing but a comment": Failure(Reply(body=": ping\n\n", content_type="text/plain"), "truncated", retryable=True),
     "429 with Retry-After": Failure(
         refuse(429, "slow down", (("Retry-After", "1"),)), "rate_limit", "Wait 1 s and", 1.0, retryable=True
     ),
