@@ -341,7 +341,9 @@ def _times(text: str, flat: str) -> Iterator[Fact]:
 
 
 def _numbers(text: str, flat: str, languages: frozenset[str], *, own: bool) -> Iterator[Fact]:
-    foreign, capital = SMALL_WORDS["en"] if "en" in languages else (), languages & {"en", "de"}
+    # German "sei" is no Italian six, Dutch "onze" no French eleven.
+    own_words = frozenset[str]().union(*(SMALL_WORDS[one] for one in languages & SMALL_WORDS.keys()))
+    capital = languages & {"en", "de"}
     for match in _FIGURE.finditer(flat):
         if own and match["digits"] and _LISTED.search(flat[max(0, match.start() - 3) : match.end() + 2]):
             continue
@@ -352,7 +354,7 @@ def _numbers(text: str, flat: str, languages: frozenset[str], *, own: bool) -> I
         ):
             if not _NUMBERED.match(flat, match.end()):
                 yield Fact("number", text[slice(*match.span())], *match.span(), 0.0, MONTHS[said][0])
-        elif (said in SMALL or match["digits"]) and said not in foreign:
+        elif (said in SMALL or match["digits"]) and said not in own_words:
             yield from _number(text, flat, match, languages)
 
 
