@@ -537,6 +537,10 @@ def test_a_page_that_only_might_say_it_loses_to_another_page_of_the_turn_that_do
     assert marked(text, book)[1][0].missing == ""
     book.add("https://library.test/", "ספרייה", read=True, text="אפשר לשאול עד 6 ספרים ל-21 יום, עם הארכה אחת.")
     assert marked(text, book)[1][0].missing == "this is not on [5]; [6] has it"
+    book.add("https://team.test/", "Hertha", read=True, text="Preetz stieg mit seiner Mannschaft dreimal auf.")
+    book.add("https://shop.test/", "Laden", read=True, text="Der Preis für alle drei Bücher ist noch nicht bekannt.")
+    text = "Michael Preetz was promoted three times as a player [7]."
+    assert marked(text, book)[1][0].missing == "", "Preis only sounds like it"
 
 
 def test_G11_sources_come_by_their_first_use_and_then_those_read_besides(book: SourceBook) -> None:

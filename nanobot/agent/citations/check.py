@@ -297,6 +297,10 @@ class CitedPage:
         near = [one for one in self.sounds if one.startswith((alike[0], f"g{alike[0]}"))]  # Гаврилюк is Havryliuk
         return bool(get_close_matches(alike, near, 1, _ALIKE_NAMES))
 
+    def spells(self, fact: Fact) -> bool:
+        """Whether a name stands here as it is written, and not one that only sounds like it."""
+        return fact.kind != "name" or {fold(word) for word in _capitals(fact.text)} <= self.vocabulary
+
     @cached_property
     def listed(self) -> str:
         return " ".join(self.vocabulary)
@@ -380,7 +384,7 @@ class CitationJudge:
             return []
         for other in self._texts.keys() - set(claim.numbers):
             there = self._page(other).share(wanted) if len(wanted) > (3 if foreign else 1) else 0.0
-            found = self._page(other).found(claim, facts)
+            found = [fact for fact in self._page(other).found(claim, facts) if self._page(other).spells(fact)]
             if there >= _OTHER_SHARE or len(found) > max(1, len(known)) or (not here and any(map(_tells, found))):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
         alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or here)
