@@ -113,8 +113,10 @@ def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
 
 def _fill_streams(root: HtmlElement) -> None:
     """Show the parts that React streams behind a page, each in the place that a template keeps for it."""
-    for part in root.xpath("//*[@hidden and starts-with(@id, 'S:')]"):
-        for place in root.xpath("//template[@id=$name]", name=f"B:{part.get('id')[2:]}")[:1]:
+    places = {place.get("id", ""): place for place in root.iter("template")}
+    for part in root.xpath("//*[@hidden and starts-with(@id, 'S:')]") if places else ():
+        place = places.pop(f"B:{part.get('id')[2:]}", None)
+        if place is not None and all(one is not part for one in place.iterancestors()):
             del part.attrib["hidden"]
             place.addprevious(part)
 

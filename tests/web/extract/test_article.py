@@ -129,8 +129,9 @@ def test_metadata_comes_from_the_page() -> None:
     ("", "<div aria-label='x'>", 1_900, PROSE),
     ("<div>", "<span>x</span><b>Y</b>", 10_000, ""),
     ("<table>", "<tr><td>alpha<td>12", 15_000, ""),
+    ("", "<div hidden id=S:1><template id=B:2></template>a</div>", 1_900, PROSE),
     ("", f"<div><p>{PROSE}</p>", 1_900, "<pre>x = 1; y = 2</pre>" * 900),
-    ids="div quote table angle br span surrogate li ol line deep a sup labels fields cells ladder".split(),
+    ids="div quote table angle br span surrogate li ol line deep a sup labels fields cells streams ladder".split(),
 )
 def test_hostile_shapes_take_time_in_proportion_and_never_raise(before: str, unit: str, times: int, after: str) -> None:
     def read(size: int) -> None:
