@@ -319,33 +319,36 @@ class Postgres:
         self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]], begin: str
     ) -> T:
         """Work in a transaction, which begins with the statement `begin`; without one each statement is its own."""
-        # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
-        async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
-            await db.set_autocommit(True)  # a transaction of the driver's own has a trip for its begin
-            number = ""
-            try:
-                async with asyncio.timeout(ENDING_SECONDS if self.ending else self.seconds):
-                    if not begin:
-                        return await work(db)
-                    _JOINED.set(db)
-                    async with db.pipeline() as db.pipe:
-                        await db.send("BEGIN")
-                        begun = await db.execute(_translated(begin), {"worker": self.worker})
-                        made = await work(db)
-                        if begun.statusmessage is None:  # nothing was waited for
-                            await db.synced()
-                        ((number,),) = await begun.fetchall()
-                        await db.send("COMMIT")
-            except Exception as error:
-                await db.close()  # what was begun ends with it; the pool would wait for that, or commit
-                if isinstance(error, DivisionByZero):
-                    self.lost.set()
-                    raise StoreError(_(TAKEN)) from None
-                if not (number and await self._committed(number)):
+        number = ""
+        try:
+            # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
+            async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
+                try:
+                    await db.set_autocommit(True)  # a transaction of the driver's own has a trip for its begin
+                    async with asyncio.timeout(ENDING_SECONDS if self.ending else self.seconds):
+                        if not begin:
+                            return await work(db)
+                        _JOINED.set(db)
+                        async with db.pipeline() as db.pipe:
+                            await db.send("BEGIN")
+                            begun = await db.execute(_translated(begin), {"worker": self.worker})
+                            made = await work(db)
+                            if begun.statusmessage is None:  # nothing was waited for
+                                await db.synced()
+                            ((number,),) = await begun.fetchall()
+                            await db.send("COMMIT")
+                except Exception:
+                    await db.close()  # what was begun ends with it; the pool would wait for that, or commit
                     raise
-            finally:
-                db.pipe = None
-            return made
+                finally:
+                    db.pipe = None
+        except DivisionByZero:
+            self.lost.set()
+            raise StoreError(_(TAKEN)) from None
+        except Exception:  # the connection has gone back: others need it while the fate of a commit is not known
+            if not (number and await self._committed(number)):
+                raise
+        return made
 
     async def _committed(self, transaction: str) -> bool:
         """Whether a commit that got no answer took place: the server knows, as soon as it answers. Who asked for the

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.cluster.ledger import SERVE, VERSION, PostgresLedger
+from nanobot.cluster.postgres import CONNECTIONS
 from nanobot.cluster.share import Handlers
 from nanobot.cluster.worker import ClusterWorker
 from nanobot.errors import StoreError, UsageError
@@ -508,6 +509,21 @@ async def test_work_is_refused_where_a_database_hangs_and_never_where_it_was_kep
             await ledger.sessions.append(session.id, (said,))
         assert not door.breaks
         assert await ledger.sessions.history(session.id) == (said, said)
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute("""
+                CREATE FUNCTION hangs() RETURNS trigger LANGUAGE plpgsql
+                AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+                CREATE CONSTRAINT TRIGGER hangs AFTER INSERT ON nanobot_1.note
+                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hangs();
+                SELECT pg_advisory_lock(1)""")
+            keys = [str(number) for number in range(CONNECTIONS)]
+            commits = asyncio.gather(*(ledger.set_notes({key: "kept"}) for key in keys))
+            hanging = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+            await until(lambda: db.execute(hanging).rowcount == CONNECTIONS)
+            assert await ledger.notes("") == {}, "others work, though nobody knows yet what became of those"
+            assert not commits.done()
+        await commits
+        assert sorted(await ledger.notes("")) == sorted(keys)
         await ledger.aclose()
 
 
