@@ -5,6 +5,7 @@ With it goes the menu of commands that Telegram offers behind its menu button, f
 
 import asyncio
 import hashlib
+import json
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
@@ -159,9 +160,9 @@ class BotRequest(BaseRequest):
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, object]:
         """An answer of Telegram. Raises `TelegramError` for that of another program, which may be JSON too."""
-        try:
-            answer: object = BaseRequest.parse_json_payload(payload)
-        except RecursionError:
+        try:  # the library's own way writes all of a page into the log
+            answer: object = json.loads(payload.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and answer.get("ok") is True and "result" in answer:
             return answer
@@ -175,8 +176,11 @@ class BotRequest(BaseRequest):
 
 
 def _of_telegram(request: httpx.Request, status: int, body: bytes) -> tuple[int, bytes]:
-    """Status and body. Raises `HTTPStatusError` for another program that says what Telegram says of a wrong token."""
-    if status in (401, 404) and "ok" not in jsonval.obj(jsonval.parse(body)):
+    """Status and body. Raises `HTTPStatusError` for another program, whose refusal means nothing for token or chat.
+
+    That something is too large (413) is true whoever says it.
+    """
+    if not 200 <= status < 300 and status != 413 and "ok" not in jsonval.obj(jsonval.parse(body)):
         httpx.Response(status, request=request).raise_for_status()
     return status, body
 

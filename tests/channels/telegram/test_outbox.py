@@ -338,9 +338,11 @@ async def test_one_call_sends_what_is_new_keeps_what_stands_there_and_says_what_
     assert await calls.show(place, ScreenMessage("new"), number) == number, "it says so already"
     anew = await calls.show(place, ScreenMessage("anew"), 999)
     assert (anew, at.seen) == (at.server.chats[7][-1].id, ["bot: new", "bot: anew"])
+    at.server.fail("sendMessage", Fault("html", status=403))
+    assert await calls.show(place, ScreenMessage("soon")) == "maybe_sent", "a page on the way is no blocked chat"
     at.server.failing("sendMessage", refuse(400, "Bad Request: message thread not found"))
     assert await calls.show(place, ScreenMessage("never")) == "lost_thread"
-    assert len(at.server.sent("sendMessage")) == 3, "no other topic is left to try"
+    assert len(at.server.sent("sendMessage")) == 4, "no other topic is left to try"
 
 
 async def test_what_cannot_be_delivered_for_a_day_is_given_up_and_said_in_the_chat() -> None:

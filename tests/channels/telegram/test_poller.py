@@ -216,7 +216,7 @@ STRANGE = [
     (200, b'{"ok": true}'),
     (200, b'{"ok": true, "result": {}}'),
     (200, b'{"ok": true, "result": [1, null]}'),
-    *((status, body) for status in (401, 404) for body in (b"<html>Not here</html>", b'{"message": "no route"}')),
+    *((status, body) for status in (401, 403, 404, 409) for body in (b"<html>" * 999, b'{"message": "no route"}')),
 ]
 
 
@@ -233,9 +233,12 @@ async def test_an_answer_that_is_none_of_telegrams_is_asked_for_again_ever_less_
 
     async with TelegramServer() as telegram:
         telegram.server.handler = serve
-        rig = Rig(telegram)
+        rig, lines = Rig(telegram), list[str]()
+        rig.on_wait = lambda: lines.append(rig.health.line())
         async with polling(rig):
             await telegram.until(lambda: rig.health.polls > 0)
+    assert max(map(len, lines)) < 200, "nobody is shown the page of another program"
+    assert not any(IN_USE in line for line in lines)
     assert len(rig.waits) == len(STRANGE) * 2 + len(nameless)
     for waits in (rig.waits[: len(STRANGE)], rig.waits[-len(STRANGE) :]):
         assert min(waits[5:]) >= Pace().most / 2
