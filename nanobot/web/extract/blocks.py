@@ -102,6 +102,7 @@ class Part(Struct, eq=False):
     first: int
     last: int = 0
     hidden: bool = False
+    asks: bool = False  # it is a form with something to fill in
 
 
 class Block(Struct, eq=False):

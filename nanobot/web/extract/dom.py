@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 
 import lxml.html
 from lxml import etree
@@ -236,3 +236,12 @@ def stand_apart(last: str, first: str, *, row: bool) -> bool:
 def tag_name(node: etree._Element) -> str:
     """The name of a tag without its namespace."""
     return str(node.tag).rpartition("}")[2]
+
+
+def forms(root: HtmlElement) -> set[HtmlElement]:
+    """The forms with something to fill in; some pages put a text into one without."""
+    found: set[HtmlElement] = set()
+    for entry in root.iter("input", "select", "textarea"):
+        if entry.tag != "input" or entry.get("type") != "hidden":
+            found.update(takewhile(lambda form: form not in found, entry.iterancestors("form")))
+    return found

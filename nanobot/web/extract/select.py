@@ -20,7 +20,7 @@ from readability import Document
 from readability.readability import Unparseable
 
 from nanobot.web.extract.blocks import Block, Part, Walk, is_caption
-from nanobot.web.extract.dom import count_tokens
+from nanobot.web.extract.dom import count_tokens, forms
 
 HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
@@ -135,7 +135,9 @@ class _Page:
         self.elsewhere: dict[Part | None, bool] = {None: False}
         self.framed: dict[Part | None, bool] = {None: False}
         self.depth: dict[Part | None, int] = {None: 0}
+        asking = forms(root)
         for part in self.parts:
+            part.asks = part.element in asking
             self.depth[part] = self.depth[part.above] + 1
             self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
             self.framed[part] = self.framed[part.above] or _frames(part)
@@ -336,7 +338,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in {"nav", "footer"} or _asks(part) or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
+        if (part.tag in {"nav", "footer"} or part.asks or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
@@ -568,14 +570,9 @@ def _outside_navigation(page: _Page, scope: Part) -> list[Block]:
 
 
 def _frames(part: Part) -> bool:
-    if part.tag in {"nav", "footer", "aside"} or _asks(part) or part.element.get("role") in _FRAME_ROLES:
+    if part.tag in {"nav", "footer", "aside"} or part.asks or part.element.get("role") in _FRAME_ROLES:
         return True
     return part.tag == "header" and part.above is not None and part.above.tag in {"body", "div"}
-
-
-def _asks(part: Part) -> bool:
-    """Whether a part is a form with something to fill in; some pages put a text into one without."""
-    return part.tag == "form" and bool(part.element.xpath(".//input[not(@type='hidden')] | .//select | .//textarea"))
 
 
 def _said_by_readers(visible: list[Block], kept: list[Block]) -> list[Block]:

@@ -130,8 +130,11 @@ def test_metadata_comes_from_the_page() -> None:
     ("<div>", "<span>x</span><b>Y</b>", 10_000, ""),
     ("<table>", "<tr><td>alpha<td>12", 15_000, ""),
     ("", "<div hidden id=S:1><template id=B:2></template>a</div>", 1_900, PROSE),
+    ("", "<form><div><p>ab", 900, ""),
     ("", f"<div><p>{PROSE}</p>", 1_900, "<pre>x = 1; y = 2</pre>" * 900),
-    ids="div quote table angle br span surrogate li ol line deep a sup labels fields cells streams ladder".split(),
+    ids=(
+        "div quote table angle br span surrogate li ol line deep a sup labels fields cells streams forms ladder".split()
+    ),
 )
 def test_hostile_shapes_take_time_in_proportion_and_never_raise(before: str, unit: str, times: int, after: str) -> None:
     def read(size: int) -> None:
