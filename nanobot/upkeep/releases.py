@@ -116,7 +116,8 @@ def _named(place: str) -> Release:
         )
     if folder.exists():
         return Release(str(folder.resolve()), str(folder), newer=True)
-    if "://" not in place and ("/" in place or folder.suffix in {".whl", ".gz", ".zip"}):
+    package = place.startswith("nanobot") and "/" not in place and folder.suffix not in {".whl", ".gz", ".zip"}
+    if "://" not in place and not package:  # pip would take a slip of the fingers for any package of that name
         raise UsageError(_("There is no {place}. Name a folder, a package, or an address that pip takes.", place=place))
     return Release(place, place, newer=True)
 

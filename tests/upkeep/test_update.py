@@ -278,10 +278,12 @@ async def test_what_cannot_be_updated_says_what_to_do(tmp_path: Path) -> None:
     home = program(tmp_path)
     editable = await home.run("update", "--yes")
     nowhere = await home.run("update", "--from", str(tmp_path / "nothing.whl"), "--yes")
+    mistyped = await home.run("update", "--from", "nothing", "--yes")
     nobody = await home.run("update", "--from", str(ROOT))
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'nanobot'", encoding="utf-8")
     broken = await home.run("update", "--from", str(tmp_path), "--yes")
     assert (broken.code, "does not say which version it is" in broken.err) == (2, True), broken.err
     assert (editable.code, "is installed for working on it" in editable.err) == (2, True), editable.err
     assert (nowhere.code, "There is no /" in nowhere.err) == (2, True), nowhere.err
+    assert (mistyped.code, "There is no nothing." in mistyped.err) == (2, True), mistyped.err
     assert (nobody.code, "Say --yes to update" in nobody.err) == (2, True)
