@@ -245,7 +245,7 @@ def _clean(value: object) -> object:
     What only the provider of the recording understands (`replay`) is left out: nobody can tell what it holds.
     """
     if isinstance(value, str):
-        return scrub(value.encode("utf-8", "replace").decode())
+        return scrub(value.encode("utf-8", "ignore").decode())
     if isinstance(value, float) and not isfinite(value):  # a model wrote 1e999, which is no JSON for the reader
         return None
     if isinstance(value, Mapping):

@@ -178,7 +178,7 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
         assert database._connection is not None
         database._connection.set_trace_callback(said.append)
         busy = threading.Event()
-        database._thread.submit(busy.wait)
+        _hold_up(database, busy)
         async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             for number in range(32):
                 group.create_task(ledger.accept("telegram:1", (Arrival(str(number), "{}"),)))
@@ -186,10 +186,12 @@ async def test_works_that_wait_at_the_same_time_share_one_way_to_the_disk(tmp_pa
                     group.create_task(ledger.sessions.append(session.id, (UserMessage((Text("hi"),)),), turn="t"))
             later = group.create_task(states(ledger, "inbox", "telegram:1"))
             await asyncio.sleep(0)
-            for _ in range(9):
-                assert await database.read(_level, long=True), "what reads for long waits for none of them"
-            assert not later.done(), "but what is before it in the one thread is waited for"
-            busy.set()
+            try:
+                for _ in range(9):
+                    assert await database.read(_level, long=True), "what reads for long waits for none of them"
+                assert not later.done(), "but what is before it in the one thread is waited for"
+            finally:
+                busy.set()
         assert said.count("COMMIT") == 1, said
         assert "ROLLBACK" not in said
         assert database._synced, "where one has to be on the disk all are"
@@ -231,7 +233,7 @@ async def test_a_work_that_fails_or_waits_for_something_else_spoils_none_of_thos
 
     for spoiled, why in ((broken, "StoreError('The sessions in"), (waits, "RuntimeError('a work of the store waits")):
         busy = threading.Event()
-        database._thread.submit(busy.wait)
+        _hold_up(database, busy)
         fine = asyncio.create_task(ledger.set_notes({why: ""}))
         failed = asyncio.create_task(database.run(spoiled))
         await asyncio.sleep(0)
@@ -264,7 +266,7 @@ async def test_who_reads_while_the_file_is_being_closed_is_refused_and_opens_not
     database = SqliteDatabase(tmp_path / "n.db")
     await Ledger(database).set_notes({"a": "1"})
     busy = threading.Event()
-    database._thread.submit(busy.wait)
+    _hold_up(database, busy)
     closed = asyncio.create_task(database.aclose())
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError):
@@ -279,6 +281,12 @@ async def test_nobody_else_on_the_machine_can_read_the_file_or_what_stands_besid
         await Ledger(database).accept("telegram:1", (Arrival("1", "{}"),))
         modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "new").iterdir()}
         assert modes == {"n.db": 0o600, "n.db-wal": 0o600, "n.db-shm": 0o600}
+
+
+def _hold_up(database: SqliteDatabase, busy: threading.Event) -> None:
+    """Keep its thread from doing works; one that has just done some may still look whether more have come."""
+    database._thread.submit(int).result(60)
+    database._thread.submit(busy.wait)
 
 
 async def _level(db: Transaction) -> int:
