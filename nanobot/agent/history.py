@@ -267,8 +267,9 @@ def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
     if call.error:
         return {}, call.error
     try:
-        said = json.dumps(json.loads(call.arguments or "{}"), ensure_ascii=False)
-        value: object = json.loads(said.encode("utf-8", "ignore"))  # without halves of characters, which nothing takes
+        value: object = json.loads(call.arguments or "{}")
+        if "\\ud" in call.arguments.lower():  # there may be halves of characters, which nothing takes
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "ignore"))
     except (ValueError, RecursionError) as error:
         return {}, _("its arguments are no valid JSON ({error})", error=error)
     if not isinstance(value, dict):
