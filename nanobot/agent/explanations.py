@@ -135,7 +135,7 @@ def known_sources(numbers: Collection[int]) -> str:
 def explain(error: ProviderError, info: ProviderInfo) -> str:
     """A failed request in sentences for a person. What is no language model has said it in its own words."""
     if not info.capabilities.language_model:
-        return _("{sentence}.", sentence=" ".join(str(error).split()).rstrip(".。"))
+        return " ".join(str(error).split())
     what, advice = _FAILURES[error.kind][:2]
     wait = duration(error.retry_after) if error.retry_after else _("a minute")
     who = _("{model} ({service})", model=info.model or _("The model"), service=error.provider or info.name)

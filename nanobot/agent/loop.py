@@ -343,7 +343,7 @@ class AgentLoop(ChatControl):
         chat.turn, chat.taken = turn, [entry]
         chat.idle.clear()
         await turn.emit(TurnStarted(turn.provider.info.model, datetime.now(UTC), message.id))
-        if message.note:
+        if message.note and not durable:  # else it stands in the answer
             await turn.emit(Notice(message.note))
         job = asyncio.create_task(safely(self._run(chat, turn, records)))
         stop = asyncio.create_task(chat.stop.wait())

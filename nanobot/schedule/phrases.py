@@ -40,6 +40,7 @@ _TWO_DAYS = N_("Two different days are named.")
 _ANY = "any"
 _OWN_RULES = N_("Days with different times are rules of their own: write them one by one.")
 _ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
+_TWO_NIGHTS = N_('A night is of two days: write which of them {time:%H:%M} is of, such as "tomorrow at {time:%H:%M}".')
 _NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
@@ -345,6 +346,8 @@ def _in_part(at: time, part: str, *, told: bool) -> time:
         hour = 0
     first, last = PART_LIMITS.get(part, (0, 23))
     if not (first <= hour <= last if first <= last else hour >= first or hour <= last):
+        if part == "evening" and (at.hour < 5 or (at.hour == 12 and not told)):  # "tonight at 1"
+            raise unclear(_(_TWO_NIGHTS, time=at.replace(hour=at.hour % 12)))
         raise unclear(_("{time:%H:%M} is not in the part of the day that you name.", time=at.replace(hour=hour)))
     return at.replace(hour=hour)
 
@@ -442,9 +445,7 @@ def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
     day = _day(facts, now, at)
     if day is not None:
         if at.hour < 6 and "night" in (facts.part, *(part for *_clock, part in facts.times)):
-            raise unclear(
-                _("The night is of two days: name the day that {time:%H:%M} is of, without the night.", time=at)
-            )
+            raise unclear(_(_TWO_NIGHTS, time=at))
         if (
             (facts.weekdays and day.isoweekday() % 7 not in facts.weekdays)
             or (facts.days_of_month and [day.day] != facts.days_of_month)

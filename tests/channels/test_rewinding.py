@@ -68,6 +68,7 @@ async def test_U65_U13_rewind_retry_and_btw_on_telegram_answer_in_their_chat(tmp
         assert "A first try." not in json.dumps(llm.requests[-1].body)
         ada.say("/btw how many?")
         assert "keeps neither" in await telegram.shows(OWNER, "Twelve.")
+        assert ada.told("keeps neither") == 1
         question = await ada.asks("/rewind", "Go back to before which question?")
         assert "how many" not in question
         button = next(one for message in telegram.chats[OWNER] for one in message.buttons if "plan it" in one)

@@ -29,6 +29,7 @@ from nanobot.providers.lookup.question import languages, understand
 from nanobot.schedule.lines import split
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
+from nanobot.utils.translation import settle
 from nanobot.web.client import SystemNetwork
 from tests.fakes.chinese import english_left
 from tests.fakes.http_server import HttpServer, Responder
@@ -248,9 +249,13 @@ async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
         dead = server.url
     async with agent(dead) as ask:
         finished = await ask("How long is the Kellan Bridge?")
+        settle({"LANG": "zh_CN.UTF-8"})
+        abroad = await ask("How long is the Kellan Bridge?")
+        settle({})
     assert finished.outcome == "failed"
     assert finished.temporary
     assert "network" in finished.error
+    assert abroad.error == finished.error, "in the language of the question, with its full stop"
 
 
 @table(

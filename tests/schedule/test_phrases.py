@@ -149,6 +149,9 @@ def test_what_is_not_understood_is_answered_with_what_was_and_how_to_write_it() 
         understand("at 8", NOW, ZONE)
     with pytest.raises(UsageError, match="two readings"):
         understand("on 3/12 at 9", NOW, ZONE)
+    for hour in ("tonight at 1", "tonight at 1 am", "今晚1点", "tomorrow night at 1"):
+        with pytest.raises(UsageError, match=r'such as "tomorrow at 01:00"'):
+            understand(hour, NOW, ZONE)
 
 
 #: A zone, the days of 2026 on which its clocks go ahead and back, and a time that is skipped or comes twice.
