@@ -280,12 +280,9 @@ def seed_workspace(workspace: Path) -> tuple[Path, ...]:
     created: list[Path] = []
     for seed in SEEDS:
         target = workspace / seed
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            # "x" leaves a file alone that another process has made in the meantime.
-            with target.open("x", encoding="utf-8") as file:
-                file.write((source / seed).read_text(encoding="utf-8"))
-        except FileExistsError:
+        if os.path.lexists(target):
             continue
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(target, (source / seed).read_bytes())  # whole or not at all: one cut off would count as emptied
         created.append(target)
     return tuple(created)

@@ -14,6 +14,7 @@ from nanobot.config import generate
 from nanobot.config.paths import SEEDS, Paths, judge_home, prepare_home
 from nanobot.errors import ConfigError
 from nanobot.utils.host import shipped
+from tests.fakes.disk import without_room
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -68,6 +69,15 @@ def test_an_edited_or_emptied_file_is_never_overwritten(tmp_path: Path) -> None:
     assert len(prepare_home(paths)) == len(SEEDS) - 2
     assert (paths.workspace / "SOUL.md").read_text(encoding="utf-8") == "I am a pirate."
     assert (paths.workspace / "USER.md").read_text(encoding="utf-8") == ""
+
+
+def test_a_first_start_on_a_full_disk_leaves_no_file_that_is_taken_for_an_edited_one(tmp_path: Path) -> None:
+    paths = Paths.resolve({"HOME": str(tmp_path)})
+    with without_room(100), pytest.raises(ConfigError, match="File too large"):
+        prepare_home(paths)
+    prepare_home(paths)
+    source = shipped("templates")
+    assert [one for one in SEEDS if (paths.workspace / one).read_bytes() != (source / one).read_bytes()] == []
 
 
 def test_a_home_that_others_may_read_is_closed_with_all_that_an_older_version_left_in_it(tmp_path: Path) -> None:

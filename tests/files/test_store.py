@@ -1,13 +1,10 @@
 """Files are changed whole or not at all, every version before is kept, those that people send too."""
 
-import contextlib
 import os
-import resource
 import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from nanobot.files.versions import digest_of
 from nanobot.security.control_files import ControlFiles, Kept, control_files
 from nanobot.security.paths import Root, Roots
 from tests.fakes.chinese import english_left
+from tests.fakes.disk import without_room
 
 #: To a file in which a change of one file said itself what was done.
 OLDER = """
@@ -232,23 +230,12 @@ def test_no_change_of_two_chats_at_the_same_file_is_lost(store: FileStore, tmp_p
         one.close()
 
 
-@contextlib.contextmanager
-def without_room() -> Iterator[None]:
-    """No file grows beyond a megabyte, as on a disk without room: the kernel refuses the write."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_U5_what_a_full_disk_refuses_is_undone_at_the_next_try(store: FileStore) -> None:
     large = "large\n" * 300_000
     write(store, "old.md", "old")
     write(store, "plan.md", large)
     write(store, "plan.md", "small")
-    with without_room(), pytest.raises(DiskError, match=r"plan\.md could not be written: File too large"):
+    with without_room(1_000_000), pytest.raises(DiskError, match=r"plan\.md could not be written: File too large"):
         store.undo("s")
     assert text(store, "plan.md") == "small"
     assert "as it was before" in store.undo("s")
@@ -264,7 +251,10 @@ def test_U5_of_a_command_what_a_full_disk_refuses_is_undone_at_the_next_try(stor
         (work / name).unlink()
     tally = store.snapshots.record(before, store.snapshots.files(), ChangedBy("s", "rm ./*"))
     assert tally.receipt == "+0 ~0 −3 files"
-    with without_room(), pytest.raises(DiskError, match=r"2 files are as before.*1 could not be.*tries it again"):
+    with (
+        without_room(1_000_000),
+        pytest.raises(DiskError, match=r"2 files are as before.*1 could not be.*tries it again"),
+    ):
         store.undo("s")
     assert sorted(one.name for one in work.iterdir()) == ["a.md", "z.md"]
     assert store.undo("s").startswith("`rm ./*` is undone: 3 files are as before")
