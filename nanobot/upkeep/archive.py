@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import socket
 import sqlite3
 import stat
@@ -224,11 +225,21 @@ def _copy_of(path: Path) -> IO[bytes]:
     """A database as it is at one moment, in a file without a name."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy.db")
-        with (
-            closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
-            closing(sqlite3.connect(copy)) as to,
-        ):
-            db.backup(to)
+        try:
+            with (
+                closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
+                closing(sqlite3.connect(copy)) as to,
+            ):
+                db.backup(to)
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith(("SQLITE_IOERR_SHM", "SQLITE_CANTOPEN")):
+                raise
+            # Even to read it needs a file beside it, and there is no room for one. So nobody has it open.
+            for end in ("", "-wal"):
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+            with closing(sqlite3.connect(copy)) as db:
+                db.execute("PRAGMA wal_checkpoint")
         return copy.open("rb")
 
 

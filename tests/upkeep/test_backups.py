@@ -154,6 +154,19 @@ async def test_a_backup_of_a_database_in_use_is_whole(tmp_path: Path) -> None:
     assert rows(paths.database, "PRAGMA integrity_check") == [("ok",)]
 
 
+async def test_a_database_that_a_full_disk_lets_nobody_open_is_in_a_backup_with_its_log(tmp_path: Path) -> None:
+    used, full = (Paths.resolve({"NANOBOT_HOME": str(tmp_path / name)}) for name in ("used", "full"))
+    (full.home / "nanobot.db-shm").mkdir(parents=True)
+    async with aclosing(Ledger(SqliteDatabase(used.database))) as ledger:
+        await ledger.put((OutboxItem("t", 0, "telegram", "1", "only in the log"),))
+        for one in ("nanobot.db", "nanobot.db-wal"):
+            shutil.copyfile(used.home / one, full.home / one)
+    made = make_backup(full, tmp_path / "b.tar.gz")
+    restore(made.file, tmp_path / "again", settle=False)
+    assert made.unread == ()
+    assert rows(tmp_path / "again" / "nanobot.db", "SELECT payload FROM outbox") == [("only in the log",)]
+
+
 @pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
 @pytest.mark.parametrize("at", [1, 3, 6, 9, 12])
 async def test_a_restore_that_is_killed_leaves_the_old_or_goes_on_to_the_new(tmp_path: Path, at: int) -> None:
