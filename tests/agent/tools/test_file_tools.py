@@ -16,8 +16,8 @@ from nanobot.files.search import SearchJob, find
 from nanobot.files.spaces import FileUser
 from nanobot.results import ToolResult
 from tests.agent.tools.files import Files, files_in
+from tests.fakes.disk import without_room
 from tests.fakes.files import pdf_file, png
-from tests.files.test_store import without_room
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_a_folder_and_a_file_name_beside_it_are_refused_and_not_taken_one_
 
 def test_a_file_that_did_not_fit_on_the_disk_is_kept_whole_at_the_next_try(tmp_path: Path) -> None:
     data = bytes(2_000_000)
-    with without_room(), pytest.raises(OSError, match="File too large"):
+    with without_room(1_000_000), pytest.raises(OSError, match="File too large"):
         keep_media(tmp_path, data, "image/png")
     assert Path(keep_media(tmp_path, data, "image/png").path).read_bytes() == data
 
