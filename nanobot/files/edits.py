@@ -53,14 +53,14 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """`text` after all edits, each made on what the one before it left.
 
     Raises `EditMiss`, which may show lines of the text, where one of them cannot be made.
-    A text whose lines all end in CRLF is matched as if they ended in LF, and keeps its ends and its byte order mark.
+    A text whose lines all end in CRLF, or in CR, is matched as if they ended in LF, and keeps its ends and its byte
+    order mark.
     """
     mark = _BOM if text.startswith(_BOM) else ""
-    body = text.removeprefix(_BOM)
-    dos = body.count("\r\n") == body.count("\n") > 0
-    now = body.replace("\r\n", "\n") if dos else body
+    end = line_end(text)
+    now = text.removeprefix(_BOM).replace(end, "\n")
     for number, edit in enumerate(edits, 1):
-        one = Edit(edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n"), edit.all) if dos else edit
+        one = Edit(edit.old.replace(end, "\n"), edit.new.replace(end, "\n"), edit.all)
         why = _why_not(now, one)
         if why:
             # English: a model reads it
@@ -68,7 +68,13 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
             # English: a model reads it
             raise EditMiss(f"{which}{why}\nNothing was changed.")
         now = now.replace(one.old, one.new)
-    return mark + (now.replace("\n", "\r\n") if dos else now)
+    return mark + now.replace("\n", end)
+
+
+def line_end(text: str) -> str:
+    """What ends the lines of a text: CRLF where it ends all of them, CR where nothing else does, else LF."""
+    feeds = text.count("\n")
+    return "\r\n" if text.count("\r\n") == feeds > 0 else "\r" if not feeds and "\r" in text else "\n"
 
 
 def _why_not(text: str, edit: Edit) -> str:  # English: a model reads it
@@ -143,10 +149,11 @@ def compare(shown: str, before: bytes | None, after: bytes) -> Change:
     """What becomes of a file; `before` is None where it is new."""
     created = before is None
     try:
-        old, new = text_of(before or b"", shown).split("\n"), text_of(after, shown).split("\n")
+        texts = text_of(before or b"", shown), text_of(after, shown)
     except PathError:
         return Change(shown, created, -1, -1)
-    old, new = (lines if lines[-1] else lines[:-1] for lines in (old, new))
+    both = (text.split("\r" if line_end(text) == "\r" else "\n") for text in texts)
+    old, new = (lines if lines[-1] else lines[:-1] for lines in both)
     first = _alike(old, new)
     last = _alike(old[first:][::-1], new[first:][::-1])
     removed, added = old[first : len(old) - last], new[first : len(new) - last]

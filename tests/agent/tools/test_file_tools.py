@@ -123,11 +123,13 @@ async def test_a_missing_piece_is_answered_with_the_nearest_place_and_nothing_is
     assert both.receipt == "wrote a.py (+2 −2)"
 
 
-async def test_an_edit_keeps_line_ends_and_the_mark_of_a_file_from_windows(files: Files) -> None:
-    path = files.workspace / "win.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n")
-    assert (await files.call("edit_file", path="win.txt", old="one\ntwo", new="1\n2")).receipt
-    assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\nthree\r\n"
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+async def test_an_edit_keeps_line_ends_and_the_mark_of_a_file_from_elsewhere(files: Files, end: str) -> None:
+    path = files.workspace / "foreign.txt"
+    path.write_bytes(f"\ufeffone{end}two{end}three{end}".encode())
+    assert "2\ttwo\n3\tthree" in (await files.call("read_file", path="foreign.txt")).text
+    assert "(+2 −2)" in ((await files.call("edit_file", path="foreign.txt", old="one\ntwo", new="1\n2")).receipt or "")
+    assert path.read_bytes() == f"\ufeff1{end}2{end}three{end}".encode()
 
 
 async def test_wrong_names_are_answered_with_the_nearest_that_is_there(files: Files) -> None:

@@ -289,6 +289,13 @@ async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() 
     assert result.text == "Error: mcp_one_search failed: no luck"
 
 
+@pytest.mark.parametrize("events", [False, True])
+async def test_an_answer_with_half_a_character_is_read_without_it(events: bool) -> None:
+    said = "cut\ud83d \U0001f600 \\ud83d\n\ude00end"
+    async with McpServer((ServedTool("search", answer=lambda _: text(said)),), events=events) as server:
+        assert (await once(server, "mcp_one_search", {})).text == "cut \U0001f600 \\ud83d\nend"
+
+
 async def test_what_is_no_text_is_named_and_structured_content_is_shown() -> None:
     mixed: dict[str, object] = {
         "content": [

@@ -17,6 +17,7 @@ from nanobot.agent.tools.files.common import FileTool, foreign_of, hold, missing
 from nanobot.agent.tools.media import keep_media
 from nanobot.agent.tools.offers import ReadFileArguments
 from nanobot.errors import MissingFile, PathError
+from nanobot.files.edits import line_end
 from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore
 from nanobot.files.versions import MAX_OUTPUT, OUTPUT_FOLDER
@@ -145,6 +146,7 @@ def _output(data: bytes) -> str:
 
 def _lines_of(text: str, args: ReadFileArguments) -> _Text:
     """The lines that were asked for, and no others: fifty million of them would take a gigabyte."""
+    text = text.replace("\r", "\n") if line_end(text) == "\r" else text  # as old Macs and some tables have it
     count = text.count("\n") + bool(text and not text.endswith("\n"))
     asked = islice(io.StringIO(text, newline="\n"), args.offset - 1, args.offset - 1 + args.limit)
     return _Text(tuple(line.removesuffix("\n").removesuffix("\r") for line in asked), count, begins=args.offset)

@@ -4,6 +4,7 @@ An answer is counted while it streams and ends at its bound; a server that sends
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -23,6 +24,10 @@ CONNECT_SECONDS = 10.0
 MAX_ANSWER, MAX_PARTS = 4_000_000, 20_000
 #: What a server may send unasked: so many messages at once, and so many a second; a long one counts as several.
 BURST, RATE, BYTES_OF_ONE = 200, 100.0, 100_000
+#: A character in two halves, the half of one, and what else is escaped in JSON.
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
 #: The proxy on the way to a URL. Raises `UnusableProxy`.
 FindProxy = Callable[[str], str | None]
 
@@ -119,7 +124,10 @@ async def _note(response: httpx2.Response, lost: Callable[[str], None] | None) -
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of one answer, up to `MAX_ANSWER` bytes and `MAX_PARTS`; of events, up to that in each."""
+    """The body of one answer, up to `MAX_ANSWER` bytes and `MAX_PARTS`; of events, up to that in each.
+
+    It comes in whole lines, and without the halves of characters that servers leave which cut a text.
+    """
 
     def __init__(
         self,
@@ -136,9 +144,15 @@ class _Bounded(httpx2.AsyncByteStream):
         self._pace = IncomingPace()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = bytearray()
         try:
             async for block in self._counted():
-                yield block
+                held += block
+                if ends := max(block.rfind(b"\n"), block.rfind(b"\r")) + 1:
+                    line_end = len(held) - len(block) + ends
+                    yield _whole(bytes(held[:line_end]))
+                    del held[:line_end]
+            yield _whole(bytes(held))
         finally:
             if self._lost is not None:
                 self._lost(self._trouble.excess or "it has ended the connection")
@@ -162,6 +176,11 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _whole(text: bytes) -> bytes:
+    """JSON without halves of characters, which no other reader takes."""
+    return _ESCAPES.sub(lambda found: b"" if found["half"] else found[0], text) if b"\\u" in text else text
 
 
 def excess_of(size: int, parts: int) -> str:
