@@ -10,7 +10,7 @@ from typing import TypeVar
 from loguru import logger
 
 from nanobot.agent.explanations import remedy
-from nanobot.bus.alarms import CRASH, Alarm, Alarms, Tell, Trouble
+from nanobot.bus.alarms import CRASH, STORE, Alarm, Alarms, Tell, Trouble
 from nanobot.bus.events import Address, MessageBus, Notice, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
@@ -22,7 +22,7 @@ from nanobot.utils.translation import N_, Later
 from nanobot.utils.watchdog import stack_of
 
 T = TypeVar("T")
-SEARCH, STORE = "search", "store"
+SEARCH = "search"
 #: Seconds after which a work of the store is taken for hanging, as on a network disk that is gone.
 SLOW_SECONDS = 30.0
 #: What lies in the conversation and not in the service.

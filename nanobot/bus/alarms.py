@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Protocol
@@ -19,7 +19,7 @@ from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.errors import NanobotError
+from nanobot.errors import NanobotError, StoreError
 from nanobot.utils.logs import scrub
 from nanobot.utils.translation import N_, Later, told
 
@@ -29,7 +29,7 @@ IN_A_ROW = 3
 RETRY_SECONDS = 30.0
 #: What waits to be counted at most; a burst of failures needs no more to be known.
 _MOST_WAITING = 1_000
-CRASH = "crash"
+CRASH, STORE = "crash", "store"
 _PREFIX = "alarm:"
 _LONGEST_CAUSE = 400
 
@@ -169,6 +169,18 @@ class Alarms:
             if not await tell(self._to_say[0]):
                 return False
             self._to_say.popleft()
+        try:
+            await self._look_up()
+        except StoreError:
+            self._count()
+            await self._tell_due(tell, {STORE})  # of what keeps nothing the owner is told without a note
+            raise
+        told = await self._tell_due(tell, self._rows)
+        await self._keep()
+        return told
+
+    async def _look_up(self) -> None:
+        """Count what was reported, with what other processes have noted, and note it."""
         if not self._loaded:  # what an earlier process has counted
             self._rows = await self._kept("") | self._rows
             self._loaded = True
@@ -178,8 +190,10 @@ class Alarms:
             if other is not None and other.told:  # another process on the same store has told it
                 self._rows[kind] = replace(self._rows[kind], since=other.since, told=True)
         await self._keep()
+
+    async def _tell_due(self, tell: Tell, kinds: Container[str]) -> bool:
         told = True
-        for kind, row in [(kind, row) for kind, row in self._rows.items() if row.due]:
+        for kind, row in [(kind, row) for kind, row in self._rows.items() if row.due and kind in kinds]:
             alarm = Alarm(_key(kind, row.since), _sentence(row))
             if not await tell(alarm):
                 told = False
@@ -187,7 +201,6 @@ class Alarms:
             logger.warning("the owner is told: {}", alarm.said)
             self._rows[kind] = replace(row, told=True)
             self._unkept.add(kind)
-        await self._keep()
         return told
 
     def _count(self) -> None:

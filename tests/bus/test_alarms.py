@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from nanobot.bus.alarms import IN_A_ROW, Alarm, Alarms, Trouble
+from nanobot.bus.alarms import IN_A_ROW, STORE, Alarm, Alarms, Trouble
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
@@ -153,6 +153,18 @@ async def test_a_store_that_is_out_of_reach_is_not_asked_again_at_once_and_nothi
         await owner.until(1)
     assert ledger.times < ledger.attempts <= 2 + (loop.time() - begun) / 0.05
     assert "50 times" in owner.heard[0].text
+
+
+async def test_of_a_store_that_keeps_no_note_the_owner_is_told_once_all_the_same() -> None:
+    ledger, owner = Refusing(1_000_000), Owner()
+    made = alarms(owner, ledger)
+    async with made.running():
+        for kind in (STORE, "model") * (IN_A_ROW + 1):
+            made.failed(Trouble(kind, kind, "the disk is full", "Free some room."))
+        await owner.until(1)
+        ledger.times = ledger.attempts + 2
+        await owner.until(2)
+    assert [alarm.text.split()[0] for alarm in owner.heard] == [STORE, "model"]
 
 
 async def test_of_several_processes_on_one_store_one_tells() -> None:

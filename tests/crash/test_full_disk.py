@@ -41,7 +41,9 @@ def without_room(moment: str) -> Trouble:
             set_room(life, 0)
         stage.judge.ask(stage.ada, "note-a1")
         stage.judge.ask(stage.bob, "slow-b1")
-        if moment == "while a tool runs":
+        if moment == "before the messages":
+            await stage.until(lambda: any("disk I/O error" in line for line in stage.telegram.visible(stage.ada.chat)))
+        elif moment == "while a tool runs":
             await stage.until(lambda: bool(stage.judge.effects))
         elif moment == "while an answer is written":
             await stage.until(lambda: bool(stage.judge.answers(stage.bob.chat)))
@@ -50,7 +52,9 @@ def without_room(moment: str) -> Trouble:
     return trouble
 
 
-async def test_a_full_disk_costs_no_message_and_no_restart(nursery: Nursery, tmp_path: Path, tried: list[str]) -> None:
+async def test_the_owner_is_told_of_a_full_disk_which_costs_no_message_and_no_restart(
+    nursery: Nursery, tmp_path: Path, tried: list[str]
+) -> None:
     whole = planned(nursery, Plan())
     outcome = await each(
         MOMENTS, lambda one: endure(nursery, tmp_path / one.replace(" ", "-"), whole, without_room(one), one)

@@ -289,7 +289,10 @@ class TelegramChannel:
             private = Address(CHANNEL, owner)
             with speaking(spoken_at(private.key)):
                 text = f"⚠️ {alarm.text}"
-            await self._outbox.say(private, text, alarm.key)
+            try:
+                await self._outbox.say(private, text, alarm.key)
+            except StoreError:  # as on a full disk, of which this may tell
+                return await self._outbox.say_unkept(private, text)
         return bool(owner)
 
     async def _tell(self) -> None:

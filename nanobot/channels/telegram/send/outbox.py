@@ -114,6 +114,12 @@ class TelegramOutbox:
         """Say a line of the channel itself, once under its key. Raises `StoreError`."""
         await self.put(self.compose_text(address, key, text))
 
+    async def say_unkept(self, address: Address, text: str) -> bool:
+        """Say a line that cannot be kept, without a second try; whether it has arrived."""
+        async with self.sending.queues.queue(address.chat).permit("command") as permit:
+            permit.used()
+            return isinstance(await self._calls.show(address, text_messages(text)[0].screen), int)
+
     async def put(self, items: tuple[OutboxItem, ...]) -> None:
         """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
         self._told |= {one.chat for one in items}
