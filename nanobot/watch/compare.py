@@ -232,12 +232,12 @@ def learnt(
     """
     latest = blocks if again is None else again
     if not memory.looks:
-        habits = _restless(differences(blocks, latest), memory.habits)
+        habits = _restless(differences(blocks, latest), memory.habits, ())
         return replace(memory, looks=1, blocks=tuple(latest), habits=habits), None
     first, found = differences(memory.blocks, blocks), differences(memory.blocks, latest)
     habits = _calmer(memory.habits, {one.place for one in (*first, *found)})
     if again is not None:
-        habits = _restless(differences(blocks, again), habits)
+        habits = _restless(differences(blocks, again), habits, first)
         both = {one.mark for one in first}
         found = tuple(one for one in found if one.mark in both)
     memory = replace(memory, looks=memory.looks + 1)
@@ -293,6 +293,15 @@ def calmed(memory: Memory, looks: int) -> Memory:
     return replace(memory, looks=memory.looks + looks, habits=habits) if looks else memory
 
 
-def _restless(found: Iterable[Difference], habits: dict[str, Habit]) -> dict[str, Habit]:
-    """What differs within seconds is noise."""
-    return habits | {one.place: Habit(run=NOISY_WORDS, noise=True) for one in found}
+def _restless(found: Iterable[Difference], habits: dict[str, Habit], changed: Iterable[Difference]) -> dict[str, Habit]:
+    """What differs within seconds is noise. Of what had `changed` and then was as before, perhaps at a server that is
+    behind, that is not known yet: the first time it waits for the next look."""
+    back = {one.reverse: one for one in changed}
+    made = dict(habits)
+    for one in found:
+        before = back.get(one.mark)
+        if before is not None and not habits.get(before.place, Habit()).run:
+            made[before.place] = Habit(run=1, held=marked(key_of(before.new)))
+        else:
+            made[one.place] = Habit(run=NOISY_WORDS, noise=True)
+    return made

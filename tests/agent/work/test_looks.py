@@ -29,6 +29,7 @@ from nanobot.watch.target import read_target
 from nanobot.web.fetch.page import Page, PageRequest
 from nanobot.web.search.base import SearchHit
 from tests.fakes.website import Answer, Website
+from tests.tables import table
 
 BEGIN = datetime(2026, 3, 2, 7, tzinfo=UTC)
 ADA, ME = Sender("1", role="owner"), "telegram:1"
@@ -149,6 +150,29 @@ async def test_U21_of_a_price_the_number_is_told_and_nothing_else_of_the_page() 
     assert "12.50" in told
     assert "people" not in told
     assert "8.50" in later
+
+
+@table(
+    "before after",
+    ("Open 9 to 17.", "Closed for the winter."),
+    ("Seats left: 12", "Seats left: 9"),
+    ("Open.", "Open.</p><p>On Friday there is music."),
+    ("Open.</p><p>On Friday there is music.", "Open."),
+)
+@pytest.mark.parametrize("known", [1, 5])
+async def test_U21_a_change_of_which_a_server_that_is_behind_knows_nothing_yet_is_told_once_it_stays(
+    before: str, after: str, known: int
+) -> None:
+    async with desk() as at:
+        at.shows(after)
+        new = at.pages["/shop"]
+        at.shows(before)
+        old = at.pages["/shop"]
+        assert await at.passes(at.url, hours=known) == []
+        assert isinstance(new, Answer)
+        assert isinstance(old, Answer)
+        at.pages["/shop"] = [new, old, new]
+        assert len(await at.passes(at.url, hours=4)) == 1
 
 
 async def test_U21_a_change_of_a_file_is_told_with_its_lines() -> None:
