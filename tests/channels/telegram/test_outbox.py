@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from nanobot.bus.alarms import Alarm
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
 from nanobot.channels.telegram.bot import PLACES
 from nanobot.channels.telegram.read.incoming import arrivals_of
@@ -402,6 +403,49 @@ async def test_what_telegram_refuses_is_said_in_the_chat_in_its_language() -> No
         await (await at.begin()).end(DONE)
         await at.until("无法送达")
         assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1, "sent": 1}
+
+
+@pytest.mark.parametrize("words", ["CHAT_RESTRICTED", "MESSAGE_AUTHOR_REQUIRED", "message to edit not found"])
+async def test_an_answer_whose_shown_beginning_may_not_be_edited_any_more_is_sent_in_its_place(words: str) -> None:
+    async with stage(Look("off", "edit"), group=-77) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
+        if "not found" in words:
+            at.server.chats[-77].clear()
+        at.server.failing("editMessageText", refuse(400, f"Bad Request: {words}"))
+        at.server.fail("sendMessage", apply_then_drop())
+        await turn.end(DONE)
+        assert at.seen == ["bot: The answer.", "bot: ↻ The answer."]
+
+
+async def test_answers_to_a_group_where_the_bot_may_not_write_come_when_it_may_again() -> None:
+    muted = refuse(400, "Bad Request: not enough rights to send text messages to the chat")
+    async with stage(Look("off", "edit"), group=-77, step=60) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
+        at.server.failing("editMessageText", refuse(403, "Forbidden: CHAT_WRITE_FORBIDDEN"))
+        at.server.failing("sendMessage", muted)
+        told: list[str] = []
+
+        async def tell(alarm: Alarm) -> bool:
+            told.append(alarm.text)
+            return True
+
+        at.alarms.through(tell)
+        async with at.alarms.running():
+            await turn.finish(DONE)
+            await (await at.begin()).finish(TurnFinished("completed", "Another."))
+            await at.quiet(6 * 3_600)
+        assert not at.seen
+        assert len(told) == 1
+        assert "the bot may not write in the chat now" in told[0]
+        at.server.failing("sendMessage", None)
+        await at.settled()
+        assert at.seen == ["bot: The answer.", "bot: Another."]
+        at.server.fail("sendDocument", muted)
+        note = OutgoingMessage("note", ScreenMessage("All of it."), name="all.md", content="words", last=True)
+        await at.outbox.put((OutboxItem("in-9", 0, CHANNEL, "-77", note.to_json()),))
+        await at.until("could not be delivered and is dropped")
 
 
 async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> None:

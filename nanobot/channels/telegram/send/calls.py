@@ -77,6 +77,8 @@ class Calls:
             match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
                 case "same" | True:
                     return message_id
+                case "maybe_sent" if message_id:
+                    return "not_sent"  # an edit may be made twice
                 case "lost_target" | "moved":
                     message_id = 0
                 case "lost_thread" if message_id:  # an edit names no topic
@@ -235,11 +237,12 @@ async def send_part(
         if slot.row and (fresh or outcome != known):
             await sending.ledger.bind(slot.row, str(outcome))
         return "shown"
+    slot.screen = None
     if outcome == "maybe_sent":
-        slot.screen = None
-        slot.unsure = slot.unsure or not slot.message_id
-    retried = outcome in {"flood", "not_sent"} or (outcome == "maybe_sent" and slot.message_id)
-    return "later" if retried else "never"
+        slot.unsure, slot.message_id = True, 0
+        if known:
+            await sending.ledger.bind(slot.row, "")
+    return "later" if outcome in {"flood", "not_sent"} else "never"
 
 
 async def _left_unsure(sending: Sending, key: tuple[str, int], slot: MessageSlot) -> bool:

@@ -35,11 +35,13 @@ Trouble = Literal[
     "too_long",
     "dead_chat",
     "moved",
+    "no_rights",
     "token",
     "refused",
 ]
 """`not_sent`: it did not leave us; `maybe_sent`: it may have arrived; `same`: it stands there already (a success);
-`format`: entities or links are refused; `lost_…`: what it points to is gone; `refused`: anything else that is final."""
+`format`: entities or links are refused; `lost_…`: what it points to is gone; `no_rights`: the bot may
+not write there now; `refused`: anything else that is final."""
 
 #: Beginnings of what the server says (lower case, without "bad request: "), by what they mean; the first match counts.
 _TEXTS: tuple[tuple[str, Trouble], ...] = (  # English: words of the server
@@ -59,6 +61,11 @@ _TEXTS: tuple[tuple[str, Trouble], ...] = (  # English: words of the server
     ("text is too long", "too_long"),
     ("message_too_long", "too_long"),
     ("chat not found", "dead_chat"),
+    ("rights", "no_rights"),
+    ("chat_restricted", "no_rights"),
+    ("chat_admin_required", "no_rights"),
+    ("chat_write_forbidden", "no_rights"),
+    ("chat_send_", "no_rights"),
     ("can't parse", "format"),
     ("entity", "format"),
     ("wrong http url", "format"),
@@ -78,7 +85,7 @@ def classify(error: TelegramError | TimeoutError) -> Trouble:
         case InvalidToken() | EndPointNotFound():
             return "token"
         case Forbidden():
-            return "dead_chat"
+            return "no_rights" if _by_text(error.message) == "no_rights" else "dead_chat"
         case BadRequest():
             return _by_text(error.message)
         case NetworkError() if _cause(error, _NOT_SENT):

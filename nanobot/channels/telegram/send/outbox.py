@@ -13,7 +13,7 @@ from loguru import logger
 from msgspec import DecodeError
 from msgspec.structs import replace
 
-from nanobot.bus.alarms import Alarms
+from nanobot.bus.alarms import IN_A_ROW, Alarms
 from nanobot.bus.alarms import Trouble as Failure
 from nanobot.bus.events import Address, InboundMessage, TurnFinished
 from nanobot.channels.telegram.render.answer import (
@@ -54,6 +54,7 @@ _REPEATS_SPREAD = 2.5
 #: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = Later(N_("the chat cannot be written to: the bot was blocked or removed"))
+_MUTED = Later(N_("the bot may not write in the chat now"))
 _LATE = Later(N_("Telegram did not take it for 24 hours"))
 _BROKE, _UNREADABLE = N_("sending it broke ({error})"), N_("it cannot be read: {error}")
 _REFUSED = N_("Telegram refused it ({outcome})")
@@ -233,6 +234,10 @@ class TelegramOutbox:
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
         outcome = await calls.show(place, content, slot.message_id, reply_to=reply_to, before=begin)
+        if outcome in {"no_rights", "refused"} and slot.message_id:  # what stands there may not be edited any more
+            await calls.delete(row.item.chat, slot.message_id)
+            await self._forget(row, slot)
+            outcome = await calls.show(place, content, reply_to=reply_to, before=begin)
         if outcome != "too_long":
             return outcome
         for number, piece in enumerate(split(Rendered(content.text), LIMIT // 2)):
@@ -256,21 +261,32 @@ class TelegramOutbox:
                     self.alarms.well(CHANNEL)
                 if outgoing.last:
                     await self._tidy(row, drafts)
-            case "flood" | "not_sent" | "token" | "maybe_sent" if self._late(row):
+            case "flood" | "not_sent" | "token" | "no_rights" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
                 await self._hold(row, slot, self.sending.queues.queue(row.item.chat).penalty)
-            case "maybe_sent" if not slot.message_id:
+            case "maybe_sent":
+                await self._forget(row, slot)
                 slot.unsure = True
                 pause = self._repeats[row.seq] = self._repeats.get(row.seq, 1.0) * _REPEATS_SPREAD
                 left = (row.at + LONGEST - self._clock()).total_seconds()
                 await self._hold(row, slot, left if 0 < left < pause else pause)
-            case "not_sent" | "token" | "maybe_sent":  # an edit may be made twice
+            case "no_rights" if outgoing.kind == "text":  # files alone may be what is not wanted there
+                if row.attempts < IN_A_ROW:  # what is behind it waits for it
+                    self._alarm(_MUTED)
+                await self._hold(row, slot, _LONGEST_PAUSE)
+            case "not_sent" | "token":
                 await self._hold(row, slot, min(_LONGEST_PAUSE, 1 << row.attempts))
             case "dead_chat":
                 await self._give_up(row, _BLOCKED, aloud=False)
             case _:
                 await self._give_up(row, Later(_REFUSED, outcome=outcome))
+
+    async def _forget(self, row: OutboxRow, slot: MessageSlot) -> None:
+        """No message that is known shows a row."""
+        if slot.message_id:
+            slot.clear()
+            await until_stored(lambda: self._ledger.bind(row.seq, ""))
 
     def _late(self, row: OutboxRow) -> bool:
         return row.attempts >= MOST_TRIES and self._clock() - row.at >= LONGEST
@@ -279,10 +295,12 @@ class TelegramOutbox:
         reason = str(why)  # in English
         logger.error("message {} for chat {} is given up: {}", row.seq, row.item.chat, reason)
         if aloud:
-            what = Later(N_("Delivering a message on Telegram"))
-            self.alarms.failed(Failure(CHANNEL, what, why, Later(_ADVICE)))
+            self._alarm(why)
             await until_stored(lambda: self._say_lost(row, why))
         await until_stored(lambda: self._ledger.fail(row.seq, reason))
+
+    def _alarm(self, why: str) -> None:
+        self.alarms.failed(Failure(CHANNEL, Later(N_("Delivering a message on Telegram")), why, Later(_ADVICE)))
 
     async def _say_lost(self, row: OutboxRow, why: str) -> None:
         """Tell the chat, when it can be reached, that something is missing. Nothing is said of such a word."""
