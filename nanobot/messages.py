@@ -215,6 +215,11 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant"):
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(part for part in self.content if isinstance(part, ToolCall))
 
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing to anybody and asks for nothing; it was paid for all the same."""
+        return not self.calls and not self.text.strip()
+
 
 class ToolMessage(Struct, frozen=True, tag_field="role", tag="tool"):
     """The answer to the call `call_id`. `name` is the tool's name; `is_error` tells vendors that have a flag for it.
@@ -268,11 +273,13 @@ class ToolCallDelta(Struct, frozen=True, tag_field="type", tag="tool_call_delta"
 
 
 class StepRetried(Struct, frozen=True, tag_field="type", tag="step_retried"):
-    """The request is sent again: everything streamed since its start is void. `wait` is in seconds."""
+    """The request is sent again: everything streamed since its start is void. `wait` is in seconds; `used` is what an
+    answer took that said nothing."""
 
     reason: str
     wait: float = 0.0
     provider: str = ""
+    used: Usage | None = None
 
 
 class Completed(Struct, frozen=True, tag_field="type", tag="completed"):

@@ -301,7 +301,7 @@ class Conversation:
                         yield replace(delta, message=self._charged(answer, cause))
                         continue
                     if isinstance(delta, StepRetried):
-                        self._count_broken(request, said, cause)
+                        self._count_broken(request, said, cause, delta.used)
                         said = 0
                     else:
                         said += len(delta.arguments if isinstance(delta, ToolCallDelta) else delta.text)
@@ -315,8 +315,8 @@ class Conversation:
         if self._held_by is not None:
             self._held_by.release(self.turn.id)
 
-    def _count_broken(self, request: Request, said: int, cause: Cause | None) -> None:
-        if (usage := self._reckoned(request, said)) is not None:
+    def _count_broken(self, request: Request, said: int, cause: Cause | None, used: Usage | None = None) -> None:
+        if (usage := used or self._reckoned(request, said)) is not None:
             self.turn.count_aside(self._charged(AssistantMessage((), "other", usage=usage), cause))
 
     def _reckoned(self, request: Request, said: int) -> Usage | None:
@@ -347,7 +347,7 @@ class Conversation:
     async def _keep(self, answer: AssistantMessage) -> AssistantMessage:
         """Count an answer, and keep it unless it says nothing; one without calls ends the turn and is kept with it."""
         turn = self.turn
-        if not (answer.calls or answer.text.strip()) or (answer.finish == "overflow" and not answer.calls):
+        if answer.empty or (answer.finish == "overflow" and not answer.calls):
             turn.count_aside(answer)  # it is kept nowhere else, and was paid for
         else:
             turn.usage += answer.usage

@@ -58,7 +58,7 @@ class WatchedProvider(WrappedProvider):
                         self._alarms.well(self._label)
                     yield delta
         except ProviderError as error:
-            if error.kind not in _OF_THE_TALK and error.code != "empty_answer":
+            if error.kind not in _OF_THE_TALK:
                 cause, advice = remedy(error, self.info)
                 self._alarms.failed(Trouble(self._label + error.kind, self._what, cause, advice))
             raise

@@ -213,8 +213,6 @@ class AgentRunner:
             try:
                 return await conversation.ask()
             except ProviderError as error:
-                if error.code == "empty_answer":
-                    return AssistantMessage(())
                 wait = max(pause, error.retry_after or pause)
                 if not turn.durable or error.kind not in _AWAY or turn.remaining - wait < _LAST_SECONDS:
                     raise

@@ -154,9 +154,9 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
 async def _answer(provider: LLMProvider) -> AssistantMessage:
     async with opened(provider.stream(_QUESTION)) as deltas:
         async for delta in deltas:
-            if isinstance(delta, Completed):
+            if isinstance(delta, Completed) and not delta.message.empty:
                 return delta.message
-    raise ProviderError("protocol", _("the answer had no end"))
+    raise ProviderError("protocol", _("the model returned an empty answer"))
 
 
 async def try_context(info: ProviderInfo) -> Finding:

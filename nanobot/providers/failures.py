@@ -83,18 +83,16 @@ def finish_of(raw: str) -> Finish:
 def finished(
     origin: Origin, parts: Iterable[AssistantPart], raw_finish: str, *, model: str, usage: Usage
 ) -> AssistantMessage:
-    """The whole answer. An answer that says and asks nothing is an error that may be tried again."""
+    """The whole answer, which may say and ask nothing."""
     content = tuple(part for part in parts if not (isinstance(part, Text) and not part.text))
     finish = finish_of(raw_finish)
     calls = any(isinstance(part, ToolCall) for part in content)
     if calls and finish in {"stop", "other"}:
         finish = "tools"
-    said = calls or any(isinstance(part, Text) and part.text.strip() for part in content)
-    if not said and finish == "error":
+    answer = AssistantMessage(content, finish, model, usage)
+    if answer.empty and finish == "error":
         raise failure(origin, "server", _("the answer ended with {finish!r}", finish=raw_finish))
-    if not said and finish in {"stop", "tools", "other"}:
-        raise failure(origin, "protocol", _("the model returned an empty answer"), code="empty_answer")
-    return AssistantMessage(content, finish, model, usage)
+    return answer
 
 
 def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: str) -> ProviderError:

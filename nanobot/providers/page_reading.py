@@ -63,10 +63,7 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
 
 
 def _message(way: PageReading, answer: JsonObject, request: Request, origin: Origin, model: str) -> AssistantMessage:
-    """The answer with `[n]` where the service cites page n, and the pages that it has read.
-
-    Raises `ProviderError` where it says nothing.
-    """
+    """The answer with `[n]` where the service cites page n, and the pages that it has read."""
     read = {"messages": _messages, "gemini": _gemini, "responses": _responses}[way](answer)
     numbers = {_same(url): number for number, url in request.pages}
     # Pages that nobody asked for have no number, and so no mark.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import ProviderError
 from nanobot.messages import Completed, Delta, StepRetried
-from nanobot.providers.base import LLMProvider, ReasoningEffort, Request, nested
+from nanobot.providers.base import LLMProvider, ProviderInfo, ReasoningEffort, Request, nested
 from nanobot.utils.translation import _
 
 
@@ -45,14 +45,22 @@ class Tuning(Struct, frozen=True):
 
 
 USUAL = Tuning()
+#: Ends of an answer that may be one in another model's words.
+_SAID_ALL = frozenset({"stop", "tools", "other"})
+
+
+def _empty(info: ProviderInfo) -> ProviderError:
+    text = _("the model returned an empty answer")
+    return ProviderError("protocol", text, provider=info.name, detail=text)
 
 
 class RetryProvider:
     """Asks `models` in order, each again where that may help, until one answers. `info` is of the last that did.
 
-    Once text was streamed, a model is asked again at most once. A `StepRetried` voids the text before it. The error of
-    the first model is raised when all have failed, and at once where the conversation is too large. How long a request
-    may take with its repeats is for the caller to say.
+    One that says nothing is not asked the same again, and its answer counts where no other model is left. Once text was
+    streamed, a model is asked again at most once. A `StepRetried` voids the text before it. The error of the first
+    model is raised when all have failed, and at once where the conversation is too large. How long a request may take
+    with its repeats is for the caller to say.
     """
 
     def __init__(
@@ -78,32 +86,36 @@ class RetryProvider:
         number, attempt, restarts, first = 0, 1, 0, None
         while True:
             provider, tuning = self._models[number]
-            streamed = False
+            streamed, used, last = False, None, number + 1 == len(self._models)
             try:
                 async with nested(provider.stream(request if tuning == USUAL else tuning.applied(request))) as deltas:
                     async for delta in deltas:
-                        if isinstance(delta, Completed):
-                            self.info = provider.info
-                        else:
+                        if not isinstance(delta, Completed):
                             streamed = True
+                        elif delta.message.empty and delta.message.finish in _SAID_ALL and not last:
+                            used = delta.message.usage
+                            break
+                        else:
+                            self.info = provider.info
                         yield delta
-            except ProviderError as error:
-                restarts += streamed
+                if used is None:
+                    return
+                wait, error = None, _empty(provider.info)
+            except ProviderError as failed:
+                error, restarts = failed, restarts + streamed
                 wait = self._wait(error, attempt, restarts)
-                if wait is not None:
-                    attempt += 1
-                    voided = StepRetried(error.brief, wait, provider.info.name)
-                else:
-                    first = first or error
-                    number, attempt, restarts = number + 1, 1, 0
-                    if error.kind == "overflow" or number == len(self._models):
-                        raise first from (None if first is error else error)
-                    following = self._models[number][0].info
-                    why, asked = error.brief.rstrip(".。"), f"{following.name}/{following.model}"
-                    reason = _("{why}. Now asking {model}.", why=why, model=asked)
-                    voided = StepRetried(reason, 0.0, following.name)
+            if wait is not None:
+                attempt += 1
+                voided = StepRetried(error.brief, wait, provider.info.name)
             else:
-                return
+                first = first or error
+                if error.kind == "overflow" or last:
+                    raise first from (None if first is error else error)
+                number, attempt, restarts = number + 1, 1, 0
+                following = self._models[number][0].info
+                why, asked = error.brief.rstrip(".。"), f"{following.name}/{following.model}"
+                reason = _("{why}. Now asking {model}.", why=why, model=asked)
+                voided = StepRetried(reason, 0.0, following.name, used)
             yield voided
             await asyncio.sleep(voided.wait)
 

@@ -39,6 +39,7 @@ from nanobot.messages import (
     UserMessage,
 )
 from nanobot.providers.base import Capabilities
+from nanobot.providers.retry import USUAL, RetryProvider
 from nanobot.providers.scripted import Call, End, Fail, Pause, Retry, Say, ScriptedProvider, StepSource, Think
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import unwrap
@@ -356,9 +357,8 @@ async def test_U30_only_a_call_that_fails_five_times_alike_forces_an_answer_whic
     assert (box.provider.requests[-1].tools == ()) == (calls == 5)
 
 
-@pytest.mark.parametrize("empty", [Say("  "), Fail(ProviderError("protocol", "empty", code="empty_answer"))])
-async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty: Say | Fail) -> None:
-    async with agent([(Think("hm"), empty), "There you are."]) as box:
+async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored() -> None:
+    async with agent([(Think("hm"), Say("  ")), "There you are."]) as box:
         assert (await box.ask("go")).text == "There you are."
         said = [m.content for m in await box.history() if m.content]  # what it cost is kept without words
         assert (await box.history())[-1].text == "There you are.", "behind that, too"
@@ -368,6 +368,15 @@ async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored(empty
     assert kinds == ["user", "notice"]
     assert_legal(box.provider.requests[1].messages)
     assert "Your last answer was empty" in str(box.provider.requests[1].messages[-1])
+
+
+async def test_U53_an_empty_answer_is_asked_of_the_next_model_and_costs_what_it_took() -> None:
+    used = Usage(input=900, output=100)
+    models = ScriptedProvider([Say("")], usage=used), ScriptedProvider(["There you are."], usage=used)
+    async with agent(RetryProvider([(model, USUAL) for model in models])) as box:
+        assert (await box.ask("go")).text == "There you are."
+        spent = await box.store.spent()
+    assert (spent.requests, spent.input) == (2, 1_800)
 
 
 async def test_an_empty_answer_that_the_rules_of_the_model_cut_is_not_asked_for_again() -> None:

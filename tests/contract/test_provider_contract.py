@@ -361,8 +361,6 @@ FAILURES = {
         Reply(raw=['data: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n']), "overloaded"
     ),
     "no JSON in the stream": Failure(Reply(raw=["data: {nope\n\n"]), "protocol", "{nope"),
-    "an empty answer": Failure(Reply(), "protocol", "empty answer", retryable=True),
-    "an answer of blanks": Failure(Reply("  \n"), "protocol", "empty answer"),
     "number that looks like a status": Failure(
         refuse(400, "prompt is too long: 205000 tokens > 200000 maximum"), "overflow", window=200_000
     ),
@@ -413,6 +411,14 @@ async def test_each_failure_becomes_one_provider_error(wire: str, name: str) -> 
     assert error.partial == case.partial
     if case.retryable is not None:
         assert error.retryable is case.retryable
+
+
+@pytest.mark.parametrize("said", [Reply(), Reply("  \n")])
+async def test_an_answer_that_says_nothing_comes_with_what_it_cost(wire: str, said: Reply) -> None:
+    async with LlmServer(said) as server, speaking(wire, server) as provider:
+        message = answer(await ask(provider))
+    assert message.empty
+    assert (message.usage.input, message.usage.output) == (100, 10)
 
 
 @table(

@@ -117,14 +117,16 @@ async def test_leaving_a_wrapped_stream_closes_the_inner_one() -> None:
     assert inner.active == 0
 
 
-async def test_the_next_model_takes_over_and_voids_what_was_said() -> None:
-    first, second = ScriptedProvider([(Say("half"), fail("quota"))]), ScriptedProvider(["ok"], model="other")
+@pytest.mark.parametrize("said", [(Say("half"), fail("quota")), (Think("hm"), Say(" "))])
+async def test_the_next_model_takes_over_and_voids_what_was_said(said: tuple[Say | Think | Fail, ...]) -> None:
+    first, second = ScriptedProvider([said, "never"]), ScriptedProvider(["ok"], model="other")
     provider = retrying(first, second)
     assert provider.info is first.info
     deltas = await play(provider)
     assert whole(deltas) == "ok"
     assert any(isinstance(delta, StepRetried) and "other" in delta.reason for delta in deltas)
     assert provider.info is second.info
+    assert len(first.requests) == 1
 
 
 async def test_the_first_error_is_told_when_all_fail_and_overflow_asks_nobody_else() -> None:
