@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How often one call may fail in the same way before an answer is forced.
-SAME_FAILURES = 5
+#: How often one call may give the same before an answer is forced; a failure counts twice.
+SAME_RESULTS = 10
 #: Seconds for the last request of a turn that ran out of its budget.
 SUMMARY_SECONDS = 30.0
 
@@ -56,9 +56,8 @@ async def doubt(turn: Turn, claims: tuple[ClaimKind, ...]) -> None:
 
 
 async def force_answer(conversation: Conversation) -> TurnFinished:
-    """End because one call fails again and again: the model answers with what it has."""
-    instruction = explanations.FORCE_ANSWER.format(count=SAME_FAILURES)
-    text = await conversation.conclude(instruction, conversation.turn.remaining)
+    """End because one call gives the same again and again: the model answers with what it has."""
+    text = await conversation.conclude(explanations.FORCE_ANSWER, conversation.turn.remaining)
     if not text:
         return failed(conversation, _(explanations.NO_ANSWER))
     return await result(conversation, "completed", text)

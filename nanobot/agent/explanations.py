@@ -20,7 +20,7 @@ NO_ANSWER = N_(
 )
 # English: a model reads it
 FORCE_ANSWER = (
-    "The same call has failed {count} times with the same error and is not going to work. "
+    "The same call has given the same again and again, and is not going to give anything else. "
     "Answer now with what you have, and say what is missing."
 )
 OUT_OF_CONTEXT = N_(

@@ -189,7 +189,7 @@ class AgentRunner:
             answer = await self._ask(conversation)
             if answer.calls:
                 await self._execute_tools(conversation, answer)
-                if any(count >= ends.SAME_FAILURES for count in turn.failures.values()):
+                if any(count >= ends.SAME_RESULTS for count in turn.repeated.values()):
                     return await ends.force_answer(conversation)
             elif answer.text.strip():
                 if doubted or not (claims := ends.claims_more(turn, answer.text)):
@@ -232,13 +232,13 @@ class AgentRunner:
         async def run(call: ToolCall) -> None:
             async with slots:
                 result = await self._run_tool(conversation, call)
-            if result.is_error:
-                turn.failures[f"{call.name} {call.arguments} {result.text}"] += 1
+            tool = self.tools.get(call.name)
+            if result.is_error or (tool is not None and tool.idempotent):
+                turn.repeated[hash((call.name, call.arguments, result.text))] += 2 if result.is_error else 1
             turn.answered.add(call.id)
             try:
                 await turn.add(await self._message(turn, call, result))
             except StoreError:
-                tool = self.tools.get(call.name)
                 if not result.is_error and tool is not None and not tool.idempotent:
                     hint = _hint(turn, call)
                     await turn.warn(_("This was done before the turn broke off: {what}.", what=hint))

@@ -157,7 +157,7 @@ class Turn(Struct, eq=False):
 
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
     `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
-    of those that have their results; `failures` how often a call failed alike; `doing` the hint of every call that
+    of those that have their results; `repeated` how often a call gave the same; `doing` the hint of every call that
     began; `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited
     for when its time was over, `silent` whether that was the disk or a model that had said nothing; `unanswered` the
     ids of the calls that the owner is asked about, `waited` the seconds that calls have waited for that; `concluding`:
@@ -202,7 +202,7 @@ class Turn(Struct, eq=False):
     partial: list[str] = field(default_factory=list)
     open: AssistantMessage | None = None
     answered: set[str] = field(default_factory=set)
-    failures: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[int] = field(default_factory=Counter)
     doing: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
