@@ -165,11 +165,10 @@ class Scheduler:
         return self._ahead is not None and self._ahead - ahead > _PUT_BACK
 
     async def _notice_put_back(self) -> None:
-        """Plan anew what waits for a time that is far again, because the clock was put back; what was served stays
-        served."""
-        if self._was_put_back():
+        """Plan anew what waits for a time that is far again, because the clock was put back, here or before this start;
+        what was served stays served."""
+        if (self._ahead is None or self._was_put_back()) and await self._services.jobs.replan(self._clock()):
             logger.warning("the clock was put back: the schedule is planned anew")
-            await self._services.jobs.replan(self._clock())
         self._ahead = self._clock().timestamp() - time.monotonic()
 
     # What is due

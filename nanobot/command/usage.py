@@ -75,12 +75,12 @@ def wish_of(words: str) -> Wish:
 
 async def report_of(store: SessionStore, wish: Wish, midnight: datetime, person: str = "") -> Report:
     """Spending of one person, or of all."""
-    since = begin_of(wish.period, midnight)
-    total = await store.spent(since, person=person)
+    since, until = begin_of(wish.period, midnight), midnight + timedelta(days=1)
+    total = await store.spent(since, until, person=person)
     if wish.by == "day":
         return Report(wish, since, total, await _by_day(store, since, midnight, person))
     column: Grouping = wish.by
-    found = await store.spending(column, since, person=person)
+    found = await store.spending(column, since, until, person=person)
     return Report(wish, since, total, tuple((name or _(_UNKNOWN[column]), usage) for name, usage in found))
 
 
@@ -103,7 +103,8 @@ async def _by_day(
 
 async def overview(store: SessionStore, budget: Budget | None, midnight: datetime, person: str = "") -> str:
     """What was spent today, in seven days and this month, and what of the budget is used."""
-    spent = [(period, await store.spent(begin_of(period, midnight), person=person)) for period in PERIODS]
+    until = midnight + timedelta(days=1)
+    spent = [(period, await store.spent(begin_of(period, midnight), until, person=person)) for period in PERIODS]
     told = [(_(_TITLES[period]).capitalize(), usage.text) for period, usage in spent]
     lines = [_("**Usage**"), "", *(_("- {name}: {spent}", name=name, spent=text) for name, text in told)]
     closing = _("{usage} tells more.", usage=_HOW)

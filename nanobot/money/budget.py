@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct
@@ -170,7 +170,8 @@ class Budget:
         if day != self._day:
             begin = day.replace(day=1)
             self._before = dict(await self._spent(begin, day)) if day > begin else {}
-        fresh = {name: Used(tokens=usage.unpriced, day=usage.cost) for name, usage in await self._spent(day)}
+        today = await self._spent(day, day + timedelta(days=1))  # no further: the clock may have been ahead
+        fresh = {name: Used(tokens=usage.unpriced, day=usage.cost) for name, usage in today}
         for name, usage in self._before.items():
             fresh.setdefault(name, Used()).month = usage.cost
         for one in fresh.values():
@@ -184,7 +185,7 @@ class Budget:
         self._used, self._day = fresh, day
         self._take_notes(await self._ledger.notes(_NOTES))
 
-    async def _spent(self, since: datetime, until: datetime | None = None) -> tuple[tuple[str, Usage], ...]:
+    async def _spent(self, since: datetime, until: datetime) -> tuple[tuple[str, Usage], ...]:
         return await self._ledger.sessions.spending("person", since, until)
 
     def _take_notes(self, notes: Mapping[str, str]) -> None:

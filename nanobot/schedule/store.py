@@ -206,18 +206,20 @@ class JobStore:
         changed = await self.change((number,), note)
         return changed[0] if changed else None
 
-    async def replan(self, now: datetime) -> None:
-        """Plan anew what repeats, because the clock was put back: what was served is not served again."""
-        repeated = [job for job in await self.all() if not isinstance(job.when, Once) and not job.paused]
+    async def replan(self, now: datetime) -> bool:
+        """Bring forward what repeats and waits for a later time than its next one, because the clock was put back;
+        whether there is any. What was served is not served again."""
 
         def plan(job: ScheduledJob) -> ScheduledJob:
             try:
                 due, at = planned(job, now)
             except UsageError:  # such as a zone that this machine does not know: that is told when it is due
                 return job
-            return replace(job, due=due, at=at)
+            return replace(job, due=due, at=at) if due < job.due else job
 
-        await self.change([job.id for job in repeated], plan)
+        repeated = (job for job in await self.all() if not isinstance(job.when, Once) and not job.paused)
+        late = [job.id for job in repeated if plan(job) != job]
+        return bool(late and await self.change(late, plan))
 
     async def forget(self, now: datetime) -> None:
         """Let go of what was served and is over since long. A line of a file stays known as long as it stands there."""

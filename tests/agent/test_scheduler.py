@@ -61,10 +61,14 @@ class Office:
         self.new: list[bool | str] = []  # what briefings find: whether anything is new, or why they cannot look
         works = {"watch": self._watch}
         kept = (self.jobs, self.ledger, self.bus, self._turn, PromptTemplates(), works)
-        services = ScheduleServices(*kept, news=self._anything_new)
+        self.services = ScheduleServices(*kept, news=self._anything_new)
         self.file = Heartbeat(self.jobs, workspace, "UTC", 60, clock=lambda: self.at) if workspace else file
+        self.start()
+
+    def start(self) -> None:
+        """Begin anew, as another process does."""
         surfaces = [JobSurface(name, self.reports) for name in ("telegram", "terminal")]
-        self.scheduler = Scheduler(services, surfaces, file=self.file, clock=lambda: self.at)
+        self.scheduler = Scheduler(self.services, surfaces, file=self.file, clock=lambda: self.at)
 
     async def _turn(self, message: InboundMessage, settle: Settle) -> TurnFinished:
         self.asked.append(message)
@@ -301,13 +305,16 @@ async def test_a_run_that_breaks_is_paused_and_not_begun_again_and_again() -> No
     assert (first.paused, "no one saw this coming" in first.result) == (True, True)
 
 
-async def test_a_clock_that_was_a_year_ahead_and_is_put_right_silences_nothing() -> None:
+@pytest.mark.parametrize("meanwhile", ["it runs", "it is off"])
+async def test_a_clock_that_was_a_year_ahead_and_is_put_right_silences_nothing(meanwhile: str) -> None:
     office = Office()
     await office.add("remind", cron("0 8 * * *"))
     await office.passes(days=1)
     office.at += timedelta(days=365)
     await office.passes(days=1)
     office.at -= timedelta(days=366)
+    if meanwhile == "it is off":
+        office.start()
     before = len(await office.said())
     await office.passes(days=3)
     assert len(await office.said()) - before == 3

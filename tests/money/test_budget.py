@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from nanobot.bus.events import Address, InboundMessage, Sender
+from nanobot.command.usage import Wish, report_of
 from nanobot.config.schema import BudgetConfig, Config, PersonBudgetConfig, PriceConfig
 from nanobot.messages import AssistantMessage, Cause, Role, Text, Usage
 from nanobot.money.budget import Budget, BudgetVerdict
@@ -117,6 +118,16 @@ async def test_a_month_goes_on_with_its_first_day(bank: Bank) -> None:
     assert "budget.perMonth" in verdict.text
     bank.at = bank.at.replace(month=12, day=1)
     assert (await bank.judge()).kind == "ok"
+
+
+async def test_what_was_spent_while_the_clock_was_ahead_does_not_use_up_every_day_until_then(bank: Bank) -> None:
+    bank.at += timedelta(days=365)
+    await bank.judge()
+    await bank.spend(12)
+    assert (await bank.judge()).kind == "stop"
+    bank.at -= timedelta(days=365)
+    assert (await bank.judge()).kind == "ok"
+    assert (await report_of(bank.ledger.sessions, Wish("week"), bank.midnight())).total == Usage()
 
 
 async def test_a_person_has_caps_of_their_own_and_the_owner_has_none(bank: Bank) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from nanobot import __version__
 from nanobot.agent.chats.chat import Chat
@@ -101,7 +102,8 @@ class StatusReport:
         """What is about the installation, which only its owner is to know."""
         services = self._services
         window = chat.window or chat.provider.info.capabilities.window
-        today = await services.store.spent(services.context.midnight())
+        midnight = services.context.midnight()
+        today = await services.store.spent(midnight, midnight + timedelta(days=1))
         private = [_(_PRIVATE)] if await services.private(chat.key) else []
         facts = [*private, *filter(None, (fact() for fact in self.facts))]
         spending = services.budget(None)
