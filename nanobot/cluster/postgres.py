@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import LiteralString, TypeVar
+from uuid import uuid4
 
 import psycopg
 from loguru import logger
 from msgspec import convert
 from procrastinate import PsycopgConnector
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import DivisionByZero
+from psycopg.errors import DivisionByZero, LockNotAvailable
 from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -59,12 +60,17 @@ AND query_start < now() - current_setting('idle_in_transaction_session_timeout')
 # English: a call of SQL
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
 TAKEN = N_("This worker was not heard of for too long, so its work has gone to others. Start it again.")
-#: The number of a transaction, by which the server tells later whether it was kept; and who may write in it: the server
-#: itself takes nothing of what comes behind it where the lease is gone.
-_BEGIN = "SELECT pg_current_xact_id()::text"
-_FENCED = f"""
-WITH mine AS (SELECT FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE)
-{_BEGIN} WHERE 1 / (SELECT count(*) FROM mine) = 1"""
+#: A transaction begins with its token in a row of ours, where who got no answer to its commit finds it if it was kept.
+#: Who asks writes that row too, and so waits for a transaction that has not ended.
+_MARK = """
+INSERT INTO lease VALUES (:mark, :token, now())
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+"""
+_ASK = """
+INSERT INTO lease VALUES (:mark, '', now()) ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING holder
+"""
+#: The server itself takes nothing of what comes behind it where the lease is gone.
+_FENCE = "SELECT 1 / count(*) FROM (SELECT FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE) AS mine"
 T = TypeVar("T")
 
 
@@ -127,6 +133,7 @@ class Postgres:
         self._opening = asyncio.Lock()
         self._work: set[asyncio.Task[object]] = set()
         self._held: set[str] = set()
+        self._marks: list[str] = []  # names of rows for tokens that are free
         self._say: Callable[[str], None] | None = None
         self.is_away = False
         #: Set where this process ends: it waits no more for a server that is away.
@@ -146,18 +153,24 @@ class Postgres:
         self.is_away = error is not None
 
     async def run(
-        self, work: Callable[[Connection], Awaitable[T]], *, durable: bool = False, fenced: bool = False
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        durable: bool = False,
+        fenced: bool = False,
+        again: bool = False,
     ) -> T:
         """Every commit is durable. `fenced` work keeps others from taking this worker for dead until it is kept."""
         del durable
-
-        return await self._kept(work, _FENCED if fenced and self.worker else _BEGIN)
+        fence = (_FENCE,) if fenced and self.worker else ()
+        return await self._kept(work, ("BEGIN", *fence) if again else ("BEGIN", _MARK, *fence))
 
     async def read(self, work: Callable[[Connection], Awaitable[T]], *, long: bool = False) -> T:
+        """Without a transaction: where a connection breaks, each statement may have been done."""
         del long  # there are several connections
-        return await self._kept(work, "")
+        return await self._kept(work, ())
 
-    async def _kept(self, work: Callable[[Connection], Awaitable[T]], begin: str) -> T:
+    async def _kept(self, work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]) -> T:
         task = asyncio.create_task(self._run(work, begin))
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -283,7 +296,7 @@ class Postgres:
     def trouble(self, error: Exception) -> StoreError:
         """What went wrong, in words that help."""
         told = " ".join(str(error).split()).rstrip(".")
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError | LockNotAvailable):
             told = _("it does not answer")
         if "authentication failed" in told or "no password supplied" in told:  # English: the server says it
             text = N_("The database {place} refuses the user or the password of gateway.ledger. Correct it there.")
@@ -299,7 +312,7 @@ class Postgres:
             )
         return StoreError(_(text, place=self.place, why=told))
 
-    async def _run(self, work: Callable[[Connection], Awaitable[T]], begin: str) -> T:
+    async def _run(self, work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]) -> T:
         """Again while the server is away. Work that broke off was taken back, so it may be done again."""
         pool, end, tries = await self.pool(), time.monotonic() + PATIENCE_SECONDS, 0
         while True:
@@ -316,10 +329,11 @@ class Postgres:
                 raise self.trouble(error) from error
 
     async def _once(
-        self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]], begin: str
+        self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]
     ) -> T:
-        """Work in a transaction, which begins with the statement `begin`; without one each statement is its own."""
-        number = ""
+        """Work in a transaction, which begins with the statements `begin`; without any each is its own."""
+        mark, token, committing = self._marks.pop() if self._marks else f"commit:{uuid4()}", str(uuid4()), False
+        values = {"mark": mark, "token": token, "worker": self.worker}
         try:
             # What cannot be had so soon is asked for anew, so that nobody waits longer than the outage.
             async with pool.connection(timeout=1.0 if self.ending else 2.0) as db:
@@ -330,12 +344,13 @@ class Postgres:
                             return await work(db)
                         _JOINED.set(db)
                         async with db.pipeline() as db.pipe:
-                            await db.send("BEGIN")
-                            begun = await db.execute(_translated(begin), {"worker": self.worker})
+                            for statement in begin:
+                                begun = await db.execute(_translated(statement), values)
                             made = await work(db)
-                            if begun.statusmessage is None:  # nothing was waited for
-                                await db.synced()
-                            ((number,),) = await begun.fetchall()
+                            if _MARK in begin:
+                                if begun.statusmessage is None:  # nothing was waited for, and no mark is made yet
+                                    await db.synced()
+                                committing = True
                             await db.send("COMMIT")
                 except Exception:
                     await db.close()  # what was begun ends with it; the pool would wait for that, or commit
@@ -346,25 +361,29 @@ class Postgres:
             self.lost.set()
             raise StoreError(_(TAKEN)) from None
         except Exception:  # the connection has gone back: others need it while the fate of a commit is not known
-            if not (number and await self._committed(number)):
+            if not (committing and await self._committed(mark, token)):
                 raise
+        finally:
+            self._marks.append(mark)
         return made
 
-    async def _committed(self, transaction: str) -> bool:
-        """Whether a commit that got no answer took place: the server knows, as soon as it answers. Who asked for the
-        work waits until then, since it would have it done again, but for a process that ends."""
+    async def _committed(self, mark: str, token: str) -> bool:
+        """Whether a commit that got no answer took place: its row tells, as soon as the server answers. Who asked for
+        the work waits until then, since it would have it done again, but for a process that ends; who runs this process
+        is told of it."""
         while True:
             try:
-                async with asyncio.timeout(CONNECT_SECONDS), await self.connect() as db:
-                    query = "SELECT pg_xact_status(:id::xid8)"
-                    ((status,),) = await db.fetch(tuple[str | None], query, id=transaction)
-                if status != "in progress":
-                    return status == "committed"
+                async with asyncio.timeout(self.seconds), await self.connect(f"-c lock_timeout={self.seconds}s") as db:
+                    found = await db.fetch(tuple[str], _ASK, mark=mark)
             except (psycopg.OperationalError, TimeoutError) as error:
+                self.seen(error)
                 if self.ending:
                     raise self.trouble(error) from error
                 logger.warning("whether a change was kept is asked again: {}", error)
-            await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PAUSE)
+            else:
+                self.seen()
+                return found == ((token,),)
 
 
 #: The connection of the transaction that this task is in.
@@ -372,8 +391,8 @@ _JOINED: ContextVar[Connection | None] = ContextVar("joined", default=None)
 
 
 class EngineConnector(PsycopgConnector):
-    """How Procrastinate reaches the database: in the transaction that asks for it, else in one of its own, as all other
-    work does, which is done again where a connection breaks."""
+    """How Procrastinate reaches the database: in the transaction that asks for it, else by a statement alone, which is
+    done again where a connection breaks."""
 
     def __init__(self, database: Postgres) -> None:
         super().__init__()
@@ -392,7 +411,7 @@ class EngineConnector(PsycopgConnector):
             return await asked.fetchall()
 
         joined = _JOINED.get()
-        return await (self._database.run(work) if joined is None else work(joined))
+        return await (self._database.read(work) if joined is None else work(joined))
 
 
 @cache

@@ -51,11 +51,17 @@ class Database(Protocol):
     members: str
 
     async def run(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
+        self,
+        work: Callable[[Transaction], Coroutine[object, None, T]],
+        *,
+        durable: bool = False,
+        fenced: bool = False,
+        again: bool = False,
     ) -> T:
         """Do a work that changes something. `durable` waits until it is safe also if power fails now.
 
-        `fenced` is refused where this process was taken for dead and its work was given to others.
+        `fenced` is refused where this process was taken for dead and its work was given to others. What may be done
+        `again`, though it was kept, is done so where nobody knows whether it was.
         """
 
     async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:

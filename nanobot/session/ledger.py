@@ -151,7 +151,7 @@ class Ledger:
             await self._move(db, rows, "claimed", "waiting")
             await _set(db, notes)
 
-        await self.database.run(work)
+        await self.database.run(work, again=True)
 
     async def start(self, rows: tuple[int, ...], turn: str = "") -> tuple[str, tuple[Record, ...]]:
         """Rows that waited are worked on again; what an earlier process left of their `turn`, as `SessionStore.begun`
@@ -161,7 +161,7 @@ class Ledger:
             await self._move(db, rows, "waiting", "claimed")
             return await self.sessions.left_of(db, turn)
 
-        return await self.database.run(work)
+        return await self.database.run(work, again=True)
 
     async def release(self, rows: tuple[int, ...]) -> None:
         """Give claimed or waiting rows back: the process ends in order."""
@@ -284,7 +284,7 @@ class Ledger:
             await db.send(_ARRIVED, seq=seq, message_id=message_id, at=stamp(self._clock()))
             return await outbox_rows(db, _DRAFTS.format("(SELECT turn FROM outbox WHERE seq = :seq)"), {"seq": seq})
 
-        return await self.database.run(work, durable=True)
+        return await self.database.run(work, durable=True, again=True)
 
     async def postpone(self, seq: int, until: datetime, *, unsure: bool = False) -> None:
         """Send it at `until`, and count that. `unsure`: it may have arrived, so the row is `unknown` and not `new`.

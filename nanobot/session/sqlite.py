@@ -90,12 +90,11 @@ class SqliteDatabase:
         self._held: dict[str, FileLock] = {}
 
     async def run(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
+        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, **_how: bool
     ) -> T:
         """Works that wait at the same time share a transaction and its way to the disk; when one of them fails, each
         runs again in a transaction of its own. So `work` touches nothing but the database, or bears that.
         """
-        del fenced  # a file is of one machine, whose processes never take each other for dead
         return await self.perform(work, writes=True, durable=durable)
 
     async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from procrastinate.jobs import Job
 
 from nanobot.cluster.ledger import PostgresLedger
 from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
@@ -37,7 +38,7 @@ KEPT = {
     "note": "SELECT key, value FROM note ORDER BY key",
     "job": "SELECT body, last > '2000-01-01', result, failures, due > now() FROM job ORDER BY id",
     "fired": "SELECT count(*) FROM fired",
-    "lease": "SELECT split_part(name, ':', 1), count(*) FROM lease GROUP BY 1 ORDER BY 1",
+    "lease": "SELECT split_part(name, ':', 1), count(*) FROM lease WHERE NOT name ^@ 'commit:' GROUP BY 1 ORDER BY 1",
     "queue": "SELECT status, lock FROM procrastinate_jobs ORDER BY id",
     "workers": "SELECT count(*) FROM procrastinate_workers",
 }
@@ -64,6 +65,10 @@ async def sent(worker: PostgresLedger, *expected: str, late: bool = False) -> As
         yield
 
 
+async def doing(worker: PostgresLedger) -> Iterable[Job]:
+    return await worker.jobs.list_jobs_async(worker_id=worker.number, status="doing")
+
+
 async def story(one: PostgresLedger, other: PostgresLedger) -> AsyncIterator[None]:
     """Two messages, one of which a second worker takes over, a /stop, a tool, a summary, and something at a set time.
 
@@ -72,7 +77,9 @@ async def story(one: PostgresLedger, other: PostgresLedger) -> AsyncIterator[Non
     yield
     hello, remark = await one.accept(HOME, (Arrival("1", "{}", KEY), Arrival("2", "{}", KEY)))
     yield
-    assert await one.jobs.fetch_job([HOME], one.number) is not None
+    await one.jobs.fetch_job([HOME], one.number)
+    yield
+    assert len([*await doing(one)]) == 1, "also where the answer that gave it was lost"
     yield
     assert await one.jobs.fetch_job([HOME], one.number) is None, "another one of that session waits for it"
     yield
@@ -156,11 +163,15 @@ async def story(one: PostgresLedger, other: PostgresLedger) -> AsyncIterator[Non
     yield
     await other.finish((run.seq,))
     yield
-    while (job := await other.jobs.fetch_job([HOME], other.number)) is not None:
+    while True:
+        await other.jobs.fetch_job([HOME], other.number)
         yield
-        await other.end([job])
+        given = await doing(other)
         yield
-    yield
+        if not given:
+            break
+        await other.end(given)
+        yield
     await other.free(other.database.worker)
     yield
 

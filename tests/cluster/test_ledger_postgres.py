@@ -1,6 +1,7 @@
 """The ledger on PostgreSQL with several workers: who begins, who finishes, what a death frees, what an outage says."""
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -20,7 +21,7 @@ from nanobot.session.rows import Arrival, Closing, InboxRow, OutboxItem
 from nanobot.session.store import EVER
 from tests.fakes.ledger import states
 from tests.fakes.patience import growing
-from tests.fakes.postgres import Break, Door, TestServer
+from tests.fakes.postgres import Break, Door, TestServer, postgres_server
 from tests.fakes.waiting import until
 
 HOME = "telegram:1"
@@ -306,7 +307,7 @@ async def test_a_worker_that_stands_still_in_a_transaction_does_not_keep_others_
     with suppress(psycopg.OperationalError):  # the server ends it
         async with line.pipeline() as line.pipe:
             await line.send("BEGIN")
-            await line.fetch(tuple[int], "SELECT 1 FROM inbox, lease FOR UPDATE OF inbox, lease")
+            await line.fetch(tuple[int], "SELECT 1 FROM inbox, lease WHERE name ^@ 'worker:' FOR UPDATE")
             await other.free(slow.database.worker)
     await line.close()
     assert await states(other, "inbox", HOME) == {"new": 1}
@@ -323,7 +324,7 @@ async def test_a_worker_that_stands_still_before_its_trip_is_over_does_not_keep_
     with suppress(psycopg.OperationalError):  # another worker ends it
         async with line.pipeline() as line.pipe:
             await line.send("BEGIN")
-            await line.send("SELECT 1 FROM inbox, lease, procrastinate_workers FOR UPDATE")
+            await line.send("SELECT 1 FROM inbox, lease, procrastinate_workers WHERE name ^@ 'worker:' FOR UPDATE")
             await found(address, "wait_event = 'ClientRead' AND query_start < now() - interval '5 seconds'")
             await other.sweep(60.0, time.monotonic() + 600)
     await line.close()
@@ -490,6 +491,29 @@ async def test_work_whose_commit_got_no_answer_is_not_done_twice_though_the_serv
         await ledger.aclose()
 
 
+async def test_what_a_crash_of_the_database_lost_is_done_again() -> None:
+    """Though the server gives the number of a transaction that it has forgotten to another one, which is kept."""
+    said = AssistantMessage((Text("so"),))
+    with postgres_server() as server:
+        async with Door(address := server.fresh()) as door:
+            ledger = PostgresLedger(door.address, HOME)
+            session = await ledger.sessions.start("telegram:7")
+            before = len(door.trips)
+            await ledger.sessions.append(session.id, (said,))
+            door.breaks, door.refused = {2 * len(door.trips) - before - 1: "unasked"}, 1_000_000
+            losing = asyncio.create_task(ledger.sessions.append(session.id, (said,)))
+            await until(lambda: not door.breaks)
+            assert server.restart is not None
+            server.restart(signal.SIGQUIT)
+            with psycopg.connect(address, autocommit=True) as db:
+                for number in range(30):
+                    db.execute("INSERT INTO nanobot_1.note VALUES (%s, '')", (str(number),))
+            door.refused = 0
+            await losing
+            assert await ledger.sessions.history(session.id) == (said, said)
+            await ledger.aclose()
+
+
 @growing(2.0, 60.0)
 async def test_work_is_refused_where_a_database_hangs_and_never_where_it_was_kept(limit: float, address: str) -> None:
     """Who is refused has it done again."""
@@ -516,13 +540,17 @@ async def test_work_is_refused_where_a_database_hangs_and_never_where_it_was_kep
                 CREATE CONSTRAINT TRIGGER hangs AFTER INSERT ON nanobot_1.note
                 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hangs();
                 SELECT pg_advisory_lock(1)""")
-            keys = [str(number) for number in range(CONNECTIONS)]
+            keys, told = [str(number) for number in range(CONNECTIONS)], list[str]()
+            ledger.database.telling(told.append)
             commits = asyncio.gather(*(ledger.set_notes({key: "kept"}) for key in keys))
             hanging = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
             await until(lambda: db.execute(hanging).rowcount == CONNECTIONS)
             assert await ledger.notes("") == {}, "others work, though nobody knows yet what became of those"
+            await until(lambda: bool(told))
+            assert "does not answer" in told[0]
             assert not commits.done()
         await commits
+        assert "answers again" in told[1]
         assert sorted(await ledger.notes("")) == sorted(keys)
         await ledger.aclose()
 

@@ -49,12 +49,12 @@ _OVER = -1
 
 @dataclass(slots=True)
 class TestServer:
-    """`fresh` makes a database and returns its address; `restart` ends the server and starts it again."""
+    """`fresh` makes a database and returns its address; `restart` ends the server by a signal and starts it again."""
 
     __test__ = False
 
     address: str
-    restart: Callable[[], None] | None = None
+    restart: Callable[..., None] | None = None
     _names: Iterator[int] = field(default_factory=itertools.count)
     _made: list[str] = field(default_factory=list)
 
@@ -215,8 +215,8 @@ def _own_server() -> Iterator[TestServer]:
                 running.append(subprocess.Popen(command, user=user, cwd=folder, stderr=log, start_new_session=True))
             _ready(address, running[-1], folder / "log")
 
-        def restart() -> None:
-            running[-1].send_signal(signal.SIGINT)
+        def restart(by: signal.Signals = signal.SIGINT) -> None:
+            running[-1].send_signal(by)
             running[-1].wait(BOUND)
             start()
 

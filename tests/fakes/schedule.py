@@ -57,14 +57,12 @@ class MortalDatabase:
     def kill(self) -> None:
         self.dead.set()
 
-    async def run(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, fenced: bool = False
-    ) -> T:
+    async def run(self, work: Callable[[Transaction], Coroutine[object, None, T]], **how: bool) -> T:
         dies = bool(self._odds) and self._chance.randrange(self._odds) == 0
         if dies and self._chance.random() < 0.5:
             self.kill()
         self._judge()
-        made = await self._disk.run(work, durable=durable, fenced=fenced)
+        made = await self._disk.run(work, **how)
         if dies:
             self.kill()
         self._judge()
