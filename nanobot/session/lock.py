@@ -14,6 +14,7 @@ from nanobot.utils.processes import is_alive
 from nanobot.utils.translation import N_, _
 
 _IN_USE = "in-use.lock"
+_NOT_MADE = N_("The lock {path} cannot be made: {why}.")
 #: Seconds between looks at a lock that is shared, and how many: the last who shares it has it alone as it goes.
 _LOOK, _LOOKS = 0.01, 50
 
@@ -41,14 +42,14 @@ class FileLock:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             except OSError as error:
-                raise StoreError(
-                    _("The lock {path} cannot be made: {why}.", path=self._path, why=error.strerror)
-                ) from error
+                raise StoreError(_(_NOT_MADE, path=self._path, why=error.strerror)) from error
             try:
                 fcntl.flock(file, self._way | fcntl.LOCK_NB)
-            except OSError:
+            except OSError as error:
                 holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
+                if not isinstance(error, BlockingIOError):  # as on a disk without locks
+                    raise StoreError(_(_NOT_MADE, path=self._path, why=error.strerror)) from error
                 if looks := looks - 1:
                     time.sleep(_LOOK)
                     continue

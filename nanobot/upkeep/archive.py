@@ -230,6 +230,7 @@ def _copy_of(path: Path) -> IO[bytes]:
                 closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
                 closing(sqlite3.connect(copy)) as to,
             ):
+                db.execute("PRAGMA schema_version")  # what is locked for good is refused, where a backup waits for ever
                 db.backup(to)
         except sqlite3.OperationalError as error:
             if not error.sqlite_errorname.startswith(("SQLITE_IOERR_SHM", "SQLITE_CANTOPEN")):

@@ -5,10 +5,11 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tarfile
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -165,6 +166,24 @@ async def test_a_database_that_a_full_disk_lets_nobody_open_is_in_a_backup_with_
     restore(made.file, tmp_path / "again", settle=False)
     assert made.unread == ()
     assert rows(tmp_path / "again" / "nanobot.db", "SELECT payload FROM outbox") == [("only in the log",)]
+
+
+def test_a_backup_waits_for_no_database_that_somebody_has_locked_for_good(tmp_path: Path) -> None:
+    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
+    paths.home.mkdir()
+    with closing(sqlite3.connect(paths.database)) as db:
+        db.execute("CREATE TABLE a (b)")
+        db.execute("BEGIN EXCLUSIVE")
+        made = make_backup(paths, tmp_path / "b.tar.gz")
+    assert made.unread == (f"{paths.database}: database is locked",)
+
+
+@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
+def test_a_disk_without_locks_is_told_and_not_taken_for_a_restore(tmp_path: Path) -> None:
+    command = [str(strace.STRACE), "-f", "-qq", "-o", os.devnull, "-e", "inject=flock:error=ENOLCK"]
+    command += [sys.executable, "-m", "nanobot", "-m", "hello"]
+    ran = subprocess.run(command, env=program(tmp_path).env, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, "in-use.lock cannot be made: No locks available." in ran.stderr) == (1, True), ran.stderr
 
 
 @pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
