@@ -7,11 +7,10 @@ modules, because it runs before every command.
 
 import contextlib
 import ctypes
-import json
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nanobot.security.seccomp import LIBC, within
 
@@ -30,21 +29,22 @@ _FACTS = "cpuinfo meminfo stat filesystems loadavg uptime version sys/kernel sys
 
 
 class Spec:
-    """What the first argument says: real paths; `proxy` is a Unix socket or empty; `abi` is 0 without Landlock.
+    """How a command runs: real paths; `proxy` is a Unix socket or empty; `abi` is 0 without Landlock.
 
     `lifeline` is a descriptor, -1 where there is none; `linux` is False on a system without what Linux alone has.
     """
 
-    def __init__(self, text: str) -> None:
-        told = json.loads(text)
-        self.writable: list[str] = told["writable"]
-        self.readable: list[str] = told["readable"]
-        self.hidden: list[str] = told["hidden"]
-        self.protected: list[str] = told["protected"]
-        self.proxy: str = told["proxy"]
-        self.abi: int = told["abi"]
-        self.lifeline: int = told["lifeline"]
-        self.linux: bool = told["linux"]
+    writable: list[str]
+    readable: list[str]
+    hidden: list[str]
+    protected: list[str]
+    proxy: str
+    abi: int
+    lifeline: int
+    linux: bool
+
+    def __init__(self, told: Mapping[str, object]) -> None:
+        vars(self).update(told)
 
 
 def abi() -> int:

@@ -1,10 +1,11 @@
 """The program that stands above every command: it starts it, carries its way out, and ends all of it.
 
-It runs apart from nanobot, as `python -I -S`, with what it needs in its first argument as JSON and the command behind
-it. Inside bubblewrap it is the first process, with which the system ends all others; elsewhere it ends everything that
-the command leaves behind, also what left its session. It holds the reading end of a pipe, the lifeline, whose other end
-nanobot has: where that is closed, because nanobot was killed or lets go of the command, everything ends, at whatever
-moment that is. Under Landlock it also answers the system calls that the filter hands over.
+It runs apart from nanobot, as `python -I -S`, with the command as its arguments; what else it needs stands in the code
+that starts it, since a module to read it with would take as long as all others. Inside bubblewrap it is the first
+process, with which the system ends all others; elsewhere it ends everything that the command leaves behind, also what
+left its session. It holds the reading end of a pipe, the lifeline, whose other end nanobot has: where that is closed,
+because nanobot was killed or lets go of the command, everything ends, at whatever moment that is. Under Landlock it
+also answers the system calls that the filter hands over.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 
 from nanobot.security.landlock import Spec, give_up_rights, restrict
 from nanobot.security.process_tree import descendants, send
@@ -133,9 +135,9 @@ def bridge(server: socket.socket, proxy: str) -> None:
 # The program
 
 
-def main() -> None:
-    """Run the command behind the first argument and end as it ends."""
-    spec = Spec(sys.argv[1])
+def main(told: Mapping[str, object]) -> None:
+    """Run the command in the arguments, as this `Spec` says, and end as it ends, with nothing left to tidy."""
+    spec = Spec(told)
     first = spec.linux and os.getpid() == 1
     _hold_on(spec, first=first)
     supervisor = Supervisor(spec)
@@ -149,12 +151,12 @@ def main() -> None:
         if scratch:
             _remove(scratch)
     if os.WIFSIGNALED(ended) and first:  # which no signal of its own reaches
-        sys.exit(128 + os.WTERMSIG(ended))
+        os._exit(128 + os.WTERMSIG(ended))
     if os.WIFSIGNALED(ended):
         with contextlib.suppress(OSError):  # that of SIGKILL is never another
             signal.signal(os.WTERMSIG(ended), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(ended))
-    sys.exit(os.waitstatus_to_exitcode(ended) % 256)
+    os._exit(os.waitstatus_to_exitcode(ended) % 256)
 
 
 def _hold_on(spec: Spec, *, first: bool) -> None:
@@ -215,9 +217,9 @@ def _become(spec: Spec, scratch: str, port: int, above: socket.socket) -> None:
             socket.send_fds(above, [b"x"], [listener])
             os.close(listener)
         above.close()
-        os.execvpe(sys.argv[2], sys.argv[2:], env)  # noqa: S606 - what was asked for, after all rights are gone
+        os.execvpe(sys.argv[1], sys.argv[1:], env)  # noqa: S606 - what was asked for, after all rights are gone
     except FileNotFoundError:
-        os.write(2, f"{sys.argv[2]}: command not found\n".encode(errors="replace"))
+        os.write(2, f"{sys.argv[1]}: command not found\n".encode(errors="replace"))
         os._exit(_NOT_FOUND)
     except OSError as error:
         os.write(2, f"The command could not be started: {error}\n".encode(errors="replace"))
@@ -241,7 +243,3 @@ def _remove(folder: str) -> None:
             else:
                 os.unlink(entry.path)  # noqa: PTH108
         os.rmdir(folder)  # noqa: PTH106
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,6 @@ answer is the reason, and no other sandbox.
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import socket
@@ -48,9 +47,9 @@ _PROBE_SECONDS = 30.0
 #: Bytes of each empty folder that bubblewrap makes, which takes memory.
 _EMPTY_BYTES = 1 << 30
 _PROXY_INSIDE, _PACKAGE_INSIDE = "/run/proxy", Path("/run/nanobot")
-_LAUNCHER = "nanobot.security.launcher"
+_LAUNCHER = "nanobot.security.launcher:main"
 # English: a program
-_LAUNCH = "import sys; sys.path.insert(0, sys.argv.pop(1)); __import__(sys.argv.pop(1), fromlist=['main']).main()"
+_LAUNCH = "import sys; sys.path.insert(0, {!r}); from {} import {}; main({!r})"
 _PACKAGE = Path(__file__).resolve().parent.parent
 #: Kinds of places inside bubblewrap: its own, empty or of its own processes; read; written; kept as it is; hidden.
 _OWN, _READ, _WRITE, _KEEP, _HIDE = "0 own", "1 read", "2 write", "3 keep", "4 hide"
@@ -231,7 +230,7 @@ def _launcher(
         "lifeline": given.lifeline,
         "linux": linux,
     }
-    return [sys.executable, "-I", "-S", "-c", _LAUNCH, str(package), _LAUNCHER, json.dumps(spec), *argv]
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH.format(str(package), *_LAUNCHER.split(":"), spec), *argv]
 
 
 def _named(paths: Iterable[Path]) -> list[str]:

@@ -529,7 +529,7 @@ def test_a_sandbox_that_lets_something_through_is_not_taken(tmp_path: Path) -> N
     fake = tmp_path / "bwrap"
     own = str(Path(nanobot.__file__).parent.parent)
     code = "import os, sys; line = sys.argv[sys.argv.index('--') + 1 :]; "
-    code += f"line[line.index('/run/nanobot')] = {own!r}; os.execvp(line[0], line)"
+    code += f"os.execvp(line[0], [one.replace('/run/nanobot', {own!r}) for one in line])"
     fake.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', encoding="utf-8")
     fake.chmod(0o755)
     code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')))"
