@@ -211,7 +211,7 @@ _MCP = {
         _word("name", N_("what the server is called, such as files"), metavar="NAME"),
         _words(N_("its address, or behind -- its program and what that is given"), metavar="WORD", nargs="+"),
         _several("--env", "NAME=VALUE", N_("a variable of the program; may be repeated")),
-        _several("--header", "'NAME: VALUE'", N_("a header for the address; the same")),
+        _several("--header", "'NAME: VALUE'", N_("a header for the address; may be repeated")),
         _flag("--sse", N_("the address speaks SSE, the older way")),
     ),
     "remove": _action(N_("take an MCP server out of the configuration"), _SERVER),

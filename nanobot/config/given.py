@@ -197,14 +197,16 @@ class FileReading(Struct):
 
     def _unknown(self, member: Member, model: type[Section], source: KeyPath, name: str) -> None:
         key, siblings = camel(member.key), [path[-1] for path in (*ALIASES, *_ALIAS_PARENTS) if path[:-1] == source]
-        elsewhere = [".".join(path) for path, _key in walk_keys() if path[-1] == key]
+        group = isinstance(member.node.value, tuple)
+        keys = ((path, path[:-1] if group else path[-1:]) for path, _key in walk_keys())
+        elsewhere = {path[: path.index(key) + 1] for path, among in keys if key in among}
         hint = ""
-        if not source and key in HABITS:
+        if not source and key in HABITS and not group:
             hint = _("That key belongs in {place}.", place=HABITS[key])
         elif near := nearest(member.key, [*keys_of(model), *siblings]):
             hint = _('Did you mean "{near}"?', near=near)
         elif len(elsewhere) == 1:
-            hint = _("That key belongs in {place}.", place=elsewhere[0])
+            hint = _("That key belongs in {place}.", place=".".join(*elsewhere))
         self.found.warning(member.line, name, _("unknown key, not used."), hint)
 
     def _value(self, node: Node, path: KeyPath, source: KeyPath, name: str, *, thousandths: bool = False) -> None:

@@ -198,6 +198,9 @@ def test_a_key_without_an_effect_yet_loads_with_a_note_whatever_it_holds(value: 
     ('{"agents": {"defaults": {"temprature": 1}}}', "agents.defaults.temprature", '"temperature"'),
     ('{"tool": {}}', "tool", '"tools"'),
     ('{"maxResults": 3}', "maxResults", "tools.web.search.maxResults"),
+    ('{"telegram": {"enabled": true}}', "telegram", "channels.telegram"),
+    ('{"defaults": {}}', "defaults", "agents.defaults"),
+    ('{"provider": {"openai": {}}}', "provider", '"providers"'),
     ('{"tools": {"web": {"serach": {}}}}', "tools.web.serach", '"search"'),
     ('{"providers": {"openai": {"apikey": "k"}}}', "providers.openai.apikey", '"apiKey"'),
 )

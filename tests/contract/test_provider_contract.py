@@ -377,6 +377,7 @@ OVERFLOWS: dict[str, tuple[str, dict[str, object], int | None]] = {
         4096,
     ),
     "LM Studio": ("number of tokens is greater than the context length (only 4096 tokens)", {}, None),
+    "Ollama": ("the input length exceeds the context length", {}, None),
     "Kimi": ("Your request exceeded model token limit: 262144", {}, 262_144),
     "MiniMax": ("context window exceeds limit (2013)", {}, 2013),
     "Mistral": ("Prompt contains 9 tokens, too large for model with 32768 maximum context length", {}, 32_768),
