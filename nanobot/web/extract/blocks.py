@@ -49,6 +49,7 @@ _NO_LANGUAGE = frozenset(
 )
 _GUTTER = re.compile(r"linenos|gutter|line-numbers|lineno", re.IGNORECASE)
 _LONGEST_CELL = 1200  # characters; a table with a longer cell lays the page out
+WIDEST = 24  # columns; a wider table is written as records, where no cell stands under another
 _NUMBER = re.compile(r"\d{1,6}")
 _HERE = re.compile("#.")
 _CAPTION = re.compile(r"(?:^|[-_ ])captions?(?:[-_ ]|$)", re.IGNORECASE)
@@ -61,8 +62,8 @@ _PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".
 _FILMS = frozenset("iframe video audio amp-video amp-iframe".split())
 #: Widths and heights of what only counts who reads, where it has no title.
 _UNSEEN = frozenset(("0", "1", "0px", "1px"))
-_MOST_SOURCES = 20
-_DEEPEST_LIST = 40  # items in each other; those deeper stand on the same level, as each level costs blanks on each line
+_MOST_INSIDE = 20  # elements in one that are looked at
+_DEEPEST = 40  # items or quotations in each other; those deeper stand on that level, as each costs signs on a line
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
@@ -156,7 +157,7 @@ class _Frame:
         self.styles: frozenset[Style] = above.styles if above else PLAIN
         self.href: str = above.href if above else ""
         self.level: int = _HEADINGS.get(tag) or (above.level if above else 0)
-        self.quotes: int = (above.quotes if above else 0) + (tag == "blockquote")
+        self.quotes: int = min((above.quotes if above else 0) + (tag == "blockquote"), _DEEPEST)
         self.items: tuple[Item, ...] = above.items if above else ()
         self.counted = 0
         self.last: Item | None = None
@@ -204,12 +205,12 @@ class Walk:
         frame = _Frame(element, tag, part, above)
         if tag == "li":
             item = Item(_mark(attributes, above))
-            frame.items = (*frame.items, item)[:_DEEPEST_LIST]
+            frame.items = (*frame.items, item)[:_DEEPEST]
             if above:
                 above.last = item
         elif tag in {"ul", "ol"}:
             if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
-                frame.items = (*frame.items, above.last)[:_DEEPEST_LIST]
+                frame.items = (*frame.items, above.last)[:_DEEPEST]
             frame.kind = list_kind(attributes) if attributes and tag == "ol" else ""
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
@@ -308,15 +309,15 @@ class Walk:
         label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
         near = [attributes]
         around = element.getparent()
-        if not label and around is not None and around.tag == "a" and not around.text_content().strip():
+        if not label and around is not None and around.tag == "a" and not _words(around):
             label = around.get("aria-label") or around.get("title") or ""
-        while around is not None and around.tag == "source" and len(near) < _MOST_SOURCES:
+        while around is not None and around.tag == "source" and len(near) < _MOST_INSIDE:
             near.append(dict(around.items()))
             around = around.getparent()
         if tag == "svg":
             label = self._drawing(element, label)
         elif tag in _FILMS:
-            near += [dict(one.items()) for one in islice(element.iterchildren("source"), _MOST_SOURCES)]
+            near += [dict(one.items()) for one in islice(element.iterchildren("source"), _MOST_INSIDE)]
             if not label and (attributes.get("width") in _UNSEEN or attributes.get("height") in _UNSEEN):
                 return
             label = label or tag
@@ -349,10 +350,10 @@ class Walk:
             beside = (element.getprevious(), element.getnext(), element.getparent())
             frame.end = "" if any(one is not None and one.tag == "rp" for one in beside) else ")"
             return Span("(") if frame.end else None
-        inside = "".join(element.itertext()).strip()
+        inside = _words(element)
         last = next((span for span in reversed(self._spans) if span.text), None)
         inside_link = frame.href and last and last.href == frame.href  # km² that is a link, and no link to a note
-        if (frame.href and not inside_link) or element.find(".//a") is not None:
+        if (frame.href and not inside_link) or next(element.iter("a"), None) is not None:
             if tag == "sup" and (inside.isdigit() or inside in _NOTES):
                 frame.end = "]"
                 return Span("[", frame.styles, frame.href)
@@ -424,10 +425,9 @@ def _is_labelled(tag: str, attributes: dict[str, str], element: HtmlElement, abo
     label = attributes.get("aria-label") or (attributes.get("title") if tag == "i" else "")
     if not label or above.href:
         return False
-    inside = list(islice(element.iter(), _MOST_SOURCES))
-    words = any((one.text or "").strip() or (one is not element and (one.tail or "").strip()) for one in inside)
+    inside = list(islice(element.iter(), _MOST_INSIDE))
     shown = any(tag_of(one) in _FILMS or (one.get("alt") and tag_of(one) in _PICTURES) for one in inside)
-    return not (words or shown or len(inside) == _MOST_SOURCES)
+    return not (shown or len(inside) == _MOST_INSIDE or _words(element))
 
 
 def _numbers_lines(element: HtmlElement, named: str) -> bool:
@@ -493,6 +493,13 @@ def code_block(element: HtmlElement, part: Part) -> Block:
     return Block("code", part, [Span(text)], language=language_of(element))
 
 
+def _words(element: HtmlElement) -> str:
+    """What an element says, as far as one looks where many may stand in each other."""
+    near = islice(element.iter(), _MOST_INSIDE)
+    said = (text for one in near for text in (one.text, one.tail if one is not element else "") if text)
+    return "".join(text[:_LONGEST_LABEL] for text in said).strip()
+
+
 def _links_in(text: HtmlElement) -> list[Span]:
     """The links of a text with its own line breaks, such as a list of files or an old standard: code has none."""
     found: dict[str, str] = {}
@@ -533,20 +540,17 @@ def table_block(table: HtmlElement, part: Part) -> Block | None:
 
 
 def _row(cells: list[HtmlElement], down: dict[int, int]) -> list[list[Span]]:
-    """The cells of a row in their columns: empty ones stand where a cell spans several columns or rows."""
+    """The cells of a row in their columns: empty ones stand where a cell before them spans several columns or rows."""
     row: list[list[Span]] = []
+    column = 0
     for cell in cells:
-        while down.get(len(row), 0):
-            down[len(row)] -= 1
-            row.append([])
+        while down.get(column, 0):
+            column += 1
+        row += [[] for _ in range(len(row), column)] + [_cell(cell)]
         wide, high = _span(cell.get("colspan")), _span(cell.get("rowspan"))
-        row.append(_cell(cell))
-        row.extend([] for _ in range(wide - 1))
-        if high > 1:
-            down.update({len(row) - offset: high - 1 for offset in range(1, wide + 1)})
-    for column in sorted(column for column, rows in down.items() if rows and column >= len(row)):
-        down[column] -= 1
-        row.extend([] for _ in range(column + 1 - len(row)))
+        down.update(dict.fromkeys(range(column, min(column + wide, WIDEST + 1)), high))
+        column = max(len(row), min(column + wide, WIDEST + 1))
+    down.update({covered: rows - 1 for covered, rows in down.items() if rows})
     return row
 
 

@@ -36,6 +36,7 @@ _UNSPACED, _NEAR_UNSPACED = (
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]",
     re.compile("[^\0-\u0dff\u2000-\u303f]"),
 )
+_LONGEST_NAMES = 1000  # characters
 _TOO_DEEP = "depth in document"
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
 _ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
@@ -144,7 +145,7 @@ def is_hidden(attributes: dict[str, str], tag: str) -> bool:
 def names_of(attributes: dict[str, str]) -> str:
     """Class, id, itemprop and role."""
     told = ("class", "id", "itemprop", "role", "data-component")
-    return " ".join([attributes[name] for name in told if name in attributes])
+    return " ".join([attributes[name] for name in told if name in attributes])[:_LONGEST_NAMES]
 
 
 def count_tokens(text: str) -> int:

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 from nanobot.utils.text import markdown_table
-from nanobot.web.extract.blocks import Block, Item, Span, Style
+from nanobot.web.extract.blocks import WIDEST, Block, Item, Span, Style
 
 _MISREAD = re.compile(r"`|<(?=[A-Za-z/!?])")
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
@@ -18,7 +18,6 @@ _EMPTY_MARKS = re.compile(r"\*\*(\s*)\*\*|~~(\s*)~~")
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
 _BALANCED = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*+")
 _LINK = re.compile(r"(?:https?|mailto|ftp|tel):", re.IGNORECASE)
-_WIDE_TABLE = 24  # columns; a wider table is written as records
 
 
 class Options(Struct, frozen=True):
@@ -199,7 +198,7 @@ def _plain(spans: Sequence[Span]) -> str:
 def _table(block: Block, options: Options) -> str:
     rows = [[inline(cell, options) for cell in row] for row in block.rows]
     width = max(map(len, rows))
-    if width > _WIDE_TABLE:
+    if width > WIDEST:
         return "\n".join("- " + "; ".join(cell.replace("\n", " ") for cell in row if cell) for row in rows)
     named = block.header or (len(rows) > 1 and len(rows[0]) == width and all(rows[0]))
     return markdown_table(rows if named else [[""] * width, *rows])

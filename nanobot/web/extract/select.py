@@ -66,7 +66,7 @@ WIDENED = 0.25  # links among the words that stand around a reference; more are 
 CONTENTS = 0.3  # a part without prose with this share of links to headings of the page is its list of contents
 LEAD = 10  # words make a sentence, or a heading, between the headline and the text its beginning
 LINE = 15  # a line before or after the text with fewer words, which ends no sentence, is no part of it
-_MOST_NESTED = 1_000_000  # words and parts, each for every part that it stands in: beyond, the vote would take seconds
+_MOST_NESTED = 300_000  # words and parts, each for every part that it stands in: beyond, the vote takes too long
 SHORT = 120  # words outside navigation are kept whole
 DOUBT = 0.7  # where less than this part of them was chosen
 _ITEMS = 3  # parts of one kind, each with a link for a title, are a list of items
@@ -254,15 +254,18 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
     nested += 8 * sum(1 for _one in page.root.iter())  # an element takes the vote as long as so many words
     told = any(test(scope) for test in (_is_article, _is_article_body))
     alone = any(block.kind == "table" and _weight(block) >= DESCENT * total for block in page.blocks)
-    voted = None if told or alone or nested > _MOST_NESTED else _vote(page)
-    if voted is not None and page.mass(voted) >= VOTED * total and voted in page.inside(scope):
-        while voted.tag in _TEXTUAL and voted is not scope and voted.above is not None:
-            voted = voted.above
-        return _with_paragraphs_around(begun, voted, scope)
-    least, inner = DESCENT * page.mass(scope), scope
-    for part in page.inside(scope):
-        if part.above is inner and part.tag not in _TEXTUAL and page.mass(part) >= least:
+    inside = page.inside(scope)
+    large = [part for part in inside if part.tag not in _TEXTUAL and page.mass(part) >= VOTED * total]
+    inner, least = scope, DESCENT * page.mass(scope)
+    for part in large[:]:
+        if part.above is inner and page.mass(part) >= least:
             inner = part
+            large.remove(part)
+    voted = _vote(page) if large and not (told or alone or nested > _MOST_NESTED) else None
+    if voted is not None and page.mass(voted) >= VOTED * total and voted in inside:
+        inner = voted
+        while inner.tag in _TEXTUAL and inner is not scope and inner.above is not None:
+            inner = inner.above
     return _with_paragraphs_around(begun, inner, scope)
 
 
@@ -460,7 +463,8 @@ def _without_lines(page: _Page, posts: set[Part | None], blocks: list[Block]) ->
         if is_line(blocks[end - 1]) and end > 1 and blocks[end - 2].kind == "heading":
             break
         end -= 1
-    return [block for number, block in enumerate(blocks[:end]) if number >= start or not is_line(block)]
+    left = [block for number, block in enumerate(blocks[:end]) if number >= start or not is_line(block)]
+    return left if 2 * sum(block.tokens for block in left) > sum(block.tokens for block in blocks) else blocks
 
 
 def _is_text(block: Block | None) -> TypeGuard[Block]:

@@ -270,6 +270,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<div class='cmp-box'><p>{'We and our 842 partners store cookies. ' * 9}</p></div><main><h1>The gates</h1><p>They close at three metres above zero, at each tide.</p></main>",
         ("They close at three metres above zero",),
     ),
+    "lines that end with no mark": (
+        f"<main><h1>The gates</h1>{''.join(f'<p>{n} boats lay at the quay in the night of the flood</p>' for n in range(40))}</main>",
+        ("0 boats lay", "39 boats lay"),
+    ),
     "ten links in a text": (
         article("<p>See these:</p><ul>" + "".join(f"<li><a href='#s{n}'>Chapter {n} of this page</a></li>" for n in range(4)) + f"</ul>{P}"),
         ("Chapter 0 of this page", "Chapter 3 of this page"),
