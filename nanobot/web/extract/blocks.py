@@ -17,6 +17,7 @@ from nanobot.web.extract.dom import (
     formula,
     is_hidden,
     is_tex,
+    language_of,
     list_kind,
     names_of,
     numeral,
@@ -41,12 +42,6 @@ _FORMULA: frozenset[Style] = frozenset(("formula",))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _PERMALINK = re.compile(r"headerlink|heading-?anchor|anchor-?link|permalink|hash-link|header-anchor", re.IGNORECASE)
 _SPACES = re.compile(r"\s{2,}|[^\S ]")
-_LANGUAGE = re.compile(
-    r"(?:^|[\s-])(?:language|lang|highlight-source|highlight|source|brush:\s*|code)-?([\w+#]+)", re.IGNORECASE
-)
-_NO_LANGUAGE = frozenset(
-    "text none default notranslate block plain plaintext nohighlight code source box wrapper".split()
-)
 _GUTTER = re.compile(r"linenos|gutter|line-numbers|lineno", re.IGNORECASE)
 _LONGEST_CELL = 1200  # characters; a table with a longer cell lays the page out
 WIDEST = 24  # columns; a wider table is written as records, where no cell stands under another
@@ -71,11 +66,10 @@ _MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
 _ATOMIC = frozenset("pre hr table textarea xmp listing".split())
 _FIELDS = frozenset("a b label small span strong time".split())  # what shows parts of a row, each in a style of its own
-_ROWS = frozenset("div section header article main footer figure fieldset".split())
+_ROWS = frozenset("div section header article main footer figure fieldset li dt dd td th".split())
 _BEGUN = frozenset(("q", "rt", "sup", "sub")) | _FIELDS
 _CELLS = frozenset(("td", "th"))
 _NOTES = frozenset("*†‡§")
-_OPENS = ("aria-controls", "data-target", "data-bs-target")
 
 
 class Span(NamedTuple):
@@ -103,7 +97,6 @@ class Part(Struct, eq=False):
     first: int
     last: int = 0
     hidden: bool = False
-    asks: bool = False  # it is a form with something to fill in
 
 
 class Block(Struct, eq=False):
@@ -168,12 +161,11 @@ class _Frame:
 
 
 class Walk:
-    """Collects `blocks`, `parts`, and in `opened` the ids of what a control opens. Iterative: depth costs nothing."""
+    """Collects `blocks` and `parts`. Iterative: depth costs nothing."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.parts: list[Part] = []
-        self.opened: set[str] = set()
         self._spans: list[Span] = []
         self._stack: list[_Frame] = []
 
@@ -235,8 +227,6 @@ class Walk:
         if not tag:
             return False
         attributes = dict(element.items())
-        if opens := next((attributes[name] for name in _OPENS if name in attributes), ""):
-            self.opened.update(opens.replace("#", " ").split())
         if (tag in _PICTURES or (attributes and tag in _LABELLED)) and self._shown(element, tag, attributes, above):
             return False
         if tag == "input" and attributes.get("type") == "checkbox" and above.items:
@@ -462,24 +452,6 @@ def _visible(element: HtmlElement) -> Iterator[str]:
                 tail = child.tail or ""
                 ends = tag_of(child) in _LINES_OF_CODE and not tail.startswith("\n")
                 stack += ["\n" + tail if ends else tail, child]
-
-
-def language_of(element: HtmlElement) -> str:
-    """The language that class names give a code element, its child or its close ancestors."""
-    near = [element, *element.iter("code")]
-    above = element.getparent()
-    while above is not None and len(near) < 8 and tag_of(above) not in {"body", "article", "main"}:
-        near.append(above)
-        above = above.getparent()
-    for candidate in near[:6]:
-        explicit = candidate.get("data-lang") or candidate.get("data-language")
-        if explicit and explicit.lower() not in _NO_LANGUAGE:
-            return str(explicit).lower()
-        for name in (candidate.get("class") or "").replace("brush: ", "brush:").split():
-            match = _LANGUAGE.match(name)
-            if match and match[1].lower() not in _NO_LANGUAGE:
-                return str(match[1]).lower().removeprefix("source-")
-    return ""
 
 
 def code_block(element: HtmlElement, part: Part) -> Block:

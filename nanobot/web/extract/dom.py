@@ -2,7 +2,8 @@
 
 import re
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import islice
+from unicodedata import category
 
 import lxml.html
 from lxml import etree
@@ -13,7 +14,7 @@ from nanobot.web.extract.strip import strip_tags
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
     "script style noscript template svg canvas iframe embed applet head link meta title audio video map area "
-    "select option optgroup datalist button input dialog progress meter".split()
+    "select datalist button input dialog progress meter".split()
 )
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr output "
@@ -31,11 +32,18 @@ _WITHOUT_MEANING = frozenset(("div", "span", "p"))
 _OF_HEAD = frozenset("base link meta noscript script style template title".split())
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS = re.compile(r"\w+")
+_LANGUAGE = re.compile(
+    r"(?:^|[\s-])(?:language|lang|highlight-source|highlight|source|brush:\s*|code)-?([\w+#]+)", re.IGNORECASE
+)
+_NO_LANGUAGE = frozenset(
+    "text none default notranslate block plain plaintext nohighlight code source box wrapper".split()
+)
 #: Signs of scripts without blanks: 5 ms to compile, which only pages pay that have signs like them.
 _UNSPACED, _NEAR_UNSPACED = (
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]",
     re.compile("[^\0-\u0dff\u2000-\u303f]"),
 )
+_MOST_CHOICES = 20  # options; where there are more, as of countries and chapters, one knows what one looks for
 _LONGEST_NAMES = 1000  # characters
 _TOO_DEEP = "depth in document"
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
@@ -63,6 +71,7 @@ def parse(html: str) -> HtmlElement:
     _open_frames(root, parser)
     _fill_streams(root)
     _take_roles(root)
+    _tell_choices(root)
     return root
 
 
@@ -91,6 +100,27 @@ def _take_roles(root: HtmlElement) -> None:
             named = f"h{min(level, '6')}"  # one that holds paragraphs is an article
         if named and (tag_of(element) in _WITHOUT_MEANING or "-" in tag_of(element)):
             element.tag = named
+
+
+def _tell_choices(root: HtmlElement) -> None:
+    """Make a list of what can be chosen from a few options, and a part like others of a form that offers a choice, or
+    has nothing to fill in, as some pages put their text into one. What is a form then asks, and tells nothing."""
+    asking, telling, wordy = set[HtmlElement](), set[HtmlElement](), set[HtmlElement]()
+    for entry in list(root.iter("input", "select", "textarea")):
+        options = list(islice(entry.iter("option"), _MOST_CHOICES + 1))
+        form = next(entry.iterancestors("form"), None)
+        if 1 < len(options) <= _MOST_CHOICES:
+            entry.tag = "ul"
+            for option in options:
+                option.tag = "li"
+        if entry.tag == "ul" or entry.get("type") == "radio":
+            telling.add(form)
+        elif entry.get("type") != "hidden" or entry.tag != "input":
+            asking.add(form)
+        if entry.tag == "textarea":  # a choice beside it is one about the page or the reader
+            wordy.add(form)
+    for form in set(root.iter("form")) - (asking - telling) - wordy:
+        form.tag = "div"
 
 
 def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
@@ -228,7 +258,8 @@ def stand_apart(last: str, first: str, *, row: bool) -> bool:
     """Whether `first`, which follows `last` without a blank, begins something else. Pieces of one word, as they stand
     in a sentence, do not, unless they are laid out in a `row`."""
     ends = last[-1:].isalnum() or last[-1:] in _FIELD_ENDS or (last[-1:] in "'’" and last[-2:-1].isdigit())
-    if not first[:1].isalnum() or not ends or first in _ORDINALS:
+    begins = first[:1].isalnum() or category(first[:1] or " ") == "Sc"  # what something costs
+    if not begins or not ends or first in _ORDINALS:
         return last[-1:] == ":" != last[-2:-1] and first[:1].isupper()
     pieces = last[-1].isalpha() and first[0].isalpha() and not first[0].isupper()
     return not pieces or (row and not (len(last) == 1 and last.isupper()))
@@ -239,10 +270,19 @@ def tag_name(node: etree._Element) -> str:
     return str(node.tag).rpartition("}")[2]
 
 
-def forms(root: HtmlElement) -> set[HtmlElement]:
-    """The forms with something to fill in; some pages put a text into one without."""
-    found: set[HtmlElement] = set()
-    for entry in root.iter("input", "select", "textarea"):
-        if entry.tag != "input" or entry.get("type") != "hidden":
-            found.update(takewhile(lambda form: form not in found, entry.iterancestors("form")))
-    return found
+def language_of(element: HtmlElement) -> str:
+    """The language that class names give a code element, its child or its close ancestors."""
+    near = [element, *element.iter("code")]
+    above = element.getparent()
+    while above is not None and len(near) < 8 and tag_of(above) not in {"body", "article", "main"}:
+        near.append(above)
+        above = above.getparent()
+    for candidate in near[:6]:
+        explicit = candidate.get("data-lang") or candidate.get("data-language")
+        if explicit and explicit.lower() not in _NO_LANGUAGE:
+            return str(explicit).lower()
+        for name in (candidate.get("class") or "").replace("brush: ", "brush:").split():
+            match = _LANGUAGE.match(name)
+            if match and match[1].lower() not in _NO_LANGUAGE:
+                return str(match[1]).lower().removeprefix("source-")
+    return ""

@@ -94,8 +94,7 @@ def _read(archive: zipfile.ZipFile) -> Extracted:
         return _book(archive)
     else:
         return Extracted("", "", "office", notes=("The archive is no document, workbook, presentation or book.",))
-    about = _xml(archive, "docProps/core.xml") if "docProps/core.xml" in names else etree.Element("none")
-    said = {tag_name(node): squeeze(node.text or "") for node in about}
+    said = {tag_name(node): squeeze(node.text or "") for node in _xml(archive, "docProps/core.xml")}
     return Extracted(
         said.get("title", "")[:300],
         text,
@@ -107,7 +106,9 @@ def _read(archive: zipfile.ZipFile) -> Extracted:
 
 
 def _xml(archive: zipfile.ZipFile, name: str) -> etree._Element:
-    """A member of the archive, parsed. Raises ValueError for one that is too large, KeyError where there is none."""
+    """A member of the archive, parsed; empty where there is none. Raises ValueError for one that is too large."""
+    if name not in archive.NameToInfo:
+        return etree.Element("none")
     with archive.open(name) as member:
         data = member.read(MAX_MEMBER + 1)
     if len(data) > MAX_MEMBER:
@@ -119,11 +120,8 @@ def _xml(archive: zipfile.ZipFile, name: str) -> etree._Element:
 def _targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
     """Relation id → target of a part: links as they are, other parts by their name in the archive."""
     folder, name = posixpath.split(part)
-    path = f"{folder}/_rels/{name}.rels"
-    if path not in archive.namelist():
-        return {}
     found = {}
-    for node in _xml(archive, path):
+    for node in _xml(archive, f"{folder}/_rels/{name}.rels"):
         target = node.get("Target", "")
         if node.get("TargetMode") != "External":
             target = target.lstrip("/") if target.startswith("/") else posixpath.normpath(f"{folder}/{target}")
@@ -144,10 +142,9 @@ def _document(archive: zipfile.ZipFile) -> str:
             above = blocks[-1].items if blocks else ()
             blocks.append(_paragraph(node, _runs(node, links, []), numbered, above))
     for kind, mark in _NOTES.items():
-        if f"word/{kind}s.xml" in archive.namelist():
-            for note in _xml(archive, f"word/{kind}s.xml").iterchildren(f"{{*}}{kind}"):
-                said = _runs(note, links, [Span(f"[{mark}{_attribute(note, 'id')}] ")])
-                blocks.extend([Block("text", _PART, said)] if note.get(_TYPE) is None else [])
+        for note in _xml(archive, f"word/{kind}s.xml").iterchildren(f"{{*}}{kind}"):
+            said = _runs(note, links, [Span(f"[{mark}{_attribute(note, 'id')}] ")])
+            blocks.extend([Block("text", _PART, said)] if note.get(_TYPE) is None else [])
     return render_markdown(blocks, Options())
 
 
@@ -164,8 +161,6 @@ def _flat(body: etree._Element | None, wanted: tuple[str, ...] = ("p", "tbl")) -
 
 def _numbered(archive: zipfile.ZipFile) -> frozenset[tuple[str, str]]:
     """The lists that count, as (list, level); the others have bullets."""
-    if "word/numbering.xml" not in archive.namelist():
-        return frozenset()
     root = _xml(archive, "word/numbering.xml")
     counting = {
         (_attribute(kind, "abstractNumId"), _attribute(level, "ilvl"))
@@ -268,10 +263,7 @@ def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
     targets = _targets(archive, "xl/workbook.xml")
     parts: list[str] = []
     for sheet in about.iter("{*}sheet"):
-        part = targets.get(_relation(sheet), "")
-        if part not in archive.namelist():
-            continue
-        rows = list(_rows(_xml(archive, part), shared, styles, epoch))
+        rows = list(_rows(_xml(archive, targets.get(_relation(sheet), "")), shared, styles, epoch))
         if len(rows) > MAX_ROWS:
             notes.append(f"Only the first {MAX_ROWS} of {len(rows)} rows of {sheet.get('name')!r} are given.")
         if table := markdown_table(rows[:MAX_ROWS]):
@@ -280,8 +272,6 @@ def _workbook(archive: zipfile.ZipFile, notes: list[str]) -> str:
 
 
 def _shared(archive: zipfile.ZipFile) -> list[str]:
-    if "xl/sharedStrings.xml" not in archive.namelist():
-        return []
     table = _xml(archive, "xl/sharedStrings.xml")
     return ["".join(map(_text, item.iter("{*}t"))) for item in table.iterchildren("{*}si")]
 
@@ -294,8 +284,6 @@ def _text(part: etree._Element) -> str:
 
 def _date_styles(archive: zipfile.ZipFile) -> dict[str, bool]:
     """The cell styles that show a number as a moment, by their format: True with a day, False with a time alone."""
-    if "xl/styles.xml" not in archive.namelist():
-        return {}
     styles = _xml(archive, "xl/styles.xml")
     own = {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter("{*}numFmt")}
     formats = [node.get("numFmtId", "") for node in styles.iterfind("{*}cellXfs/{*}xf")]
@@ -361,8 +349,6 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
         notes.append(f"Only the first {MAX_SLIDES} of {len(order)} slides are given.")
     parts: list[str] = []
     for number, name in enumerate(order[:MAX_SLIDES], 1):
-        if name not in archive.namelist():
-            continue
         slide = _xml(archive, name)
         said = _said(slide)
         if said:
@@ -371,7 +357,7 @@ def _slides(archive: zipfile.ZipFile, notes: list[str]) -> str:
             rows = [[" ".join(map(_line, cell.iter("{*}p"))) for cell in row.iterchildren("{*}tc")] for row in table]
             parts.append(markdown_table([row for row in rows if row]))
         notes_part = next((one for one in _targets(archive, name).values() if "/notesSlides/" in one), "")
-        if notes_part in archive.namelist() and (told := _said(_xml(archive, notes_part), notes=True)):
+        if told := _said(_xml(archive, notes_part), notes=True):
             parts.append("Notes: " + " ".join(told))
     return "\n\n".join(part.strip() for part in parts)
 
@@ -396,17 +382,16 @@ def _book(archive: zipfile.ZipFile) -> Extracted:
     package = next(
         (node.get("full-path", "") for node in _xml(archive, "META-INF/container.xml").iter("{*}rootfile")), ""
     )
+    archive.getinfo(package)  # raises KeyError: a book without it is damaged
     root = _xml(archive, package)
-    kept = root.iter("{*}title", "{*}creator", "{*}date")
-    about = {tag_name(node): squeeze(node.text or "") for node in kept}
+    about = {tag_name(node): squeeze(node.text or "") for node in root.iter("{*}title", "{*}creator", "{*}date")}
     files = {node.get("id", ""): node.get("href", "") for node in root.iter("{*}item")}
-    folder = posixpath.dirname(package)
     parts: list[str] = []
     notes: list[str] = []
     chapters = [files.get(node.get("idref", ""), "") for node in root.iter("{*}itemref")]
     locked = _locked(archive)
     for href in chapters[:MAX_CHAPTERS]:
-        name = posixpath.normpath(posixpath.join(folder, unquote(href)))
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(href)))
         if name in locked:
             notes[:] = ["The book is locked by the rights management (DRM) of its seller."]
             continue
@@ -422,10 +407,7 @@ def _book(archive: zipfile.ZipFile) -> Extracted:
 
 def _locked(archive: zipfile.ZipFile) -> frozenset[str]:
     """The files of a book that only the programs of its seller can read."""
-    name = "META-INF/encryption.xml"
-    if name not in archive.namelist():
-        return frozenset()
-    told = _xml(archive, name).iter("{*}CipherReference")
+    told = _xml(archive, "META-INF/encryption.xml").iter("{*}CipherReference")
     return frozenset(posixpath.normpath(unquote(node.get("URI", ""))) for node in told)
 
 

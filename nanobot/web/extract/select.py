@@ -20,7 +20,7 @@ from readability import Document
 from readability.readability import Unparseable
 
 from nanobot.web.extract.blocks import Block, Part, Walk, is_caption
-from nanobot.web.extract.dom import count_tokens, forms
+from nanobot.web.extract.dom import count_tokens
 
 HowRead = Literal["article", "reference", "listing", "visible", "empty"]
 
@@ -35,6 +35,8 @@ _AROUND = re.compile(
     r"|post-?info|pull-?quote|cta|banner\w*)(?=[-_ /]|\d|$)",
     re.IGNORECASE,
 )
+#: The ids of what a control of the page opens.
+_OPENS = "//@aria-controls | //@data-target | //@data-bs-target | //a/@href[starts-with(., '#')]"
 #: Names that say what a text is about, as those of WordPress do.
 _TOPIC = re.compile(r"(?:^|(?<=\s))(?:tag|category|has|no|with|without)-\S+")
 #: Names of parts whose prose does not tell where the content is.
@@ -95,7 +97,7 @@ class Selection(Struct):
 
 def select(root: HtmlElement, walk: Walk, title: str) -> Selection:
     """The content blocks of the page with this title; where text is visible, there are some."""
-    revealed = _reveal(walk)
+    revealed = _reveal(walk, set(" ".join(root.xpath(_OPENS)).replace("#", " ").split()))
     page = _Page(root, walk, title)
     visible = [block for block in walk.blocks if not block.part.hidden]
     kept, how = _chosen(page)
@@ -135,12 +137,11 @@ class _Page:
         self.elsewhere: dict[Part | None, bool] = {None: False}
         self.framed: dict[Part | None, bool] = {None: False}
         self.depth: dict[Part | None, int] = {None: 0}
-        asking = forms(root)
         for part in self.parts:
-            part.asks = part.element in asking
             self.depth[part] = self.depth[part.above] + 1
-            self.elsewhere[part] = self.elsewhere[part.above] or _elsewhere(part)
             self.framed[part] = self.framed[part.above] or _frames(part)
+            other = part.tag not in _PAGE and _OTHER_ZONE.search(part.names) is not None
+            self.elsewhere[part] = self.elsewhere[part.above] or self.framed[part] or other
         self.words = [0, *accumulate(block.tokens for block in self.blocks)]
         self.unquoted = [0, *accumulate(0 if block.quotes else block.tokens for block in self.blocks)]
         self._sums = [0.0]
@@ -170,10 +171,6 @@ def _weight(block: Block) -> float:
     return _prose(block) * (0.3 if block.tokens < 15 or block.kind == "table" else 1.0)
 
 
-def _elsewhere(part: Part) -> bool:
-    return _frames(part) or (part.tag not in _PAGE and bool(_OTHER_ZONE.search(part.names)))
-
-
 def _headline(blocks: list[Block], title: str) -> int:
     """The number of the heading that says what the page says it is about; -1 where none does."""
     wanted = set(re.findall(r"\w+", title.lower()))
@@ -188,7 +185,7 @@ def _headline(blocks: list[Block], title: str) -> int:
     return found
 
 
-def _reveal(walk: Walk) -> bool:
+def _reveal(walk: Walk, opens: set[str]) -> bool:
     """Show what is hidden only until a program or a control of the page shows it; whether that is most of the text.
 
     A hidden part is shown where it holds more prose than all that is visible, or where a visible control opens it.
@@ -200,7 +197,7 @@ def _reveal(walk: Walk) -> bool:
             shown.add(part)
         elif part.hidden and not (part.above and part.above.hidden):
             own, role = walk.blocks[part.first : part.last], part.element.get("role")
-            opened = part.element.get("id") in walk.opened and role not in {"dialog", "menu"} and part.tag != "dialog"
+            opened = part.element.get("id") in opens and role not in {"dialog", "menu"} and part.tag != "dialog"
             if opened:  # what says more than links, and asks for nothing
                 told = sum(block.tokens - 2 * block.link_tokens for block in own)
                 opened = told > 0 and not part.element.xpath("@aria-modal | .//input")
@@ -341,7 +338,7 @@ def _around(page: _Page, scope: Part) -> dict[Part, bool]:
     named = [
         part
         for part in page.inside(scope)
-        if (part.tag in {"nav", "footer"} or part.asks or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
+        if (part.tag in {"nav", "footer", "form"} or (part.names and _AROUND.search(_TOPIC.sub("", part.names))))
         and not (_is_section(page, part) or _is_quoted(page, part))
     ]
     together: dict[str, float] = {}
@@ -574,7 +571,7 @@ def _outside_navigation(page: _Page, scope: Part) -> list[Block]:
 
 
 def _frames(part: Part) -> bool:
-    if part.tag in {"nav", "footer", "aside"} or part.asks or part.element.get("role") in _FRAME_ROLES:
+    if part.tag in {"nav", "footer", "aside", "form"} or part.element.get("role") in _FRAME_ROLES:
         return True
     return part.tag == "header" and part.above is not None and part.above.tag in {"body", "div"}
 

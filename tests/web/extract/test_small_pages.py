@@ -270,6 +270,18 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<div class='cmp-box'><p>{'We and our 842 partners store cookies. ' * 9}</p></div><main><h1>The gates</h1><p>They close at three metres above zero, at each tide.</p></main>",
         ("They close at three metres above zero",),
     ),
+    "choices of a form": (
+        f"<main><h1>The gates</h1>{P}<form><label for=s>Size</label><select id=s><optgroup label=Felt><option>38 (sold out)</option><option>39</option></optgroup></select><label><input type=radio> 4 m (+$10)</label><button>Buy</button></form></main>",
+        ("Size", "- 38 (sold out)\n- 39", "4 m (+$10)"),
+    ),
+    "what a link of the page opens": (
+        "<main><a href='#t1'>Trip</a> <a href='#t2'>Price</a><div id=t1><p>We leave at nine.</p></div><div id=t2 style='display:none'><p>Adults 40 €.</p></div></main>",
+        ("We leave at nine.", "Adults 40 €."),
+    ),
+    "what a row says side by side": (
+        article("<div><span>Team plan</span><span>5</span><span>$40.00</span></div><ul><li><b>Tue</b><span>Closed</span></li></ul>"),
+        ("Team plan 5 $40.00", "**Tue** Closed"),
+    ),
     "lines that end with no mark": (
         f"<main><h1>The gates</h1>{''.join(f'<p>{n} boats lay at the quay in the night of the flood</p>' for n in range(40))}</main>",
         ("0 boats lay", "39 boats lay"),
