@@ -193,6 +193,40 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_where_it_proves_its
     assert done("git", "status", "--porcelain", cwd=folder) == ""
 
 
+#: Going back to a version `old` from a `new` one, by a backup.
+GO_BACK = """
+import os, sys
+from pathlib import Path
+from nanobot.cli.agent_command import Setup
+from nanobot.cli.care.update import _go_back
+from nanobot.config.loader import located
+from nanobot.upkeep.environments import Environment
+place, old, new, backup = map(Path, sys.argv[1:])
+setup = Setup(*located(os.environ, "", ""), os.environ)
+sys.exit(_go_back(setup, Environment(place, new), Environment(place, old), backup))
+"""
+
+
+def test_who_goes_back_has_the_room_of_the_new_version_and_is_told_where_nothing_could_be_put_back(
+    tmp_path: Path, tools: Path
+) -> None:
+    home, unit = program(tmp_path), tmp_path / ".config" / "systemd" / "user" / "nanobot.service"
+    place, old, new = (tmp_path / name for name in ("env", "env-old", "env-new"))
+    for folder in (unit.parent, old, new):
+        folder.mkdir(parents=True)
+    place.symlink_to(new)
+    unit.write_text(f"ExecStart=true\nEnvironmentFile={os.devnull}\nEnvironment=\nWorkingDirectory=/\n", "utf-8")
+    # Where it lies nothing can be read any more: the new version has gone before.
+    done(sys.executable, "-m", "nanobot", "backup", f"{new}/b.tar.gz", env=home.env)
+    command = [sys.executable, "-c", GO_BACK, *map(str, (place, old, new, new / "b.tar.gz"))]
+    env = {**home.env, "PATH": f"{tools}:{home.env['PATH']}"}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, place.resolve(), new.exists()) == (1, old, False), ran.stderr
+    assert "could not be put back" in ran.stdout
+    assert "runs again" not in ran.stdout
+    assert "restart" in (tools / "calls").read_text(encoding="utf-8")
+
+
 def test_of_two_updates_at_once_the_later_one_leaves_the_place_to_the_first(tmp_path: Path) -> None:
     place = tmp_path / ".venv"
     own = Environment(place, place)

@@ -118,17 +118,17 @@ def _go_back(setup: Setup, fresh: Environment, kept: Environment, backup: Path) 
     say(_("It does not ask for messages within a minute: going back."))
     stop_service(setup.env)
     switch_back(kept)
+    discard(fresh, kept.place)  # before anything is put back, which may need the room
     try:
         with home_lock(setup.paths.home):
             restore(backup, setup.paths.home, settle=False)
     except StoreError as error:
-        say(_("What is kept could not be put back: {why} The backup is {file}.", why=error, file=backup))
-    start_service(setup.env)
-    discard(fresh, kept.place)
-    say(
-        _(
+        told = _("What is kept could not be put back: {why} The backup is {file}.", why=error, file=backup)
+    else:
+        told = _(
             "nanobot {version} runs again, with what was kept before. The log says what the new one missed.",
             version=__version__,
         )
-    )
+    start_service(setup.env)
+    say(told)
     return FAILED
