@@ -1,5 +1,6 @@
 """Putting one thing of another home into this one, whole or not at all."""
 
+import errno
 import filecmp
 import hashlib
 import os
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+from nanobot.config.paths import replace_file
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
 from nanobot.migrate.home import ForeignJob, ForeignSession
@@ -21,7 +23,7 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import walk
+from nanobot.utils.host import given_name, walk
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import _
 
@@ -108,19 +110,13 @@ def put_file(place: Path, text: str, template: str | None) -> None:
     """Write a file where nothing stands, or a template. Raises `UsageError`."""
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, fresh = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if place.exists() and template is not None and read_text(place) == template:
-                Path(fresh).replace(place)
-            else:
-                os.link(fresh, place)  # refuses where something stands meanwhile
-        finally:
-            with suppress(OSError):
-                Path(fresh).unlink()
+        if place.exists() and template is not None and read_text(place) == template:
+            replace_file(place, text)
+            return
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
+            replace_file(fresh := Path(folder, place.name), text)
+            if not given_name(fresh, place):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except OSError as error:
         raise UsageError(_("{place} cannot be written: {why}.", place=place, why=error.strerror)) from error
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nanobot.errors import StoreError
-from nanobot.utils.host import write_ahead
+from nanobot.utils.host import given_name, write_ahead
 from nanobot.utils.translation import _
 
 #: `nano` in ASCII: marks the file as ours (PRAGMA application_id).
@@ -216,12 +216,7 @@ def _make(path: Path) -> None:
     try:
         with closing(sqlite3.connect(made)) as db:
             migrate(db)  # without a log beside it, so that the file itself is whole and synced
-        try:
-            os.link(made, path)
-        except FileExistsError:
-            return
-        except OSError:  # a file system without links
-            made.rename(path)
+        given_name(made, path)
     finally:
         made.unlink(missing_ok=True)
 

@@ -21,7 +21,7 @@ from msgspec.json import encode
 from nanobot import __version__
 from nanobot.config.paths import Paths
 from nanobot.errors import StoreError, plain_reason
-from nanobot.utils.host import walk
+from nanobot.utils.host import given_name, walk
 from nanobot.utils.translation import _
 
 #: The first member, which says what the others are.
@@ -115,15 +115,8 @@ def _placed(made: Path, target: Path, *, numbered: bool) -> Path:
     base = target.name.removesuffix(SUFFIX)
     more = (target.with_name(f"{base}-{number}{SUFFIX}") for number in range(2, 100))
     for name in (target, *more) if numbered else (target,):
-        try:
-            os.link(made, name)
-        except FileExistsError:
-            continue
-        except OSError:  # a disk without links
-            if name.exists():
-                continue
-            made.rename(name)
-        return name
+        if given_name(made, name):
+            return name
     raise _taken(target)
 
 

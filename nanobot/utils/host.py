@@ -42,6 +42,20 @@ def typed_path(text: str) -> Path:
     return Path(text)
 
 
+def given_name(made: Path, place: Path) -> bool:
+    """Give a finished file beside a place the name of that place; False where somebody has it by now. Raises
+    `OSError`."""
+    try:
+        os.link(made, place)
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without links
+        if os.path.lexists(place):
+            return False
+        made.rename(place)
+    return True
+
+
 def walk(top: Path, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
     """`os.walk` from the top down, which before Python 3.12 raises `RecursionError` below a thousand folders."""
     left = [os.fspath(top)]

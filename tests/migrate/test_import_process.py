@@ -3,13 +3,16 @@
 import asyncio
 import hashlib
 import json
+import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cli.harness import BOUND, Program, program
 from tests.fakes import homes
+from tests.fakes.crash import strace
 
 EMPTY: dict[str, object] = {}
 
@@ -74,6 +77,16 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     assert (said[0]["untrusted"], said[1]["strangers"]) == (True, ["conversation in hermes"])  # type: ignore[index]
     assert "read-tides` shows one and lets it count" in (await at.run("skill", "list")).out
     assert "paused" in (await at.run("schedule", "list")).out
+
+
+@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
+def test_all_is_taken_on_a_disk_without_links(tmp_path: Path) -> None:
+    homes.hermes(tmp_path / ".hermes")
+    command = [str(strace.STRACE), "-f", "-qq", "-o", os.devnull, "-e", "inject=link,linkat:error=EPERM"]
+    command += here(tmp_path).command("import", "--yes")
+    env = Program(tmp_path / "home").env
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert "Taken: config 3, files 3, sessions 1, schedules 2, skills 1." in ran.stdout, ran.stdout + ran.stderr
 
 
 async def test_U15_secrets_are_taken_on_a_yes_of_their_own_and_what_is_set_here_stays(tmp_path: Path) -> None:
