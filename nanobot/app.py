@@ -189,31 +189,32 @@ class Nanobot:
 
     def _keeping(self, reports: "Mapping[str, TelegramReports]") -> "tuple[Callable[[], Awaitable[None]], ...]":
         """What keeps the appointments of a gateway: of many that share a database one does."""
-        from nanobot.agent.scheduler import JobSurface, Scheduler
+        from nanobot.agent.scheduler import READ_SECONDS, JobSurface, Scheduler
         from nanobot.session.lock import terminal_jobs_lock
 
         builder, scheduling = self._builder, self._scheduling()
-        if scheduling is None:
-            return ()
-        surfaces = [JobSurface(*one) for one in reports.items()]
-        if builder.share is None:
-            lock = terminal_jobs_lock(builder.paths.home)
-            surfaces += [JobSurface("terminal", one, lock, lent=True) for one in reports.values()]
-            return (Scheduler(scheduling, surfaces, file=builder.heartbeat()).run,)
-        if builder.share.worker is None:
+        share = builder.share
+        if scheduling is None or (share is not None and share.worker is None):
             return ()
         from nanobot.channels.telegram.settings import settings_of
 
-        channel = settings_of(self.config.channels.telegram, builder.env).channel
-        surfaces += [JobSurface("terminal", one) for one in reports.values()]  # the tasks of HEARTBEAT.md
-        scheduler = Scheduler(scheduling, surfaces, file=builder.heartbeat(), read_seconds=SHARED_SECONDS)
-        elect, worker = builder.share.database.elect, builder.share.worker
+        lock = terminal_jobs_lock(builder.paths.home) if share is None else None
+        surfaces = [JobSurface(*one) for one in reports.items()]  # of many, the terminal's are those of HEARTBEAT.md
+        surfaces += [JobSurface("terminal", one, lock, lent=lock is not None) for one in reports.values()]
+        read = READ_SECONDS if share is None else SHARED_SECONDS
+        scheduler = Scheduler(scheduling, surfaces, file=builder.heartbeat(), read_seconds=read)
 
-        async def among_many() -> None:
-            await worker.joined.wait()  # what is written is written under its name
-            await elect(f"scheduler:{channel}", scheduler.run)
+        async def keep() -> None:
+            for one in reports.values():
+                await one.heard.wait()
+            if share is None or share.worker is None:
+                await scheduler.run()
+                return
+            await share.worker.joined.wait()  # what is written is written under its name
+            channel = settings_of(self.config.channels.telegram, builder.env).channel
+            await share.database.elect(f"scheduler:{channel}", scheduler.run)
 
-        return (among_many,)
+        return (keep,)
 
     def _scheduling(self) -> "ScheduleServices | None":
         """What jobs are done with; None where nothing is kept."""

@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 if TYPE_CHECKING:
     from datetime import date
@@ -49,7 +49,7 @@ class _Settled:
 
     wanted = ""
     surrounding = ENGLISH
-    places: Mapping[str, str] = {}
+    places: ClassVar[dict[str, str]] = {}
 
 
 def known(tag: str) -> str:
@@ -77,7 +77,7 @@ def heard(tag: str, place: str) -> bool:
     code = known(tag)
     if not code or _Settled.places.get(place) == code:
         return False
-    _Settled.places = {**_Settled.places, place: code}
+    _Settled.places[place] = code
     return True
 
 

@@ -175,10 +175,10 @@ class TelegramChannel:
         if self._share is None:
             running.append(self._claim())
         else:
-            running.append(until_stored(self._inbox.recall))
+            running.append(until_stored(self._recall))
         work = [group.create_task(one) for one in running]
         if self._share is None:
-            await self._inbox.recall()
+            await self._recall()
             await self._inbox.resume()
             await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
         source = asyncio.ensure_future(self._source()())
@@ -199,6 +199,10 @@ class TelegramChannel:
         for task in work:
             task.cancel()
         return problem if isinstance(problem, Exception) else None
+
+    async def _recall(self) -> None:
+        await self._inbox.recall()
+        self.reports.heard.set()
 
     # Where updates come from
 

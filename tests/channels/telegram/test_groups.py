@@ -134,7 +134,8 @@ async def test_an_album_is_for_the_bot_where_one_of_its_captions_says_so(at: Int
 async def test_who_writes_in_the_name_of_a_group_is_not_a_person_we_know(at: IntakeStage) -> None:
     hidden: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     update = at.server.member("Ada", -100).say("hi", **{"from": hidden}, sender_chat=CHAT)
-    assert at.incoming(update).sender.id == "-100"
+    sender = at.incoming(update).sender
+    assert (sender.id, sender.name) == ("-100", CHAT["title"])
 
 
 START = 1_760_000_000

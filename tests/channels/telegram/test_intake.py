@@ -97,11 +97,15 @@ async def test_what_is_neither_text_nor_file_arrives_as_a_line(tmp_path: Path) -
         ({"poll": POLL}, "[Poll]", "Poll: Tea? Options: yes; no"),
         ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 shows 4]", ""),
         ({"rich_message": {"markdown": "x"}}, "[A message of a kind that nanobot cannot read]", ""),
+        ({"of_next_year": {"a": 1}, "caption": "see"}, "see\n[A message of a kind that nanobot cannot read]", ""),
     ]
     async with intake_stage(tmp_path) as at:
+        ada = at.server.user("Ada")
         for extra, line, context in table:
-            message = await at.take(at.server.user("Ada").say("", **extra))
+            message = await at.take(ada.say("", **extra))
             assert (message.content, message.context) == (line, context)
+        pinned = {"message_id": 1, "date": 1, "chat": {"id": ada.chat, "type": "private"}, "text": "tea"}
+        assert at.told(ada.say("", pinned_message=pinned, of_next_year=1)) is None, "what no person says"
 
 
 async def test_no_name_that_somebody_chose_reaches_the_model_outside_the_marks(tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ _MIMES: dict[AttachmentKind, str] = {
 }
 #: Files of which a message has one each, besides photos and animations.
 _SINGLE: tuple[AttachmentKind, ...] = ("document", "audio", "voice", "video", "video_note")
+#: What tells whose message it is, and how it stands in its chat, and not what is in it.
+_AROUND = frozenset(
+    "message_id date chat from_user sender_chat sender_tag sender_boost_count author_signature via_bot effect_id "
+    "edit_date message_thread_id is_topic_message direct_messages_topic is_from_offline has_protected_content "
+    "media_group_id reply_markup forward_origin quote reply_to_message external_reply reply_to_story caption "
+    "caption_entities has_media_spoiler show_caption_above_media paid_star_count".split()
+)
 
 
 def words(message: Message) -> str:
@@ -90,9 +97,15 @@ def remarks(message: Message) -> str:
     if message.dice is not None:
         return f"[{message.dice.emoji} shows {message.dice.value}]"
     unread = message.story or message.game or message.checklist or message.paid_media or message.giveaway
-    if unread is not None or "rich_message" in message.api_kwargs:
+    if unread is not None or _is_new_kind(message):
         return "[A message of a kind that nanobot cannot read]"  # English: a model reads it
     return ""
+
+
+def _is_new_kind(message: Message) -> bool:
+    """Whether all that is in a message is of a kind that the library does not know."""
+    new = message.api_kwargs.keys()
+    return bool(new) and not {name for name, value in message.to_dict(recursive=False).items() if value} - _AROUND - new
 
 
 def attachments(message: Message, *, outside: bool = False) -> tuple[Attachment, ...]:

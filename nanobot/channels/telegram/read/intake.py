@@ -160,7 +160,8 @@ class TelegramIntake:
         user = message.from_user
         if user is None or (user.is_bot and message.sender_chat is None):
             return None
-        who = message.sender_chat if user.is_bot and message.sender_chat is not None else user
+        chat = message.sender_chat if user.is_bot else None
+        who, name = (user, user.full_name) if chat is None else (chat, chat.effective_name)
         number, person = number_of(message.message_id), number_of(who.id)
         if not (place and number and person and isinstance(message.date, datetime)):
             raise ChannelError(Later(N_("it has no chat, number, sender or date")))
@@ -175,9 +176,7 @@ class TelegramIntake:
             return None
         return IncomingMessage(
             address=place,
-            sender=Sender(
-                str(person), contents.name_of(who.full_name), "guest", language=contents.tag_of(user.language_code)
-            ),
+            sender=Sender(str(person), contents.name_of(name), "guest", language=contents.tag_of(user.language_code)),
             message_ids=(number,),
             update_ids=(update.update_id,),
             texts=(answer or text,),

@@ -1,5 +1,6 @@
 """Messages of the agent to chats of the bot, from the gateway or from another process with the same database."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ class TelegramReports:
     def __init__(self, access: Access, outbox: "TelegramOutbox") -> None:
         self._access = access
         self._outbox = outbox
+        #: Set when it is known who speaks which language.
+        self.heard = asyncio.Event()
         self._seated: Callable[[], bool] = lambda: False
         self._print: Callable[[], None] = lambda: None
 
