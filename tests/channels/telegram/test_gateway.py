@@ -142,6 +142,20 @@ async def test_refused_commands_of_a_guest_hold_up_no_answer(tmp_path: Path) -> 
     assert "bot: Sunny." in bots
 
 
+async def test_the_stop_of_a_guest_counts_also_where_no_more_of_their_commands_are_answered(tmp_path: Path) -> None:
+    hanging = Reply("Once upon a time. " * 9, Wait(asyncio.Event()))
+    async with serving(tmp_path, hanging) as (telegram, _, _, gateway):
+        eve, ada = telegram.member("Eve", -100), telegram.member("Ada", -100, user_id=OWNER)
+        ada.say("/group@nano_test_bot on")
+        await said(telegram, gateway, -100, "I answer in this group now")
+        eve.calls_bot("tell me a story")
+        await said(telegram, gateway, -100, "Once upon a time.")
+        for _again in range(5):
+            eve.say("/help@nano_test_bot")
+        eve.say("/stop@nano_test_bot")
+        await said(telegram, gateway, -100, "⏹ stopped")
+
+
 async def test_a_second_gateway_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:
     async with furnished(tmp_path, after="Yes.") as (telegram, llm, ada, home):
         (tmp_path / "two").mkdir()

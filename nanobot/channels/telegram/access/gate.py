@@ -74,9 +74,16 @@ class Gate:
 
     def keeps_its_place(self, incoming: IncomingMessage) -> bool:
         """True for a command that ends what was asked before it, or changes what comes of what is said after it."""
-        match = self._router.match(incoming.text.strip())
-        command = match.command if match is not None else None
+        command = self._command_in(incoming)
         return command is not None and (command.ordered or command.name == "stop")
+
+    def stops(self, incoming: IncomingMessage) -> bool:
+        command = self._command_in(incoming)
+        return command is not None and command.name == "stop"
+
+    def _command_in(self, incoming: IncomingMessage) -> Command | None:
+        match = self._router.match(incoming.text.strip())
+        return match.command if match is not None else None
 
     async def judge(self, incoming: IncomingMessage) -> Admission:
         """What becomes of a message."""

@@ -34,7 +34,7 @@ from nanobot.channels.telegram.read.intake import TelegramIntake
 from nanobot.channels.telegram.receive.callback_queries import CallbackQueries
 from nanobot.channels.telegram.send.outbox import TelegramOutbox
 from nanobot.channels.telegram.settings import CHANNEL
-from nanobot.errors import ChannelError, StoreError
+from nanobot.errors import ChannelError, StoreError, UsageError
 from nanobot.session.database import DISK_PAUSE, until_stored
 from nanobot.session.ledger import SUSPECT_AFTER
 from nanobot.session.rows import Closing, InboxRow, OutboxItem, crash_reason
@@ -380,6 +380,9 @@ class Inbox:
         if verdict.role is None or (verdict.role == "guest" and incoming.command):
             silent = verdict.role is None and not verdict.reply
             if silent or not self._refusals.may(incoming.address.chat):
+                if verdict.role and self._gate.stops(incoming):  # it counts, though nothing more is said
+                    with contextlib.suppress(UsageError):
+                        await self._agent.loop.cancel(place, by=replace(incoming.sender, role=verdict.role))
                 await self._finish(batch.numbers)
                 return
         if verdict.role is None:
