@@ -6,13 +6,16 @@ Where a sandbox does not work here its rows are skipped, and the reason that `na
 import asyncio
 import contextlib
 import functools
+import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -122,6 +125,15 @@ SPIES = {
     "io_uring": 'python3 -c "import ctypes; c = ctypes.CDLL(None); '
     "print('canary-5f1c7e0b') if c.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0 else None\"",
 }
+#: Does lines one after the other in the workspace. What one leaves there has another name when the next one begins.
+EACH = """
+import json, os, subprocess, sys
+for number, line in enumerate(json.load(sys.stdin)):
+    subprocess.run(["/bin/sh", "-c", line], stdin=subprocess.DEVNULL)
+    for name in os.listdir():
+        if name[0] != ".":
+            os.rename(name, f".{number}-{name}")
+"""
 
 
 class World:
@@ -172,7 +184,9 @@ class World:
         hidden = (self.person / ".ssh", self.home)
         return Confinement(writable=(self.workspace,), readable=(self.person,), hidden=hidden)
 
-    def run(self, sandbox: Sandbox, line: str, given: Confinement | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, sandbox: Sandbox, line: str, given: Confinement | None = None, told: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         env = {
             "P": self.person,
             "H": self.home,
@@ -194,10 +208,16 @@ class World:
             capture_output=True,
             text=True,
             errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=120,
+            input=told,
+            timeout=240,
             check=False,
         )
+
+    def harmed(self, sandbox: Sandbox, lines: Iterable[str]) -> str:
+        """What these lines, done in one command, achieve that they may not; empty where nothing."""
+        python = f'exec "{sys.executable}" -I -c "$EACH"'
+        ran = self.run(sandbox, f"EACH={shlex.quote(EACH)}; {python}", told=json.dumps([*lines]))
+        return self.judge(ran) or ("" if ran.returncode == 0 else f"not all were done: {ran.stderr[-300:]}")
 
     def judge(self, ran: subprocess.CompletedProcess[str]) -> str:
         """What the command achieved that it may not; empty where nothing."""
@@ -250,16 +270,22 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     return Landlocked({"Linux 5.13": 1, "Linux 6.7": 4}[older]) if older else found
 
 
-@pytest.mark.parametrize("line", DESTROYS.values(), ids=DESTROYS)
-def test_a_command_that_destroys_changes_nothing_outside_its_folders(world: World, sandbox: Sandbox, line: str) -> None:
-    assert world.judge(world.run(sandbox, line)) == ""
+def harmful(world: World, sandbox: Sandbox, lines: Mapping[str, str]) -> dict[str, str]:
+    """Which of these commands achieve something, and what: done together, and each alone only where that harms."""
+    if not (found := {"together": world.harmed(sandbox, lines.values())})["together"]:
+        return {}
+    for name, line in lines.items():
+        with contextlib.closing(World(Path(tempfile.mkdtemp()))) as alone:
+            found[name] = alone.harmed(sandbox, [line])
+    return {name: harm for name, harm in found.items() if harm}
 
 
-@pytest.mark.parametrize("line", SPIES.values(), ids=SPIES)
-def test_a_command_that_spies_reads_nothing_secret_and_reaches_nobody(
-    world: World, sandbox: Sandbox, line: str
-) -> None:
-    assert world.judge(world.run(sandbox, line)) == ""
+def test_a_command_that_destroys_changes_nothing_outside_its_folders(world: World, sandbox: Sandbox) -> None:
+    assert harmful(world, sandbox, DESTROYS) == {}
+
+
+def test_a_command_that_spies_reads_nothing_secret_and_reaches_nobody(world: World, sandbox: Sandbox) -> None:
+    assert harmful(world, sandbox, SPIES) == {}
 
 
 #: Of the above those that hurt nobody but the world of the test where nothing confines them.
@@ -276,7 +302,10 @@ BITES = (
 @pytest.mark.parametrize("name", BITES)
 def test_without_a_sandbox_the_same_commands_do_harm(world: World, name: str) -> None:
     """So that the tests above would notice."""
-    assert world.judge(world.run(working("none"), {**DESTROYS, **SPIES}[name])) != ""
+    assert set(harmful(world, working("none"), {"before": "echo new > new", name: {**DESTROYS, **SPIES}[name]})) == {
+        "together",
+        name,
+    }
 
 
 WORKS = {
