@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,13 +81,17 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
 
 
 @pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
-def test_all_is_taken_on_a_disk_without_links(tmp_path: Path) -> None:
-    homes.hermes(tmp_path / ".hermes")
+def test_a_file_is_taken_once_on_a_disk_without_links(tmp_path: Path) -> None:
+    work = f"put_file(Path({str(tmp_path / 'notes.md')!r}), 'from there', None)"
+    code = f"from pathlib import Path; from nanobot.migrate.put import put_file; {work}"
     command = [str(strace.STRACE), "-f", "-qq", "-o", os.devnull, "-e", "inject=link,linkat:error=EPERM"]
-    command += here(tmp_path).command("import", "--yes")
-    env = Program(tmp_path / "home").env
-    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert "Taken: config 3, files 3, sessions 1, schedules 2, skills 1." in ran.stdout, ran.stdout + ran.stderr
+    first, second = (
+        subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        for _ in range(2)
+    )
+    assert (first.returncode, (tmp_path / "notes.md").read_text(encoding="utf-8")) == (0, "from there"), first.stderr
+    assert "notes.md cannot be written: File exists." in second.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.md"]
 
 
 async def test_U15_secrets_are_taken_on_a_yes_of_their_own_and_what_is_set_here_stays(tmp_path: Path) -> None:
