@@ -183,7 +183,7 @@ class ContextBuilder:
 
     def foreign(self, reading: PromptFiles, folder: str | None) -> tuple[str, ...]:
         """Labels of the files in `system` that were written while content from outside stood in a conversation."""
-        top = self.workspace.resolve() if self.workspace is not None else Path()
+        top = Path(os.path.realpath(self.workspace)) if self.workspace is not None else Path()
         marked = self._foreign_below(top) if self.workspace is not None else frozenset[str]()
         shown = [file.name for file in reading.files] if marked else []
         places = {name: top / (folder or "") / name if name in PERSONAL_FILES else top / name for name in shown}

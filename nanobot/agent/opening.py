@@ -43,7 +43,8 @@ class Opening:
         #: One thread for all, as many that read a few small files at once keep each other from the processor; and some
         #: for the owner's own turns, which alone read a project and what may be on another disk, which may hang.
         self._reading = [ThreadPoolExecutor(threads, thread_name_prefix="prompts") for threads in (1, 4)]
-        self._pasts: dict[str, Past] = {}  # by chat, the one that spoke last at the end
+        self._pasts: dict[str, tuple[Past, int]] = {}  # by chat, and its tokens; the one that spoke last at the end
+        self._tokens = 0
 
     async def open(self, chat: Chat, turn: Turn, records: tuple[Record, ...]) -> TurnFinished | None:
         """Take the session and gather what the model is told; the end of the turn where it cannot begin.
@@ -171,7 +172,8 @@ class Opening:
     async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
         """What was said in the session of a turn, at most `size` bytes, and up to the record `before`, if any."""
         new = chat.addresses.session != turn.session  # this process has not served it yet
-        past = self._pasts.pop(chat.key, Past())
+        past, held = self._pasts.pop(chat.key, (Past(), 0))
+        self._tokens -= held
         if new or before or (past.session, past.role, past.size) != (turn.session, turn.authority, size):
             past = Past(turn.session, turn.authority, size, shared=not turn.message.direct)
         records = await self._store.records(turn.session, size=size, before=before, after=past.seq)
@@ -182,9 +184,10 @@ class Opening:
         if chat.unsummed:  # the person has taken back a summary: what there is now is kept until it has grown
             past.stubborn, chat.unsummed = past.tokens, False
         if not before:
-            self._pasts[chat.key] = past
-        while len(self._pasts) > 1 and sum(one.tokens for one in self._pasts.values()) > PAST_TOKENS:
-            del self._pasts[next(iter(self._pasts))]
+            self._pasts[chat.key] = past, past.tokens
+            self._tokens += past.tokens
+        while len(self._pasts) > 1 and self._tokens > PAST_TOKENS:
+            self._tokens -= self._pasts.pop(next(iter(self._pasts)))[1]
         if new:
             chat.addresses = KnownAddresses(turn.session)
             chat.addresses.take((*(record.message for record in records), *turn.messages))

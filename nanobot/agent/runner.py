@@ -155,12 +155,15 @@ class AgentRunner:
     def offered(self, turn: Turn) -> tuple[ToolSpec, ...]:
         """The tools of a turn; where nobody can answer, none that asks, and no helpers where a guest speaks."""
         specs = self.tools.specs(turn.authority, turn.granted, direct=turn.message.direct)
-        asks = self.questions.can_ask(turn)
-        found = ((spec, self.tools.get(spec.name)) for spec in specs)
-        able = ((spec, tool) for spec, tool in found if not turn.message.aside or _is_public(tool))
-        fitting = (spec for spec, tool in able if asks or tool is None or not tool.interactive)
-        fitting = (spec for spec in fitting if spec.name != SPAWN or turn.authority != "guest")
-        return tuple(spec for spec in fitting if turn.tools is None or spec.name in turn.tools)
+        asks, aside = self.questions.can_ask(turn), turn.message.aside
+        found = ((spec, self.tools.get(spec.name)) for spec in specs if turn.tools is None or spec.name in turn.tools)
+        return tuple(
+            spec
+            for spec, tool in found
+            if (not aside or _is_public(tool))
+            and (asks or tool is None or not tool.interactive)
+            and (spec.name != SPAWN or turn.authority != "guest")
+        )
 
     async def _go_on(self, conversation: Conversation) -> None:
         """Go on with a turn that broke off with the process. A call that may have had its effect does not run again."""

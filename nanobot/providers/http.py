@@ -191,8 +191,8 @@ class Link:
         connections, known = self._ready(url.netloc)
         headers = [*known, (b"Content-Length", b"%d" % len(body))]
         for last in (False, True):
-            # A model may think before a word.
-            reading = {"connect": limits.connect, "write": limits.write, "read": limits.first}
+            # A model may think before a word, for as long as `post` allows.
+            reading = {"connect": limits.connect, "write": limits.write, "read": None}
             request = httpx.Request(
                 "POST", url, headers=headers, stream=httpx.ByteStream(body), extensions={"timeout": reading}
             )

@@ -326,8 +326,9 @@ class Ledger:
 
     async def noted(self, *keys: str) -> Mapping[str, str]:
         """Several facts by their keys, but for those that there are not."""
-        query, names = _NOTED.format(self.database.members), json.dumps(keys)
-        return dict(await self.database.read(lambda db: db.fetch(tuple[str, str], query, without=names)))
+        named = {f"key{place}": key for place, key in enumerate(keys)}
+        query = _NOTED.format(", ".join(f":{name}" for name in named))
+        return dict(await self.database.read(lambda db: db.fetch(tuple[str, str], query, **named)))
 
     async def notes(self, prefix: str) -> Mapping[str, str]:
         """All facts whose key begins with `prefix`."""

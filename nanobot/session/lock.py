@@ -108,7 +108,7 @@ class FileLock:
 
 def session_lock(store: Path, session_id: str) -> FileLock:
     """One turn at a time in a session of the file `store`, in whichever process."""
-    return FileLock(store.with_name(f"{store.name}-turns") / session_id)
+    return FileLock(Path(f"{store}-turns/{session_id}"))
 
 
 def token_lock(token: str, folder: Path | None = None, note: str = "") -> FileLock:

@@ -43,10 +43,10 @@ class _Statements:
         self._connection.execute(statement, values)
 
     async def fetch(self, row: type[T], query: str, /, **values: Value) -> tuple[T, ...]:
-        return await self.each(row, query, values)
+        return tuple([convert(found, row) for found in self._connection.execute(query, values)])
 
     async def each(self, row: type[T], query: str, *values: Mapping[str, Value]) -> tuple[T, ...]:
-        return tuple(convert(found, row) for given in values for found in self._connection.execute(query, given))
+        return tuple([convert(found, row) for given in values for found in self._connection.execute(query, given)])
 
 
 class _Job(Struct, frozen=True):

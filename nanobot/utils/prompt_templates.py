@@ -23,14 +23,14 @@ class PromptTemplates:
     """
 
     def __init__(self, workspace: Path | None = None) -> None:
-        self._workspace = workspace
+        self._own = workspace / "templates" if workspace is not None else None
 
     def render(self, name: str, **values: object) -> str:
         """The text of a template. Raises `jinja2.TemplateError` only where the shipped file itself is broken."""
-        if self._workspace is not None:
+        if self._own is not None:
             try:
-                if (own := self._workspace / "templates").is_dir():
-                    return _rendered(name, values, own, shipped("templates"))
+                if self._own.is_dir():
+                    return _rendered(name, values, self._own, shipped("templates"))
             except (ValueError, TypeError, OSError) as error:
                 logger.warning("template {} of the workspace is not used: {}", name, error)
         return _as_shipped(name, tuple(values.items()))

@@ -96,7 +96,7 @@ class FileTools:
 
     def begin(self) -> None:
         """Open what is known of files, where something is: every prompt asks which of them came from outside."""
-        if (self._paths.home / "files" / "files.db").exists():
+        if "spaces" not in vars(self) and Path(f"{self._paths.home}/files/files.db").exists():
             _ = self.spaces
 
     def foreign_below(self, folder: Path) -> frozenset[str]:

@@ -234,7 +234,7 @@ class LibraryTools:
             return ""
 
     def _remembered(self, workspace: Path, question: str, owner: str, shown: frozenset[str]) -> str:
-        folder = workspace / (f"{PEOPLE}/{folder_name(owner)}" if owner else "") / "memory"
+        folder = f"{workspace}/{PEOPLE}/{folder_name(owner)}/memory" if owner else f"{workspace}/memory"
         try:
             names = {f"memory/{name}" for name in os.listdir(folder) if name.endswith(".md")}  # noqa: PTH208 - names
         except OSError:
