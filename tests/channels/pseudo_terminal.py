@@ -66,7 +66,14 @@ class PseudoTerminal:
         self.child.send(f"\x1b[200~{text}\x1b[201~")
 
     def resize(self, columns: int, rows: int) -> None:
+        """Resize as a terminal does: blank lines below the cursor go first. pyte takes all from the top, under the
+        cursor, where a program that is drawing would find other lines than it left."""
         self.child.setwinsize(rows, columns)
+        y, x = self.screen.cursor.y, self.screen.cursor.x
+        if (blank := min(self.screen.lines - rows, self.screen.lines - 1 - y)) > 0:
+            self.screen.cursor_position()
+            self.screen.insert_lines(blank)
+            self.screen.cursor_position(y + 1, x + 1)
         self.screen.resize(rows, columns)
 
     async def until(self, wanted: Wanted) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.providers.scripted import Call, Pause, Say
+from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, modelled, program
 from tests.fakes.files import png
@@ -295,11 +295,17 @@ async def test_text_from_the_web_cannot_move_the_cursor(tmp_path: Path) -> None:
 
 
 async def test_a_resize_keeps_what_was_printed_and_the_line_being_typed(tmp_path: Path) -> None:
-    async with LlmServer("The answer.") as server, terminal_of(program(tmp_path, server)) as terminal:
+    more = asyncio.Event()
+    async with (
+        modelled(tmp_path, Reply(Say("The answer."), Wait(more))) as (nanobot, _),
+        terminal_of(nanobot) as terminal,
+    ):
         await terminal.answers("go\r", "The answer.")
         await terminal.answers("half a line", "❯ half a line")
         terminal.resize(60, 20)
         await terminal.answers("!", "❯ half a line!")
+        more.set()
+        await terminal.until(re.compile(r"The answer\.\n\n❯ half a line!\n.* in, .* out"))
         assert terminal.text().count("The answer.") == 1
 
 
