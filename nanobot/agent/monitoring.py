@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from nanobot.errors import ProviderError, ProviderErrorKind, StoreError
 from nanobot.messages import Completed, Delta
 from nanobot.providers.base import LLMProvider, Request, WrappedProvider, nested
 from nanobot.results import ToolErrorKind
-from nanobot.session.database import Transaction
+from nanobot.session.database import Work
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.translation import N_, Later
 from nanobot.utils.watchdog import stack_of
@@ -113,9 +113,7 @@ class WatchedDatabase(SqliteDatabase):
         self._waiting: dict[object, float] = {}  # since when, the one that has waited longest first
         self._looks = False
 
-    async def perform(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
-    ) -> T:
+    async def perform(self, work: Work[T], *, writes: bool, durable: bool = False) -> T:
         own = object()
         self._waiting[own] = time.monotonic()
         if not self._looks:  # one look for all: a message waits for the database twenty times

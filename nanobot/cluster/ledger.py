@@ -95,7 +95,7 @@ class PostgresLedger(Ledger):
 
         async def work(db: Connection) -> int:
             number = await self.jobs.register_worker()
-            await db.change(HOLD, name=f"worker:{number}", worker=str(number))
+            await db.change(HOLD, name=f"worker:{number}", holder=str(number), until="infinity")
             return number
 
         self.number = await self.database.run(work)

@@ -39,11 +39,11 @@ TRY_SECONDS = 3.0
 _IDLE = "-c idle_session_timeout=10s"
 #: Seconds for one transaction of a process that ends, and for what is still under way then.
 ENDING_SECONDS = 5.0
-#: Leases that a worker has as long as it lives: what it may write under, the sessions of its turns, and places.
-#: What this worker has already it is given again: it asks so where it does not know whether it was given.
+#: Leases that a worker has as long as it lives: what it may write under, the sessions of its turns, and places; who has
+#: them. What this worker has already it is given again: it asks so where it does not know whether it was given.
 HOLD = """
-INSERT INTO lease VALUES (:name, :worker, 'infinity')
-ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE lease.holder = excluded.holder
+INSERT INTO lease VALUES (:name, :holder, :until)
+ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING holder
 """
 DROP = "DELETE FROM lease WHERE name = :name AND holder = :worker"
 #: A transaction whose process stands still is ended by the server: others need what it has locked.
@@ -61,13 +61,10 @@ AND query_start < now() - current_setting('idle_in_transaction_session_timeout')
 REQUEST = 'substring(message from \'"id":"([^"]*)"\')'
 TAKEN = N_("This worker was not heard of for too long, so its work has gone to others. Start it again.")
 #: A transaction begins with its token in a row of ours, where who got no answer to its commit finds it if it was kept.
-#: Who asks writes that row too, and so waits for a transaction that has not ended.
+#: Who asks takes that row as a lease, and so waits for a transaction that has not ended.
 _MARK = """
 INSERT INTO lease VALUES (:mark, :token, now())
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-"""
-_ASK = """
-INSERT INTO lease VALUES (:mark, '', now()) ON CONFLICT (name) DO UPDATE SET until = excluded.until RETURNING holder
 """
 #: The server itself takes nothing of what comes behind it where the lease is gone.
 _FENCE = "SELECT 1 / count(*) FROM (SELECT FROM lease WHERE name = 'worker:' || :worker FOR KEY SHARE) AS mine"
@@ -107,6 +104,10 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         if asked:
             await self.synced()
         return tuple([convert(found, row) for one in asked for found in await one.fetchall()])
+
+
+#: What is done with a connection.
+Work = Callable[[Connection], Awaitable[T]]
 
 
 class Postgres:
@@ -152,25 +153,18 @@ class Postgres:
             self._say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")) if error else back)
         self.is_away = error is not None
 
-    async def run(
-        self,
-        work: Callable[[Connection], Awaitable[T]],
-        *,
-        durable: bool = False,
-        fenced: bool = False,
-        again: bool = False,
-    ) -> T:
+    async def run(self, work: Work[T], *, durable: bool = False, fenced: bool = False, again: bool = False) -> T:
         """Every commit is durable. `fenced` work keeps others from taking this worker for dead until it is kept."""
         del durable
         fence = (_FENCE,) if fenced and self.worker else ()
         return await self._kept(work, ("BEGIN", *fence) if again else ("BEGIN", _MARK, *fence))
 
-    async def read(self, work: Callable[[Connection], Awaitable[T]], *, long: bool = False) -> T:
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
         """Without a transaction: where a connection breaks, each statement may have been done."""
         del long  # there are several connections
         return await self._kept(work, ())
 
-    async def _kept(self, work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]) -> T:
+    async def _kept(self, work: Work[T], begin: tuple[str, ...]) -> T:
         task = asyncio.create_task(self._run(work, begin))
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -184,10 +178,8 @@ class Postgres:
             return mine
 
         async def work(db: Connection) -> str:
-            if await db.change(HOLD, name=name, worker=self.worker):
-                return ""
-            found = await db.fetch(tuple[str], "SELECT holder FROM lease WHERE name = :name", name=name)
-            return f"worker {found[0][0]}" if found else "another worker"
+            ((holder,),) = await db.fetch(tuple[str], HOLD, name=name, holder=self.worker, until="infinity")
+            return "" if holder == self.worker else f"worker {holder}"
 
         self._held.add(name)
         holder = mine
@@ -312,7 +304,7 @@ class Postgres:
             )
         return StoreError(_(text, place=self.place, why=told))
 
-    async def _run(self, work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]) -> T:
+    async def _run(self, work: Work[T], begin: tuple[str, ...]) -> T:
         """Again while the server is away. Work that broke off was taken back, so it may be done again."""
         pool, end, tries = await self.pool(), time.monotonic() + PATIENCE_SECONDS, 0
         while True:
@@ -328,9 +320,7 @@ class Postgres:
             except psycopg.Error as error:
                 raise self.trouble(error) from error
 
-    async def _once(
-        self, pool: AsyncConnectionPool[Connection], work: Callable[[Connection], Awaitable[T]], begin: tuple[str, ...]
-    ) -> T:
+    async def _once(self, pool: AsyncConnectionPool[Connection], work: Work[T], begin: tuple[str, ...]) -> T:
         """Work in a transaction, which begins with the statements `begin`; without any each is its own."""
         mark, token, committing = self._marks.pop() if self._marks else f"commit:{uuid4()}", str(uuid4()), False
         values = {"mark": mark, "token": token, "worker": self.worker}
@@ -374,7 +364,7 @@ class Postgres:
         while True:
             try:
                 async with asyncio.timeout(self.seconds), await self.connect(f"-c lock_timeout={self.seconds}s") as db:
-                    found = await db.fetch(tuple[str], _ASK, mark=mark)
+                    found = await db.fetch(tuple[str], HOLD, name=mark, holder="", until="now")
             except (psycopg.OperationalError, TimeoutError) as error:
                 self.seen(error)
                 if self.ending:

@@ -36,6 +36,10 @@ class Transaction(Protocol):
         """What a query finds with each of these values, in their order; one trip to a database that is elsewhere."""
 
 
+#: What is done in a transaction.
+Work = Callable[[Transaction], Coroutine[object, None, T]]
+
+
 class Database(Protocol):
     """Where everything is kept. Work that has begun goes on to its end when its caller is cancelled.
 
@@ -50,21 +54,14 @@ class Database(Protocol):
     request: str
     members: str
 
-    async def run(
-        self,
-        work: Callable[[Transaction], Coroutine[object, None, T]],
-        *,
-        durable: bool = False,
-        fenced: bool = False,
-        again: bool = False,
-    ) -> T:
+    async def run(self, work: Work[T], *, durable: bool = False, fenced: bool = False, again: bool = False) -> T:
         """Do a work that changes something. `durable` waits until it is safe also if power fails now.
 
         `fenced` is refused where this process was taken for dead and its work was given to others. What may be done
         `again`, though it was kept, is done so where nobody knows whether it was.
         """
 
-    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
         """Do a work that only reads, of what was kept before this call; a `long` one lets others go on beside it."""
 
     async def tidy(self) -> None:

@@ -17,7 +17,7 @@ from typing import TypeVar
 from msgspec import Struct, ValidationError, convert
 
 from nanobot.errors import StoreError
-from nanobot.session.database import Transaction, Value
+from nanobot.session.database import Transaction, Value, Work
 from nanobot.session.layout import REQUEST, migrate, open_file
 from nanobot.session.lock import FileLock, session_lock
 from nanobot.utils.translation import _, sentences
@@ -89,15 +89,13 @@ class SqliteDatabase:
         self._jobs: deque[_Job] = deque()
         self._held: dict[str, FileLock] = {}
 
-    async def run(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, durable: bool = False, **_how: bool
-    ) -> T:
+    async def run(self, work: Work[T], *, durable: bool = False, **_how: bool) -> T:
         """Works that wait at the same time share a transaction and its way to the disk; when one of them fails, each
         runs again in a transaction of its own. So `work` touches nothing but the database, or bears that.
         """
         return await self.perform(work, writes=True, durable=durable)
 
-    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
         if not long:
             return await self.perform(work, writes=False)
         if self._connection is None:
@@ -109,9 +107,7 @@ class SqliteDatabase:
         truncate = "PRAGMA wal_checkpoint(TRUNCATE)"  # brings all changes into the file, and empties their log
         await self.perform(lambda db: db.fetch(tuple[int, int, int], truncate), writes=False)
 
-    async def perform(
-        self, work: Callable[[Transaction], Coroutine[object, None, T]], *, writes: bool, durable: bool = False
-    ) -> T:
+    async def perform(self, work: Work[T], *, writes: bool, durable: bool = False) -> T:
         """Do a work on the thread that writes."""
         made: list[T] = []
 
@@ -199,7 +195,7 @@ class SqliteDatabase:
                     job.context.run(job.work, db)
             self._still_there()
 
-    def _read(self, work: Callable[[Transaction], Coroutine[object, None, T]]) -> T:
+    def _read(self, work: Work[T]) -> T:
         with self._explained():
             self._still_there()
             if self._reader is None:
@@ -262,11 +258,11 @@ class MemoryDatabase:
         migrate(self._connection)
         self._held: set[str] = set()
 
-    async def run(self, work: Callable[[Transaction], Coroutine[object, None, T]], **_how: bool) -> T:
+    async def run(self, work: Work[T], **_how: bool) -> T:
         with self._connection as db:
             return _complete(work(_Statements(db)))
 
-    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], **_how: bool) -> T:
+    async def read(self, work: Work[T], **_how: bool) -> T:
         return _complete(work(_Statements(self._connection)))
 
     async def tidy(self) -> None:

@@ -2,11 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
-from nanobot.session.database import Transaction
+from nanobot.session.database import Work
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase
 
@@ -57,7 +56,7 @@ class MortalDatabase:
     def kill(self) -> None:
         self.dead.set()
 
-    async def run(self, work: Callable[[Transaction], Coroutine[object, None, T]], **how: bool) -> T:
+    async def run(self, work: Work[T], **how: bool) -> T:
         dies = bool(self._odds) and self._chance.randrange(self._odds) == 0
         if dies and self._chance.random() < 0.5:
             self.kill()
@@ -68,7 +67,7 @@ class MortalDatabase:
         self._judge()
         return made
 
-    async def read(self, work: Callable[[Transaction], Coroutine[object, None, T]], *, long: bool = False) -> T:
+    async def read(self, work: Work[T], *, long: bool = False) -> T:
         self._judge()
         return await self._disk.read(work, long=long)
 
