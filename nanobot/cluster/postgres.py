@@ -7,8 +7,7 @@ database and know nothing of each other.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import LiteralString, TypeVar
@@ -81,6 +80,10 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         """A statement that is given up ends with its connection: a server that hangs hears of no cancel either."""
         logger.warning("a statement was given up, and its connection is closed")
         await self.close()
+
+    async def version(self) -> str:
+        """That of the server."""
+        return self.info.parameter_status("server_version") or ""
 
     async def synced(self) -> None:
         """What was sent is done. A Sync has to be the last word, and no Flush or end of a pipeline: only then the
@@ -157,19 +160,19 @@ class Postgres:
         """Every commit is durable. `fenced` work keeps others from taking this worker for dead until it is kept."""
         del durable
         fence = (_FENCE,) if fenced and self.worker else ()
-        return await self._kept(work, ("BEGIN", *fence) if again else ("BEGIN", _MARK, *fence))
+        return await asyncio.shield(self._kept(work, ("BEGIN", *fence) if again else ("BEGIN", _MARK, *fence)))
 
     async def read(self, work: Work[T], *, long: bool = False) -> T:
         """Without a transaction: where a connection breaks, each statement may have been done."""
         del long  # there are several connections
-        return await self._kept(work, ())
+        return await asyncio.shield(self._kept(work, ()))
 
-    async def _kept(self, work: Work[T], begin: tuple[str, ...]) -> T:
+    def _kept(self, work: Work[T], begin: tuple[str, ...]) -> asyncio.Task[T]:
+        """Work that is shielded by who waits for it: a cancelled caller must not take back a write that has begun."""
         task = asyncio.create_task(self._run(work, begin))
         self._work.add(task)
         task.add_done_callback(self._ended)
-        # Shielded: a cancelled caller must not take back a write that has begun.
-        return await asyncio.shield(task)
+        return task
 
     async def hold(self, session_id: str) -> str:
         """It is free again at the latest when this worker was taken for dead."""
@@ -195,8 +198,7 @@ class Postgres:
 
     async def drop(self, session_id: str) -> None:
         name = f"session:{session_id}"
-        giving = asyncio.ensure_future(self.run(lambda db: db.change(DROP, name=name, worker=self.worker)))
-        giving.add_done_callback(self._ended)
+        giving = self._kept(lambda db: db.change(DROP, name=name, worker=self.worker), ("BEGIN", _MARK))
         giving.add_done_callback(lambda _: self._held.discard(name))  # and no sooner: where who asks is cancelled, too
         await asyncio.shield(giving)
 
@@ -238,9 +240,7 @@ class Postgres:
         """The connections, once the tables stand. Raises `StoreError`."""
         async with self._opening:
             if self._pool is None:
-                with self._explained():
-                    async with await self.connect() as db:
-                        await self._prepare(db)
+                await self.alone(self._prepare)
                 self.seen()
                 self._pool = AsyncConnectionPool(
                     self._conninfo(),
@@ -253,17 +253,11 @@ class Postgres:
                 await self._pool.open()
         return self._pool
 
-    async def version(self) -> str:
-        """The version of the server, which is asked on a connection of its own. Raises `StoreError`."""
-        with self._explained():
-            async with await self.connect() as db:
-                return db.info.parameter_status("server_version") or ""
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Say of a failed connection what to do."""
+    async def alone(self, work: Work[T]) -> T:
+        """Work on a connection of its own, for which there need be no tables. Raises `StoreError`."""
         try:
-            yield
+            async with await self.connect() as db:
+                return await work(db)
         except (psycopg.Error, OSError) as error:
             self.seen(error)
             raise self.trouble(error) from error

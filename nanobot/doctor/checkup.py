@@ -144,7 +144,7 @@ async def _postgresql(patient: Patient) -> Finding:
     channel = settings_of(patient.loaded.config.channels.telegram, patient.env).channel
     try:
         database = PostgresLedger(patient.loaded.config.gateway.ledger, channel).database
-        version = await database.version()
+        version = await database.alone(lambda db: db.version())
     except StoreError as error:
         fix = _("Start it, or correct gateway.ledger; the gateways go on by themselves as soon as it is back.")
         return bad(one_line(str(error)), fix)
