@@ -23,7 +23,7 @@ import pytest
 
 #: Beginning of a file's path → what one worker does alone. No two tests of many gateways run at the same time, and what
 #: all of them need is made once: a PostgreSQL, a process that forks, the syntax trees of the package, its wheels, the
-#: SDKs of the vendors. Groups begin in this order, before all others.
+#: SDKs of the vendors, servers of MCP. Groups begin in this order, before all others.
 GROUPS = {
     "tests/cluster/": "cluster",
     "tests/contract/test_budget_": "cluster",
@@ -32,6 +32,7 @@ GROUPS = {
     "tests/contract/test_session_": "cluster",
     "tests/crash/": "crash",
     "tests/upkeep/test_update": "update",
+    "tests/agent/tools/test_mcp_programs": "mcp",
     "tests/test_architecture": "rules",
     "tests/test_checklist": "rules",
     "tests/test_docs": "rules",

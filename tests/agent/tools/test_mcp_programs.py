@@ -63,7 +63,7 @@ def starts(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "starts").read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.fixture(params=["stdio", "http", "sse"])
+@pytest.fixture(scope="module", params=["stdio", "http", "sse"])
 def real(request: pytest.FixtureRequest) -> Iterator[McpServerConfig]:
     """The settings of the SDK's server by each way."""
     way = str(request.param)
