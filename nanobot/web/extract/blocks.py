@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from lxml import etree
 from lxml.html import HtmlElement
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -61,6 +62,7 @@ _MOST_INSIDE = 20  # elements in one that are looked at
 _DEEPEST = 40  # items or quotations in each other; those deeper stand on that level, as each costs signs on a line
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
+_NUMBERED = etree.XPath("boolean(.//@data-line-number)")
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
 _MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
@@ -447,21 +449,18 @@ def _visible(element: HtmlElement) -> Iterator[str]:
         if tag == "br":
             yield "\n"
         elif tag and tag not in SILENT and not _GUTTER.search(current.get("class") or ""):
-            yield current.text or ""
+            yield current.get("data-code-marker", "") + (current.text or "")
             for child in reversed(list(current)):
                 tail = child.tail or ""
                 ends = tag_of(child) in _LINES_OF_CODE and not tail.startswith("\n")
                 stack += ["\n" + tail if ends else tail, child]
 
 
-def code_block(element: HtmlElement, part: Part) -> Block:
-    """A `pre` with its line breaks and indentation as they are."""
-    lines = "".join(_visible(element)).replace("\r\n", "\n").replace("\xa0", " ").split("\n")
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    text = "\n".join(line.rstrip() for line in lines)
+def code_block(element: HtmlElement, part: Part, *parts: HtmlElement) -> Block:
+    """A `pre`, or these parts of a table, with line breaks, indentation and the marks of a diff as they are."""
+    said = "\n".join("".join(_visible(one)) for one in parts or (element,))
+    lines = said.replace("\r\n", "\n").replace("\xa0", " ").split("\n")
+    text = "\n".join(line.rstrip() for line in lines).strip("\n")
     return Block("code", part, [Span(text)], language=language_of(element))
 
 
@@ -484,9 +483,11 @@ def _links_in(text: HtmlElement) -> list[Span]:
 
 
 def table_block(table: HtmlElement, part: Part) -> Block | None:
-    """A data table as rows of cells; None for a table that only lays the page out, or that numbers lines of code."""
+    """A data table as rows of cells, and one that numbers lines as code; None where it only lays the page out."""
     if table.get("role") in {"presentation", "none"} or next(table.iterdescendants("table", "pre"), None) is not None:
         return None
+    if _NUMBERED(table):
+        return code_block(table, part, *(row[-1] for row in table.iter("tr") if len(row)))
     rows: list[list[list[Span]]] = []
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans

@@ -281,7 +281,10 @@ def language_of(element: HtmlElement) -> str:
         explicit = candidate.get("data-lang") or candidate.get("data-language")
         if explicit and explicit.lower() not in _NO_LANGUAGE:
             return str(explicit).lower()
-        for name in (candidate.get("class") or "").replace("brush: ", "brush:").split():
+        names = (candidate.get("class") or "").replace("brush: ", "brush:").split()
+        if names[:1] == ["highlight"] and len(names) == 2:
+            names[1] = f"language-{names[1]}"
+        for name in names:
             match = _LANGUAGE.match(name)
             if match and match[1].lower() not in _NO_LANGUAGE:
                 return str(match[1]).lower().removeprefix("source-")

@@ -96,21 +96,10 @@ def inline(spans: Sequence[Span], options: Options) -> str:
     """Spans as inline Markdown; neighbours of one style or one link become one piece."""
     if len(spans) == 1 and not (spans[0].href or spans[0].styles or spans[0].image or "\n" in spans[0].text):
         return _escaped(spans[0].text).strip()
-    spans = _merged(spans)
     pieces: list[str] = []
-    index = 0
-    while index < len(spans):
-        span = spans[index]
-        if not span.href or not options.links:
-            end = index + 1
-            pieces.append(_styled(span, options))
-        else:
-            end = index
-            while end < len(spans) and spans[end].href == span.href:
-                end += 1
-            inner = "".join(_styled(part, options) for part in spans[index:end])
-            pieces.append(_link(inner, span.href, options))
-        index = end
+    for href, some in groupby(_merged(spans), key=lambda span: span.href if options.links else ""):
+        inner = "".join([_styled(span, options) for span in some])
+        pieces.append(_link(inner, href, options) if href else inner)
     text = "".join(pieces)
     if "\n" in text:
         text = _AROUND_BREAKS.sub("\n", text)

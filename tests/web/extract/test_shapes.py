@@ -59,6 +59,11 @@ SHAPES: dict[str, tuple[str, str]] = {
         '<div class="highlight-python"><pre><span class="k">def</span> f(): ...</pre></div>',
         "```python\ndef f(): ...\n```",
     ),
+    "code with a style of its own for a language": ("<pre class='highlight go'>x := 1</pre>", "```go\nx := 1\n```"),
+    "a change of code in a table": (
+        "<table><tr><td data-line-number=7><td>def f():<tr><td><td><i data-code-marker='+'>  x()</i></table>",
+        "```\ndef f():\n+  x()\n```",
+    ),
     "code in a list": ("<ul><li>run<pre>make\n  all</pre></li></ul>", "- run\n\n  ```\n  make\n    all\n  ```"),
     "quote": ("<blockquote><p>a</p><p>b</p></blockquote>", "> a\n>\n> b"),
     "quote in a quote": ("<blockquote>a<blockquote>b</blockquote></blockquote>", "> a\n> >\n> > b"),
