@@ -314,6 +314,8 @@ async def test_plain_lines_lack_escapes(tmp_path: Path, arguments: tuple[str, ..
     replies = Reply(Call("nanobot_docs", {"query": "x"})), Reply(Say("**Plain** answer.\n\nEnd.", 5))
     async with modelled(tmp_path, *replies) as (nanobot, _), terminal_of(nanobot, *arguments, env=env) as terminal:
         await terminal.answers("hello\r", "End.")
+        await terminal.answers("/rewind\r", "a number takes one · a word finds · 0 leaves")
+        await terminal.answers("0\r", "Everything is left as it is.")
         await terminal.answers(CTRL_C, "press Ctrl-C again to exit")
         await terminal.leave()
         assert "\x1b" not in terminal.raw

@@ -287,8 +287,13 @@ class QuestionPrompt:
         more = " · " + _("{count} more wait", count=len(self._open) - 1) if len(self._open) > 1 else ""
         if isinstance(question, QuestionAsked) and question.picker:
             count = _("{part} of {all}", part=len(fitting(question, self._words)), all=len(question.choices))
-            return count + " · " + _("↑↓ and Enter choose · type to find · Esc leaves") + more
-        if isinstance(question, QuestionAsked):
+            how = _("a number takes one · a word finds · 0 leaves")
+            if self._surface.arrows:
+                how = _("↑↓ and Enter choose · type to find · Esc leaves")
+            return f"{count} · {how}{more}"
+        if isinstance(question, QuestionAsked) and not self._surface.arrows:
+            told = _("1 to {last} answers, or write something else", last=len(question.choices))
+        elif isinstance(question, QuestionAsked):
             told = _("1 to {last} or ↑↓ and Enter answers, or write something else", last=len(question.choices))
         else:
             told = " · ".join(_(_TOLD[one]) for one in question.choices if one in _TOLD)

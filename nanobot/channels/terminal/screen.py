@@ -87,6 +87,8 @@ TOGETHER = 0.03
 class Screen:
     """A `Surface` on a real terminal."""
 
+    arrows = True
+
     def __init__(
         self,
         keys: Input,
@@ -332,6 +334,8 @@ class PlainLines:
 
     Lines that come in together are one message.
     """
+
+    arrows = False
 
     def __init__(self, stdin: int, stdout: TextIO, *, editor: str = "") -> None:
         self._stdin = stdin

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class Surface(Protocol):
-    """Something that shows text and takes lines."""
+    """Something that shows text and takes lines; with `arrows` single keys, too."""
+
+    arrows: bool
 
     async def run(self, channel: "TerminalChannel") -> int:
         """Take input and tell the channel of it until `exit` is called; returns its code."""
