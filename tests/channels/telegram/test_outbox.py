@@ -407,20 +407,21 @@ async def test_what_telegram_refuses_is_said_in_the_chat_in_its_language() -> No
 
 @pytest.mark.parametrize("words", ["CHAT_RESTRICTED", "MESSAGE_AUTHOR_REQUIRED", "message to edit not found"])
 async def test_an_answer_whose_shown_beginning_may_not_be_edited_any_more_is_sent_in_its_place(words: str) -> None:
-    async with stage(Look("off", "edit"), group=-77) as at:
+    async with stage(Look("off", "edit"), group=-78) as at:
         turn = await at.begin()
         await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
         if "not found" in words:
-            at.server.chats[-77].clear()
+            at.server.chats[-78].clear()
         at.server.failing("editMessageText", refuse(400, f"Bad Request: {words}"))
         at.server.fail("sendMessage", apply_then_drop())
         await turn.end(DONE)
         assert at.seen == ["bot: The answer.", "bot: ↻ The answer."]
 
 
-async def test_answers_to_a_group_where_the_bot_may_not_write_come_when_it_may_again() -> None:
-    muted = refuse(400, "Bad Request: not enough rights to send text messages to the chat")
-    async with stage(Look("off", "edit"), group=-77, step=60) as at:
+@pytest.mark.parametrize("words", ["not enough rights to send text messages to the chat", "TOPIC_CLOSED"])
+async def test_answers_to_a_group_where_the_bot_may_not_write_come_when_it_may_again(words: str) -> None:
+    muted = refuse(400, f"Bad Request: {words}")
+    async with stage(Look("off", "edit"), group=-78, step=60) as at:
         turn = await at.begin()
         await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
         at.server.failing("editMessageText", refuse(403, "Forbidden: CHAT_WRITE_FORBIDDEN"))
@@ -442,10 +443,10 @@ async def test_answers_to_a_group_where_the_bot_may_not_write_come_when_it_may_a
         at.server.failing("sendMessage", None)
         await at.settled()
         assert at.seen == ["bot: The answer.", "bot: Another."]
-        at.server.fail("sendDocument", muted)
+        at.server.fail("sendDocument", refuse(403, "Forbidden: CHAT_SEND_DOCS_FORBIDDEN"))
         note = OutgoingMessage("note", ScreenMessage("All of it."), name="all.md", content="words", last=True)
-        await at.outbox.put((OutboxItem("in-9", 0, CHANNEL, "-77", note.to_json()),))
-        await at.until("could not be delivered and is dropped")
+        await at.outbox.put((OutboxItem("in-9", 0, CHANNEL, "-78", note.to_json()),))
+        await at.until("is dropped: the bot may not send files there")
 
 
 async def test_refused_entities_fall_away_step_by_step_and_the_words_stay() -> None:

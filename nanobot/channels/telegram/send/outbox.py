@@ -55,6 +55,7 @@ _REPEATS_SPREAD = 2.5
 _PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = Later(N_("the chat cannot be written to: the bot was blocked or removed"))
 _MUTED = Later(N_("the bot may not write in the chat now"))
+_NO_FILES = Later(N_("the bot may not send files there"))
 _LATE = Later(N_("Telegram did not take it for 24 hours"))
 _BROKE, _UNREADABLE = N_("sending it broke ({error})"), N_("it cannot be read: {error}")
 _REFUSED = N_("Telegram refused it ({outcome})")
@@ -261,7 +262,7 @@ class TelegramOutbox:
                     self.alarms.well(CHANNEL)
                 if outgoing.last:
                     await self._tidy(row, drafts)
-            case "flood" | "not_sent" | "token" | "no_rights" | "maybe_sent" if self._late(row):
+            case "flood" | "not_sent" | "token" | "no_rights" | "lost_thread" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
             case "flood":
                 await self._hold(row, slot, self.sending.queues.queue(row.item.chat).penalty)
@@ -271,7 +272,9 @@ class TelegramOutbox:
                 pause = self._repeats[row.seq] = self._repeats.get(row.seq, 1.0) * _REPEATS_SPREAD
                 left = (row.at + LONGEST - self._clock()).total_seconds()
                 await self._hold(row, slot, left if 0 < left < pause else pause)
-            case "no_rights" if outgoing.kind == "text":  # files alone may be what is not wanted there
+            case "no_rights" if outgoing.kind != "text":
+                await self._give_up(row, _NO_FILES)
+            case "no_rights" | "lost_thread":  # rights come back, and closed topics are opened again
                 if row.attempts < IN_A_ROW:  # what is behind it waits for it
                     self._alarm(_MUTED)
                 await self._hold(row, slot, _LONGEST_PAUSE)
