@@ -511,7 +511,8 @@ async def test_each_request_is_a_prefix_of_the_next_over_thirty_turns_that_chang
     script: list[StepSource] = []
     for number in range(30):
         note: dict[str, object] = {"path": f"{number % 3}.md", "content": f"{number}\n"}
-        script += [(Call("write_file", note), Call("grep", {"pattern": str(number)})), Say(f"answer {number}")]
+        searched = [Call("grep", {"pattern": str(number)})] if number % 10 == 5 else []  # each starts a program
+        script += [(Call("write_file", note), *searched), Say(f"answer {number}")]
     provider = ScriptedProvider(script)
     with files_in(tmp_path) as files:
         async with agent(provider, *files.tools, workspace=files.workspace) as box:
