@@ -84,20 +84,20 @@ class ChangedBy(Struct, frozen=True):
 class Tally(Struct, frozen=True):
     """How many files a command has made, changed and taken away, and which of the last two are not kept.
 
-    `uncounted`: they are too many to be looked at.
+    `unkept` says why none of it can be taken back.
     """
 
     made: int = 0
     changed: int = 0
     gone: int = 0
     lost: tuple[str, ...] = ()
-    uncounted: bool = False
+    unkept: str = ""
 
     @property
     def receipt(self) -> str:
         """In a few words for people, such as `+2 ~1 −0 files`; empty where there is nothing to tell."""
-        if self.uncounted:
-            return _("its changes are not kept: the folders hold more than {most:,} files", most=MOST_FILES)
+        if self.unkept:
+            return _("its changes are not kept: {why}", why=self.unkept.rstrip(".。"))
         if not (self.made or self.changed or self.gone):
             return ""
         counted = _("+{made} ~{changed} −{gone} files", made=self.made, changed=self.changed, gone=self.gone)
@@ -175,7 +175,7 @@ class Snapshots:
     def record(self, before: Snapshot, now: Files | None, by: ChangedBy) -> Tally:
         """Note what was changed from `before` to `now` as one change, and tell how much it is."""
         if before.files is None or now is None:
-            return Tally(uncounted=True)
+            return Tally(unkept=_("the folders hold more than {most:,} files", most=MOST_FILES))
         claimed = self._claimed(before.last)
         found = [one for one in _steps(before, now, shared=by.shared) if not _is_claimed(one.path, claimed)]
         steps = self._rescued(found, before, now)

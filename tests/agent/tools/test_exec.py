@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.tools.commands.around import FilesAround
 from nanobot.agent.tools.commands.background import BackgroundTasks
 from nanobot.agent.tools.commands.processes import END_SECONDS
 from nanobot.agent.tools.files.read import ReadFileTool
 from nanobot.bus.events import Address, ToolProgress, ToolStarted, TurnFinished
 from nanobot.config.schema_tools import ExecConfig
-from nanobot.files.snapshots import MAX_ONE
+from nanobot.files.snapshots import MAX_ONE, ChangedBy
 from nanobot.files.store import FileStore
 from nanobot.files.versions import MAX_OUTPUT
 from nanobot.providers.scripted import Call, ScriptedProvider
@@ -25,6 +26,7 @@ from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.sandbox import Reason, SandboxName, choose
 from tests.agent.harness import agent
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
+from tests.fakes.disk import without_room
 from tests.fakes.website import Answer, Website
 from tests.tables import table
 
@@ -536,6 +538,18 @@ async def test_U4_what_a_command_did_before_it_was_stopped_can_be_taken_back(tmp
         assert everything(made.workspace) != before
         assert "3 files are as before" in store.undo(made.context().chat)
         assert everything(made.workspace) == before
+
+
+async def test_what_a_command_did_on_a_disk_too_full_to_note_it_is_said_not_to_be_kept(tmp_path: Path) -> None:
+    async with commands_in(tmp_path) as made:
+        (made.workspace / "plan.md").write_text("mine")
+        around = FilesAround(made.store, tainted=False, foreign=False)
+        around.prepare()
+        (made.workspace / "plan.md").unlink()
+        with without_room(0):
+            around.settle(ChangedBy("s", "rm plan.md"))
+        assert around.tally.receipt.startswith("its changes are not kept: ")
+        assert "files.db cannot be" in around.tally.receipt
 
 
 async def test_U73_what_a_command_made_to_steer_is_taken_back_by_the_next_start_where_nanobot_was_killed(

@@ -88,8 +88,10 @@ class FilesAround:
             self.foreign, self._number = True, store.origins.begin(self._began)
         if self.foreign:
             store.origins.end(self._number, self._known, now)
-        with contextlib.suppress(NanobotError):
+        try:
             self.tally = store.snapshots.record(self._before, now, told)
+        except NanobotError as error:
+            self.tally = Tally(unkept=str(error))
         self._before.close()
         return notes
 
