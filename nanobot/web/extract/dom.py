@@ -71,7 +71,6 @@ def parse(html: str) -> HtmlElement:
     _open_frames(root, parser)
     _fill_streams(root)
     _take_roles(root)
-    _tell_choices(root)
     return root
 
 
@@ -102,7 +101,7 @@ def _take_roles(root: HtmlElement) -> None:
             element.tag = named
 
 
-def _tell_choices(root: HtmlElement) -> None:
+def tell_choices(root: HtmlElement) -> None:
     """Make a list of what can be chosen from a few options, and a part like others of a form that offers a choice, or
     has nothing to fill in, as some pages put their text into one. What is a form then asks, and tells nothing."""
     asking, telling, wordy = set[HtmlElement](), set[HtmlElement](), set[HtmlElement]()
