@@ -7,20 +7,22 @@ which the claim's can be reckoned) is questioned only where the source names a r
 
 import math
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import chain, combinations, pairwise
+from itertools import combinations, product
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.citations.facts import (
+    TRANSLATED,
     WEEKDAYS,
     Fact,
     figures,
+    flattened,
     fold,
     languages_of,
     names,
@@ -39,16 +41,6 @@ PASSAGE_CHARS = 300
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?(?: \"[^\"\n]{0,300}\")?\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _GREEK = "\u0370"
-#: What stands before a name that may be translated, as in `the Middle East` and `the first South American`.
-_ARTICLE = (
-    r"(?i)\b(?:the|der|die|das|dem|den|des|im|am|vom|zum|zur|beim|ins|ans|le|la|les|l['’]|aux?|el|los|las|al|il|lo|gli"
-    r"|nel|nella|negli|nei|nell['’]|alla|della|degli|dell['’]|ao|aos|à|às|no|na|nos|nas|het) ?[\"“„«*]*\Z"
-)
-#: A word of a name that is translated.
-_DIRECTION = (
-    r"(?i)\b(?:(?:north|south|east|west)(?:ern)?|middle|upper|lower|new|nord|süd|ost|nahe[rn]|mittlere[rn]|norte|sur|oeste"
-    r"|sud|ouest)\b"
-)
 #: Where a quotation leaves words out, or joins sentences that stand apart.
 _PARTS = r"\[?(?:\.\.\.|…)\]?|(?<=[.!?。！？])\s*"
 #: Between the parts of a number that is a name: a version, a telephone, an address.
@@ -59,27 +51,19 @@ _ALIKE_NAMES = 0.75
 _LEAST_SHARE, _OTHER_SHARE = 0.12, 0.4
 #: The share of its small words that a text in a page's language has there, where that language is read and where not.
 _ALIKE, _ALIKE_UNREAD = 0.5, 0.3
-#: A number without a unit that stands on a page tells, from this on, that the claim is from there.
-_TELLING = 40
-#: A number below this and without a unit counts only where the claim's words stand.
+#: A number below this and without a unit may stand on any page: it counts only where the claim's words stand.
 _SMALL = 32
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
-#: Within how many signs the same stands in another measure.
-_BESIDE = 60
 #: From more facts than these nothing is reckoned: some two of them would always do.
 _MOST_TERMS = 6
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 #: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
 _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
-#: By what degrees of one kind are multiplied, and what is added, to make them degrees of the other.
-_DEGREES = {("fahrenheit", "celsius"): (1.8, 32.0), ("celsius", "fahrenheit"): (1 / 1.8, -32 / 1.8)}
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
 _MEASURED = frozenset("length area volume mass data binary celsius fahrenheit power energy speed".split())
 _MONEY = frozenset("eur usd gbp chf cny jpy crown inr rub pln".split())
-#: Of these the same number in another unit is another one.
-_UNLIKE = _MEASURED | _MONEY | {"time"}
 
 
 class Claim(Struct, frozen=True):
@@ -97,26 +81,36 @@ def _capitals(text: str) -> list[str]:
     return [word for word in words if not word[0].islower()] or words
 
 
-def _spelled(text: str) -> bool:
-    """True for Latin and Cyrillic letters, which spell names by their sound."""
-    letters = [sign for sign in text[:6_000] if sign.isalpha()]
-    return 2 * sum(sign < _GREEK or "\u0400" <= sign <= "\u052f" for sign in letters) > len(letters)
-
-
 class CitedPage:
-    """The text of one source, which is read block by block, as far as its claims ask for it."""
+    """The text of one source, read as far as its claims ask for it."""
 
     def __init__(self, text: str) -> None:
         self.text = _TARGET.sub("]", text).replace("**", "")
         self.spans = sentence_spans(self.text)
         # Its title and its address may be in any language.
         self.languages = languages_of(self.text[self.text.find("\n") : self.text.rfind("\n")] or self.text)
-        ends = [*(match.end() for match in re.finditer(r"\n{2,}", self.text)), len(self.text)]
-        self._blocks = list(pairwise([0, *dict.fromkeys(ends)]))
-        self._block_words = [words_of(self.text[start:end]) for start, end in self._blocks]
-        self._starts = [start for start, _ in self.spans]
-        self._read: dict[int, list[tuple[Fact, int]]] = {}
         self._words: dict[int, frozenset[str]] = {}
+
+    @cached_property
+    def figures(self) -> list[tuple[Fact, int]]:
+        """Its figures, each with the place of its sentence."""
+        starts = [start for start, _ in self.spans]
+        return [(one, max(0, bisect_right(starts, one.start) - 1)) for one in figures(self.text, self.languages)]
+
+    def passage(self, wanted: frozenset[str], facts: list[Fact]) -> str:
+        """The sentence with most of these words and figures; the title only where there is nothing else."""
+        told = Counter(
+            place for found, place in (self.figures if facts else ()) if any(_equal(fact, found) for fact in facts)
+        )
+        flat, roots = flattened(self.text), [word[: max(3, len(word) - 1)] for word in wanted]
+        best, most = min(1, len(self.spans) - 1), -1
+        for place, (start, end) in enumerate(self.spans[1:], 1):
+            said = flat[start:end]
+            weight = 3 * told[place] + sum(word in said for word in roots)
+            if weight > most:
+                best, most = place, weight
+        start, end = self.spans[best]
+        return " ".join(self.text[start : min(end, start + PASSAGE_CHARS)].split())
 
     def words(self, place: int) -> frozenset[str]:
         """The words of a sentence."""
@@ -125,56 +119,42 @@ class CitedPage:
             self._words[place] = words_of(self.text[start:end])
         return self._words[place]
 
-    def figures(self, wanted: frozenset[str] = frozenset()) -> Iterator[tuple[Fact, int]]:
-        """Every figure with the place of its sentence; those of the blocks with most of the `wanted` words first."""
-        for _shared, block in self._blocks_by(wanted):
-            if block not in self._read:
-                start, end = self._blocks[block]
-                found = figures(self.text[start:end], self.languages)
-                self._read[block] = [(one, bisect_right(self._starts, start + one.start) - 1) for one in found]
-            yield from self._read[block]
+    @cached_property
+    def _listed(self) -> str:
+        return " ".join(["", *self.vocabulary])
 
-    def passage(self, wanted: frozenset[str], facts: list[Fact]) -> str:
-        """The sentence with most of these words and, in the blocks where they were looked for, of these figures."""
-
-        def told(figures: Iterable[tuple[Fact, int]]) -> Counter[int]:
-            return Counter(place for found, place in figures if any(_equal(fact, found) for fact in facts))
-
-        weights = facts and (told(chain.from_iterable(self._read.values())) or told(self.figures()))
-        best, most = min(1, len(self.spans) - 1), -1  # the title is a passage only where nothing else is
-        for shared, block in self._blocks_by(wanted):
-            if shared >= most or block in self._read:
-                for place in range(*(bisect_left(self._starts, border) for border in self._blocks[block])):
-                    weight = len(wanted & self.words(place)) + (3 * weights[place] if weights else 0)
-                    if place and (weight > most or (weight == most and place < best)):
-                        best, most = place, weight
-        start, end = self.spans[best]
-        return " ".join(self.text[start : min(end, start + PASSAGE_CHARS)].split())
-
-    def _blocks_by(self, wanted: frozenset[str]) -> list[tuple[int, int]]:
-        """How many of these words each block has, and its number; those with the most first."""
-        shared = [(len(wanted & words), block) for block, words in enumerate(self._block_words)]
-        return sorted(shared, key=lambda one: -one[0]) if wanted else shared
+    def share(self, wanted: frozenset[str]) -> float:
+        """How much of `wanted` stands anywhere on the page: about, by the beginnings of its words."""
+        roots = [word if word[0] >= "\u0e00" else f" {word[: max(3, len(word) - 1)]}" for word in wanted]
+        return sum(root in self._listed for root in roots) / max(1, len(wanted))
 
     @cached_property
     def squashed(self) -> str:
         return squash(self.text)
 
     @cached_property
-    def joined(self) -> str:
-        return re.sub(_JOINED, "", self.text)
+    def spellings(self) -> frozenset[str]:
+        """Its words as they are written."""
+        return frozenset(_LETTERS.findall(self.text))
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        return frozenset(map(fold, set(_LETTERS.findall(self.text))))
+        return frozenset(_LETTERS.findall(fold.__wrapped__(self.text)))
 
     @cached_property
     def initials(self) -> str:
         return "".join(word[0] for word in _LETTERS.findall(self.text)).casefold()
 
-    def share(self, wanted: frozenset[str]) -> float:
-        """How much of `wanted` stands anywhere on the page."""
-        return len(wanted.intersection(chain.from_iterable(self._block_words))) / max(1, len(wanted))
+    @cached_property
+    def capitals(self) -> list[str]:
+        """Its names: words that it has with a capital alone."""
+        known = self.spellings
+        return [fold(word) for word in known if word[0].isupper() and word.lower() not in known]
+
+    @cached_property
+    def sounds(self) -> frozenset[str]:
+        """Its names as they sound."""
+        return frozenset(sound(word) for word in self.capitals if len(word) > 3)
 
     def foreign(self, text: str) -> bool:
         """True when a text is in another language, so that its words cannot stand here."""
@@ -183,97 +163,89 @@ class CitedPage:
             return False
         words = [fold(word) for word in _LETTERS.findall(text) if word.islower()]
         alike = sum(map(self.vocabulary.__contains__, words)) / max(3, len(words))
-        least = _ALIKE if self.languages else _ALIKE_UNREAD
-        return alike < least if languages else alike == 0 < len(words)
+        return alike < (_ALIKE if self.languages else _ALIKE_UNREAD) if languages else alike == 0 < len(words)
 
     def found(self, claim: Claim, facts: Iterable[Fact]) -> list[Fact]:
         """The facts of a claim that stand here."""
-        wanted, foreign = words_of(claim.sentence), self.foreign(claim.sentence)
-        return [fact for fact in facts if self._carries(fact, wanted, anywhere=foreign or not wanted)]
-
-    def contradicts(self, fact: Fact, claim: Claim, others: list[Fact]) -> bool:
-        """False where a fact that was not found may be here in other words, and no rival of it stands here."""
-        foreign, count = self.foreign(claim.sentence), fact.value / fact.factor
-        if fact.kind == "quotation":
-            return not self.foreign(fact.text)
-        if fact.kind == "name":
-            return not foreign or self._alien(fact, claim)
-        days = (word for word, value in WEEKDAYS.items() if value == fact.value)
-        if fact.unit == "weekday" and any(re.search(rf"\b{day[:3].title()}\b", self.text) for day in days):
-            return False  # "Thu"
-        own = (fact.spelled and (fact.unit == "percent" or count <= 1)) or (not fact.unit and count in range(5))
-        month = fact.unit.startswith("month") and not count  # alone, it may be between two, or another word
-        if own or month or fact.side == "share" or self._dateless(fact):
-            return False  # half of them, or a count of the writer's own, such as "two reasons"
-        wanted = None if foreign else words_of(claim.sentence)
-        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
-            return bool(self.rival(fact, wanted, others))
-        spelled = not self.languages and (fact.spelled or fact.unit in ("", "time"))
-        small = fact.unit == "percent" and count in range(4) and not self.languages
-        return not (small or (spelled and (count in range(25) or count in range(30, 101, 10))))
-
-    def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
-        """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
-        the claim's other ones; empty where there is none."""
-        alike, most = "", 0
-        for other, place in self.figures():
-            shared = 1 if wanted is None else len(wanted & self.words(place))
-            if shared > most and other.unit == fact.unit and other.text and not any(same(one, other) for one in others):
-                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
-        return alike
+        wanted = words_of(claim.sentence)
+        anywhere = not wanted or self.foreign(claim.sentence)
+        return [fact for fact in facts if self._carries(fact, wanted, anywhere=anywhere)]
 
     def _carries(self, fact: Fact, wanted: frozenset[str], *, anywhere: bool) -> bool:
+        """Whether a fact stands here; a small number only beside words of the claim."""
         if fact.kind == "quotation":
             return all(squash(part) in self.squashed for part in re.split(_PARTS, fact.text))
         if fact.kind == "name":
-            words = _capitals(fact.text)
-            short = 4 if len(words) > 1 else 0  # "Dr", "Mme" may be the writer's
-            here = any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short)
-            return here or self._shortens(words)
+            return self._names(_capitals(fact.text))
         digits = re.sub(r"\D", "", fact.text)
-        if not fact.unit and len(digits) > 4 and digits in self.joined:
+        if not fact.unit and len(digits) > 4 and digits in re.sub(_JOINED, "", self.text):
             return True
-        count, dated = fact.value / fact.factor, fact.unit.startswith("month")
-        anywhere = anywhere or dated or count >= _SMALL or count % 1 > 0
-        alike = (
+        anywhere = anywhere or fact.dated or fact.count >= _SMALL or fact.count % 1 > 0
+        alike = [
             other
-            for other, place in self.figures(wanted)
+            for other, place in self.figures
             if (same(fact, other) or (not self.languages and _same_digits(fact, other)))
-            and (anywhere or (fact.unit and other.unit) or not other.text or self._near(place, wanted))
-        )
+            and (anywhere or (fact.unit and other.unit) or self._near(place, wanted))
+        ]
         # 10 kg is not the 10 of a page that has 10 g.
-        return any(
-            fact.unit not in _UNLIKE
-            or (any(one.unit for one in (other, *other.readings)) and not _otherwise(fact, other))
-            or not any(_otherwise(fact, one) for one, _place in self.figures())
-            for other in alike
-        )
-
-    def _dateless(self, fact: Fact) -> bool:
-        """True for the year of a month whose days the page names without it."""
-        month = fact.unit if fact.unit.startswith("month") and fact.value > 31 else None
-        return {other.value > 31 for other, _place in self.figures() if other.unit == month} == {False}
+        measured = [one for one in alike if not _otherwise(fact, one) and any(way.unit for way in (one, *one.readings))]
+        return bool(measured or (alike and not any(_otherwise(fact, one) for one, _place in self.figures)))
 
     def _near(self, place: int, wanted: frozenset[str]) -> bool:
         """True where one of these words stands in a sentence or beside it."""
         return any(wanted & self.words(at) for at in range(max(0, place - 1), min(place + 2, len(self.spans))))
 
+    def contradicts(self, fact: Fact, claim: Claim, others: list[Fact]) -> bool:
+        """False where a fact that was not found may be here in other words, and no rival of it stands here."""
+        foreign, count, read = self.foreign(claim.sentence), fact.count, bool(self.languages)
+        if fact.kind == "quotation":
+            return not self.foreign(fact.text)
+        if fact.kind == "name":
+            return not foreign or self._alien(fact, claim)
+        days = [
+            f"\\b{day[:3].title()}\\b" for day, value in WEEKDAYS.items() if (value, "weekday") == (count, fact.unit)
+        ]
+        years = {other.value > 31 for other, _place in self.figures if fact.dated and other.unit == fact.unit}
+        if (days and re.search("|".join(days), self.text)) or (fact.value > 31 and years == {False}):
+            return False  # the page has "Thu", or names its days without the year
+        own = (fact.spelled and (fact.unit == "percent" or count <= 1)) or (not fact.unit and count in range(5))
+        # A month alone may be between two, or another word.
+        if own or fact.side == "share" or (fact.dated and not count):
+            return False  # half of them, or a count of the writer's own, such as "two reasons"
+        if fact.unit in ("weekday", "rate") or (fact.unit == "percent" and count in _SHARES):
+            return bool(self.rival(fact, None if foreign else words_of(claim.sentence), others))
+        small = (int(count) if fact.grain else count) in range(25) or count in range(30, 101, 10)
+        spelled = small and (fact.spelled or fact.unit in ("", "time"))
+        return read or not (spelled or (fact.unit == "percent" and count in range(4)))
+
+    def rival(self, fact: Fact, wanted: frozenset[str] | None, others: Iterable[Fact] = ()) -> str:
+        """What the page has in the place of a figure: one of the same unit, beside the words of the claim, and none of
+        the claim's other ones; empty where there is none."""
+        alike, most = "", 0
+        for other, place in self.figures:
+            shared = 1 if wanted is None else len(wanted & self.words(place))
+            if shared > most and other.unit == fact.unit and not any(same(one, other) for one in others):
+                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
+        return alike
+
     def _alien(self, name: Fact, claim: Claim) -> bool:
         """True for a name of several words that another language would keep, and that stands here in no form."""
         words, before = _capitals(name.text), claim.sentence.partition(name.text)[0]
-        if len(words) < 2 or not (_spelled(name.text) and self.spelled) or name.text not in unquoted(claim.sentence):
+        if len(words) < 2 or name.text not in unquoted(claim.sentence):
             return False
-        return not (re.search(_DIRECTION, name.text) or re.search(_ARTICLE, before) or self._has(words[-1]))
+        beside = re.findall(r"[^\W\d_]+['’]?", before)[-1:] if re.search(r"\w['’]? ?[\"“„«*]*\Z", before) else []
+        translated = TRANSLATED & {fold(word) for word in (*beside, *words)}
+        return not (translated or self._has(words[-1]))
 
-    def _shortens(self, words: list[str]) -> bool:
-        """True for `New Jersey` and `Maryland` where the page has NJ and MD."""
+    def _names(self, words: list[str]) -> bool:
+        """Whether a name stands here in one of its usual forms; `New Jersey`, `Maryland` where the page has NJ, MD."""
+        short = 4 if len(words) > 1 else 0  # "Dr", "Mme" may be the writer's
+        if any(map(self._has, words)) and all(self._has(word) for word in words if len(word) > short):
+            return True
+        codes = {fold(word) for word in self.spellings if word.isupper() and len(word) > 1}
         if len(words) > 1:
-            return "".join(fold(word)[0] for word in words) in self.codes
-        return any(re.match(".*".join(code), fold(words[0])) for code in self.codes if len(code) == 2)
-
-    @cached_property
-    def codes(self) -> frozenset[str]:
-        return frozenset(fold(word) for word in set(_LETTERS.findall(self.text)) if word.isupper() and len(word) > 1)
+            return "".join(fold(word)[0] for word in words) in codes
+        return any(re.match(".*".join(code), fold(words[0])) for code in codes if len(code) == 2)
 
     def _has(self, word: str) -> bool:
         """True when a word of a name stands there in one of its usual forms: inflected, shortened, in one word, in
@@ -290,35 +262,13 @@ class CitedPage:
             return folded.rstrip("s") in self.vocabulary or folded in self.initials
         if len(folded) < 4:
             return False
-        if (
-            len(folded) > 4 and folded in self.listed
-        ) or f" {folded[: max(4, (len(folded) + 1) // 2)]}" in self.capitals:
+        begins = folded[: max(4, (len(folded) + 1) // 2)]
+        if any(one.startswith(begins) for one in self.capitals):
+            return True
+        if len(folded) > 4 and folded in self._listed:
             return True
         near = [one for one in self.sounds if one.startswith((alike[0], f"g{alike[0]}"))]  # Гаврилюк is Havryliuk
         return bool(get_close_matches(alike, near, 1, _ALIKE_NAMES))
-
-    def spells(self, fact: Fact) -> bool:
-        """Whether a name stands here as it is written, and not one that only sounds like it."""
-        return fact.kind != "name" or {fold(word) for word in _capitals(fact.text)} <= self.vocabulary
-
-    @cached_property
-    def listed(self) -> str:
-        return " ".join(self.vocabulary)
-
-    @cached_property
-    def capitals(self) -> str:
-        """Its names: words that it has with a capital alone."""
-        words = set(_LETTERS.findall(self.text))
-        return " ".join(["", *(fold(word) for word in words if word[0].isupper() and word.lower() not in words)])
-
-    @cached_property
-    def spelled(self) -> bool:
-        return _spelled(self.text)
-
-    @cached_property
-    def sounds(self) -> frozenset[str]:
-        """Its names as they sound."""
-        return frozenset(sound(word) for word in self.capitals.split() if len(word) > 3)
 
 
 class CitationJudge:
@@ -359,10 +309,9 @@ class CitationJudge:
         """The facts of a claim that a source does not have, each with a sentence that says so."""
         page, lacks = self._page(number), dict[str, str]()
         known = page.found(claim, facts)
-        whole = [one for one in known if not one.text]
         for fact in facts:
-            within = any(one.start <= fact.start and fact.end <= one.end for one in whole)
-            if fact in known or within or not fact.text or _converted(fact, known) or _derived(fact, known):
+            converted = any(one.unit and same(fact, one) for one in known)  # 54 km (34 miles)
+            if fact in known or converted or _derived(fact, known):
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
@@ -377,14 +326,18 @@ class CitationJudge:
     def _elsewhere(self, claim: Claim, facts: list[Fact], number: int) -> list[str]:
         """Why a source is the wrong one: another source of the turn says this, or its words stand nowhere there."""
         page, wanted = self._page(number), words_of(claim.text)
-        facts = [fact for fact in facts if fact.text]
         own, foreign, known = page.share(wanted), page.foreign(claim.sentence), page.found(claim, facts)
         here = any(map(_tells, known))
         if own >= _OTHER_SHARE or (foreign and here and len(known) == len(facts)):
             return []
         for other in self._texts.keys() - set(claim.numbers):
             there = self._page(other).share(wanted) if len(wanted) > (3 if foreign else 1) else 0.0
-            found = [fact for fact in self._page(other).found(claim, facts) if self._page(other).spells(fact)]
+            said = self._page(other).vocabulary  # where a name stands as it is written, and not as it sounds
+            found = [
+                fact
+                for fact in self._page(other).found(claim, facts)
+                if fact.kind != "name" or {fold(word) for word in _capitals(fact.text)} <= said
+            ]
             if there >= _OTHER_SHARE or len(found) > max(1, len(known)) or (not here and any(map(_tells, found))):
                 return [_("this is not on [{place}]; [{other}] has it", place=number, other=other)]
         alone = own < _LEAST_SHARE and len(wanted) >= 4 and not (foreign or here)
@@ -396,7 +349,7 @@ def same(fact: Fact, other: Fact) -> bool:
     equal = _equal(fact, other)
     if equal or not (fact.readings or other.readings):
         return equal
-    pairs = ((one, two) for one in (fact, *fact.readings) for two in (other, *other.readings))
+    pairs = product((fact, *fact.readings), (other, *other.readings))
     return any(_equal(one, two) for one, two in pairs if one.unit == two.unit or "time" not in (one.unit, two.unit))
 
 
@@ -404,29 +357,29 @@ def _equal(fact: Fact, other: Fact) -> bool:
     if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
         return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit and (fact.unit or fact.scale == 1):
-        return _rounds(fact, other.value) or (not fact.value and fact.unit.startswith("month"))
+        # In another measure it is rounded: 34 miles are 54 km.
+        wide = fact if fact.factor == other.factor or fact.unit == "time" else replace(fact, side="near")
+        return _rounds(wide, other.value) or (not fact.value and fact.dated)
     if fact.unit and other.unit and {fact.unit, other.unit} != {"speed", "length"}:  # 时速350公里
-        degrees = _DEGREES.get((fact.unit, other.unit))
-        return degrees is not None and _rounds(fact, other.value * degrees[0] + degrees[1])
-    if (other.counts and fact.unit in _MONEY) or (
-        fact.counts and (other.unit in _MEASURED or other.unit[:5] == "month")
-    ):
         return False
-    if fact.unit.startswith("month"):
+    if (other.counts and fact.unit in _MONEY) or (fact.counts and (other.unit in _MEASURED or other.dated)):
+        return False
+    if fact.dated:
         return other.alone and fact.value <= 31 and fact.value == other.value
     # Where one of them has no unit, the numbers as they are written, as in "11 cm instead of 7".
-    if fact.scale > 1 == other.scale and (other.value > _TELLING or other.value % 1) and _same_digits(fact, other):
+    if fact.scale > 1 == other.scale and (other.value > _SMALL or other.value % 1) and _same_digits(fact, other):
         return True  # a table's head says what its figures count
     exact = fact if fact.side == "near" else replace(fact, side="")
-    return _rounds(exact, fact.factor * other.value / other.factor)
+    return _rounds(exact, fact.factor * other.count)
 
 
 def _otherwise(fact: Fact, other: Fact) -> bool:
     """True where two figures are the same number in other units of one kind."""
-    kinds = fact.unit == other.unit or {fact.unit, other.unit} <= _MONEY
-    written = fact.unit in _UNLIKE and fact.value / fact.factor == other.value / other.factor
+    kinds = (
+        {fact.unit, other.unit} <= _MONEY if fact.unit in _MONEY else fact.unit == other.unit in _MEASURED | {"time"}
+    )
     differ = (fact.unit, fact.factor) != (other.unit, other.factor)
-    return kinds and written and differ and all(one.unit != other.unit for one in fact.readings)
+    return kinds and differ and fact.count == other.count and all(one.unit != other.unit for one in fact.readings)
 
 
 def _rounds(fact: Fact, value: float) -> bool:
@@ -441,7 +394,7 @@ def _rounds(fact: Fact, value: float) -> bool:
 
 def _same_digits(fact: Fact, other: Fact) -> bool:
     """True where two figures have the same digits, whatever counts them: thousands, millions, a month."""
-    one, two = fact.value / fact.factor, other.value / other.factor
+    one, two = fact.count, other.count
     alike = fact.unit == other.unit or (fact.unit != "percent" and not (fact.unit and other.unit))
     scales = alike and (fact.scale == 1 or other.scale == 1)
     told = one == two or fact.value >= 10 * fact.step  # a single digit may stand for anything
@@ -451,19 +404,7 @@ def _same_digits(fact: Fact, other: Fact) -> bool:
 
 def _tells(fact: Fact) -> bool:
     """False for a small number that may stand on any page."""
-    return fact.kind != "number" or bool(fact.unit) or fact.value > _TELLING
-
-
-def _converted(fact: Fact, known: list[Fact]) -> bool:
-    """True for what stands beside the same in another measure: `54 km (34 miles)`."""
-    about = replace(next((one for one in fact.readings if one.unit == "mass"), fact), side="near")
-    beside = (one for one in known if max(fact.start - one.end, one.start - fact.end) < _BESIDE)
-    return any(
-        (one.unit == about.unit and one.factor != about.factor and _rounds(about, one.value))
-        # 1.7 °C more are 3.1 °F more
-        or ((about.unit, one.unit) == ("fahrenheit", "celsius") and _rounds(about, 1.8 * one.value))
-        for one in beside
-    )
+    return fact.kind != "number" or bool(fact.unit) or fact.value > _SMALL
 
 
 def _derived(fact: Fact, known: list[Fact]) -> bool:
@@ -477,7 +418,7 @@ def _derived(fact: Fact, known: list[Fact]) -> bool:
     for number in known:
         dated = number.unit.startswith("month")
         for one in (number, *number.readings):
-            if one.value > (31 if dated else 0) and (one.unit != "time" or one is number):
+            if one.value > (31 if dated else 0) and (one is number or not (one.counts or one.unit == "time")):
                 terms.add((one.value, "" if dated else one.unit, one.factor))
     for pair in combinations(terms, 2):
         units, made = {of for _, of, _ in pair}, list[float]()
