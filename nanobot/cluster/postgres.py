@@ -375,7 +375,7 @@ _JOINED: ContextVar[Connection | None] = ContextVar("joined", default=None)
 
 
 class EngineConnector(PsycopgConnector):
-    """How Procrastinate reaches the database: in the transaction that asks for it, else by a statement alone, which is
+    """How Procrastinate reaches the database: in the transaction that asks for it, else in one of its own, which is
     done again where a connection breaks."""
 
     def __init__(self, database: Postgres) -> None:
@@ -395,7 +395,7 @@ class EngineConnector(PsycopgConnector):
             return await asked.fetchall()
 
         joined = _JOINED.get()
-        return await (self._database.read(work) if joined is None else work(joined))
+        return await (self._database.run(work, again=True) if joined is None else work(joined))
 
 
 @cache
