@@ -392,11 +392,8 @@ class _FigureReader:
         if spelled and not unit and end - start == 1 and flat[start] >= _UNSPACED and self.own:
             return  # it may be a sign of a word or a name
         side, size = _side(re.split(r"\d", flat[max(0, start - 30) : start])[-1]), scale * factor
-        glued = flat[start - 1 : start].isalpha() or flat[end : end + 1].isalpha()
         if spelled and not unit and value >= 20 and re.match(r"-[a-z]{2,6}(?:st|nd|rd|th)\b", flat[end : end + 12]):
             return  # twenty-seventh
-        # 4D, Q3 and 3rd may be in words.
-        spelled = spelled or (glued and not unit and scale * value < 13)
         fact = Fact("number", text[shown:last], start, last, value, unit, factor, scale, grain, step, spelled, side)
         fact = fact.times(size)
         if (side, unit) == ("late", "time"):
