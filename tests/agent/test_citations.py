@@ -602,6 +602,10 @@ def test_G14_a_giant_hostile_page_is_judged_within_seconds() -> None:
         assert time.process_time() - started < 8, piece
 
 
+def test_G14_a_number_in_words_without_an_end_is_judged_like_any_other(book: SourceBook) -> None:
+    assert marked(f"{'三百' * 400}件[3]。", book)[1][0].missing
+
+
 class Reads(FakeTool):
     """Reads the page of the tower."""
 

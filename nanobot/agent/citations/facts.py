@@ -373,7 +373,7 @@ class _FigureReader:
             added = float(more[1]) if more[1].isdecimal() else SMALL.get(more[1], 0.0)
             size, last = self._scaled(more.end(), most / added if added else 0)
             whole, last = self._scaled(last)  # "forty-five thousand", 三百二十万: it counts all of it
-            if not 0 < size * added < most or (whole > 1 and most > 100):
+            if not 0 < size * added < most or (whole > 1 and most > 100) or value > 1e18:
                 break
             value, scale, end = value * scale + size * added, whole, last
             most = max(size, whole, 10 if most == 100 and added % 10 == 0 and not more[1].isdecimal() else 1)
