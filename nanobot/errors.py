@@ -36,6 +36,7 @@ ProviderErrorKind = Literal[
     "filtered",
     "not_found",
     "bad_request",
+    "no_tools",
     "network",
     "timeout",
     "truncated",

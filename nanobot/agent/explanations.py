@@ -99,6 +99,11 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
         N_("Start a fresh conversation with /new, or use another model."),
         N_("Check agents.defaults (maxTokens, temperature, reasoningEffort), or {other}."),
     ),
+    "no_tools": (
+        N_("{who} takes no tools, and nanobot works with tools, so your message was not answered"),
+        N_("Choose a model that takes tools with /model; a server of your own may have to be told to offer them."),
+        N_("Choose a model that takes tools: {other}. A server of your own may have to be told to offer them."),
+    ),
     "network": (
         N_("{who} cannot be reached, so your message was not answered"),
         N_("Check the network connection and the address, then ask again."),

@@ -29,6 +29,14 @@ from nanobot.utils.translation import _
 DEFAULT_WORKSPACE = "~/.nanobot/workspace"
 
 
+def zone_near(text: str) -> str:
+    """The zone whose city is written nearly so; empty where none is, for a city that merely sounds alike is far off."""
+    names = sorted(available_timezones(), key=lambda name: (name.count("/") == 1, name))
+    cities = {name.rpartition("/")[2].casefold(): name for name in names if "/" in name and name[:4] != "Etc/"}
+    near = get_close_matches(text.casefold().replace(" ", "_").rpartition("/")[2], cities, n=1, cutoff=0.81)
+    return cities[near[0]] if near else ""
+
+
 def check_timezone(value: str) -> str:
     """An IANA zone name, or empty for the system's zone."""
     if not value:
@@ -36,14 +44,9 @@ def check_timezone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ValueError, OSError, KeyError):
-        folded = {name.casefold(): name for name in available_timezones()}
-        ends = {name.rpartition("/")[2]: whole for name, whole in folded.items()}
-        wanted = value.casefold().replace(" ", "_")
-        near = get_close_matches(wanted, [*folded, *ends], n=1, cutoff=0.7)
-        name = (folded.get(near[0]) or ends.get(near[0])) if near else None
         why = (
             _('a time zone is written as an IANA name; did you mean "{name}"?', name=name)
-            if name
+            if (name := zone_near(value))
             else _("a time zone is written as an IANA name, such as Europe/Berlin")
         )
         raise ValueError(why) from None

@@ -59,14 +59,15 @@ def failure(
 
 class _Wordings(Struct, frozen=True):
     """What vendors say. `finish` and `statuses` map our word to theirs, `codes` to patterns of error codes; `quota` is
-    how they say that credit is used up, `overflow` that the prompt does not fit, with who says it; `window` are
-    patterns of the size that such a refusal names, in tokens."""
+    how they say that credit is used up, `overflow` that the prompt does not fit and `no_tools` that the model takes no
+    tools, with who says it; `window` are patterns of the size that such a refusal names, in tokens."""
 
     finish: dict[Finish, list[str]]
     statuses: dict[ProviderErrorKind, list[int]]
     codes: dict[ProviderErrorKind, str]
     quota: str
     overflow: dict[str, str]
+    no_tools: dict[str, str]
     window: list[str]
 
 
@@ -99,13 +100,19 @@ def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: s
     """The error behind an HTTP answer that is not a success."""
     value = jsonval.parse(body)
     error = _error_object(value)
-    message = _message(error, value) or (squeeze(body)[:200] if value is None else "") or _("no reason given")
+    message = _message(error, value) or (plain(body) if value is None else "") or _("no reason given")
     if 300 <= status < 400 and (place := headers.get("location", "")):
         message = _(
             "it sends on to {place}, which is not followed; if that is right, let apiBase lead there", place=place
         )
     refused = headers.get("x-should-retry", "") == "false"
     return _judge(origin, status, error, message, wait=_retry_after(headers, body), refused=refused)
+
+
+def plain(body: str) -> str:
+    """The beginning of an answer that is no JSON; of a page its title at most."""
+    title = re.search(r"<title[^>]*>([^<]*)", body, re.IGNORECASE)
+    return squeeze(title[1] if title else "" if body.lstrip().startswith("<") else body)[:200]
 
 
 def from_event(origin: Origin, value: dict[str, object], partial: str = "") -> ProviderError:
@@ -162,6 +169,8 @@ def _kind(status: int, codes: list[str], evidence: str, error: dict[str, object]
     says = _wordings()
     if status == 413 or (status not in {401, 429} and status < 500 and _has(says.overflow, evidence)):
         return "overflow"
+    if _has(says.no_tools, evidence):
+        return "no_tools"
     named = [kind for code in codes for kind, one in says.codes.items() if re.fullmatch(one, code, re.IGNORECASE)]
     if "quota" in named or (status in {400, 402, 403, 429} and _has([says.quota], evidence)):
         return "quota"

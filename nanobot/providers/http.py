@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from nanobot import jsonval
 from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
-from nanobot.providers.failures import Origin, failure, from_event, from_status
+from nanobot.providers.failures import Origin, failure, from_event, from_status, plain
 from nanobot.utils.connections import Connections, NoCookies, certificates, login, reason_of
 from nanobot.utils.secrecy import Reticent
 from nanobot.utils.translation import _
@@ -211,12 +211,12 @@ class Link:
         value = jsonval.obj(jsonval.parse(bytes(body)))
         if value.get("error"):
             raise from_event(self.endpoint.origin, value)
-        kind, said = response.headers.get("content-type", ""), body[:200].decode("utf-8", "replace")
+        kind, said = response.headers.get("content-type", ""), body[:4000].decode("utf-8", "replace")
         if value.keys() & {"choices", "content", "candidates", "output"}:
             return True
         if "event-stream" in kind or said.strip()[:1] in ("", ":"):  # nothing, or comments alone
             return False
-        what = _("expected a stream, got {kind}: {said}", kind=kind, said=said)
+        what = _("expected a stream, got {kind}: {said}", kind=kind, said=plain(said) or "…")
         raise failure(self.endpoint.origin, "protocol", what, status=response.status_code)
 
     @contextmanager

@@ -102,7 +102,9 @@ async def test_U57_what_does_not_work_is_said_and_asked_again(services: Services
         await dialogue(terminal, {"port 9: Connection refused.": "antropic", "Did you mean Anthropic?": "anthropic"})
         await dialogue(terminal, {"Paste the key of Anthropic": KEY, "2 of 3": "no token at all"})
         await dialogue(terminal, {"is not a bot token": WRONG_TOKEN, "Telegram refuses the token": ""})
-        await dialogue(terminal, {"3 of 3": "berln", "Did you mean Europe/Berlin?": ""})
+        await dialogue(
+            terminal, {"3 of 3": "Munich", "Name the nearest large": "berln", "Did you mean Europe/Berlin?": ""}
+        )
         await terminal.until("Go on with nanobot")
         assert await terminal.wait() == 0
     loaded = load(tmp_path / ".nanobot" / "config.json", env={})

@@ -97,6 +97,7 @@ BROKEN: tuple[Broken, ...] = (
     _v("address without a scheme", "providers.custom.apiBase", '"localhost:8000/v1"', "http://"),
     _v("bad address block", "tools.ssrfWhitelist[0]", '["10.0.0.0/64"]', "192.168.1"),
     _v("time zone", "agents.defaults.timezone", '"Europe/Berlni"', "Europe/Berlin"),
+    _v("city that is no zone", "agents.defaults.timezone", '"Europe/Munich"', "such as Europe/Berlin"),
     _v("server without an address", "mcp.exa", '{"enabled": true}', '"command"', '"url"'),
     _v(
         "replaced login",

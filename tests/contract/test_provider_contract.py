@@ -346,13 +346,23 @@ FAILURES = {
     "408": Failure(refuse(408, "late"), "server", retryable=True),
     "500": Failure(refuse(500, "oops"), "server", retryable=True),
     "500 not to be repeated": Failure(refuse(500, "oops", (("x-should-retry", "false"),)), "bad_request"),
-    "502 in HTML": Failure(Reply(status=502, body="<html>Bad Gateway</html>"), "server", retryable=True),
+    "502 in HTML": Failure(
+        Reply(status=502, body="<html><title>502: bad way</title><p>no"),
+        "server",
+        "(HTTP 502: 502: bad way).",
+        retryable=True,
+    ),
+    "400 of Ollama": Failure(
+        refuse(400, "library/gemma3:1b does not support tools"), "no_tools", "takes tools with /model"
+    ),
+    "404 of OpenRouter": Failure(refuse(404, "No endpoints found that support tool use."), "no_tools"),
+    "500 of llama.cpp": Failure(refuse(500, "tools param requires --jinja flag"), "no_tools", "--jinja flag"),
     "503": Failure(refuse(503, "busy"), "overloaded", retryable=True),
     "529": Failure(refuse(529, "busy", type="overloaded_error"), "overloaded", retryable=True),
     "a redirect": Failure(Reply(status=307, body="moved", headers=[("Location", "/v2")]), "bad_request", "on to /v2"),
     "429 that speaks of length": Failure(refuse(429, "reduce the length of the messages"), "rate_limit"),
     "a page instead of a stream": Failure(
-        Reply(body="<html>hi</html>", content_type="text/html"), "protocol", "<html>"
+        Reply(body="<html>hi</html>", content_type="text/html"), "protocol", "got text/html: …"
     ),
     "an error instead of a stream": Failure(
         Reply(body={"error": {"message": "busy", "code": 503}}), "overloaded", retryable=True

@@ -12,6 +12,7 @@ import tarfile
 from contextlib import aclosing, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec.json import encode
@@ -87,6 +88,7 @@ async def test_folders_of_any_depth_are_started_with_kept_and_put_back(tmp_path:
 async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
     async with modelled(tmp_path, after=Reply("noted")) as (at, _):
         await at.run("hello there")
+        await at.run("config", "set", "agents.defaults.timezone", "Asia/Kathmandu")
         await at.run("backup")
         (at.home / "workspace" / "note.md").write_text("written later", encoding="utf-8")
         before = files_of(at.home)
@@ -100,6 +102,7 @@ async def test_what_was_there_is_set_aside_and_a_wrong_file_changes_nothing(tmp_
     assert (nobody.code, "--yes" in nobody.err) == (2, True)
     assert unchanged == before
     assert took.code == 0, took.err
+    assert f"{read_manifest(whole).made.astimezone(ZoneInfo('Asia/Kathmandu')):%H:%M} by nanobot" in took.out
     aside = next(at.home.glob("before-restore-*"))
     assert (aside / "workspace" / "note.md").read_text(encoding="utf-8") == "written later"
     assert not (at.home / "workspace" / "note.md").exists()

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from datetime import tzinfo
 from pathlib import Path
 
 from msgspec.json import encode
@@ -16,7 +17,7 @@ from nanobot.session.lock import home_lock, restore_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
 from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
-from nanobot.utils.host import typed_path
+from nanobot.utils.host import typed_path, zone_of
 from nanobot.utils.text import file_size, printable
 from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
 
@@ -31,7 +32,7 @@ _WITHOUT = N_("nanobot: the backup was made without that. Give yourself the righ
 
 def run_backup(args: argparse.Namespace) -> int:
     """Make a backup, or list those that there are; the exit code. `PARTLY`: it lacks what could not be read."""
-    paths, config, shared = _places(args)
+    paths, config, shared, _zone = _places(args)
     folder = backup_folder(config, paths)
     if args.list:
         _list(folder)
@@ -51,13 +52,13 @@ def run_backup(args: argparse.Namespace) -> int:
 
 def run_restore(args: argparse.Namespace) -> int:
     """Take a backup back; the exit code."""
-    paths, config = _places(args)[:2]
+    paths, config, _shared, zone = _places(args)
     if not args.file:
         _list(backup_folder(config, paths))
         return 0
     file = _found(args.file, backup_folder(config, paths))
     manifest = read_manifest(file)
-    say(_about(manifest, file))
+    say(_about(manifest, file, zone))
     question = _("What {home} holds now is set aside, and the backup takes its place. Go on? y/N ", home=paths.home)
     unasked = _("There is no terminal to ask in. Say --yes to put the backup in the place of what is here.")
     if not args.yes and not agreed(question, unasked):
@@ -82,15 +83,16 @@ def run_restore(args: argparse.Namespace) -> int:
     return 0
 
 
-def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool]:
-    """Where things are, what is said of backups, and whether the conversations are elsewhere. A configuration that
-    cannot be read is no reason to make no backup: then its defaults count."""
+def _places(args: argparse.Namespace) -> tuple[Paths, BackupConfig, bool, tzinfo]:
+    """Where things are, what is said of backups, whether the conversations are elsewhere, and the time zone.
+    A configuration that cannot be read is no reason to make no backup: then its defaults count."""
     try:
         loaded, paths = located(os.environ, args.config, args.workspace, must_exist=False)
     except ConfigError as error:
         warn(error)
-        return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False
-    return paths, loaded.config.backup, bool(loaded.config.gateway.ledger)
+        return Paths.resolve(os.environ, args.config, args.workspace), BackupConfig(), False, zone_of()
+    zone = zone_of(loaded.config.agents.defaults.timezone)
+    return paths, loaded.config.backup, bool(loaded.config.gateway.ledger), zone
 
 
 def _target(text: str, folder: Path) -> tuple[Path, bool]:
@@ -137,8 +139,8 @@ def _tell(made: Backup, *, shared: bool) -> None:
         sys.stderr.write(_(_WITHOUT))
 
 
-def _about(manifest: Manifest, file: Path) -> str:
-    made = manifest.made.astimezone()
+def _about(manifest: Manifest, file: Path, zone: tzinfo) -> str:
+    made = manifest.made.astimezone(zone)
     return _(
         "{file}: made {weekday} {day} {year}, {time} by nanobot {version} on {host}.",
         file=file,

@@ -7,10 +7,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from nanobot.cli.onboard.settings import Change, Settings
 from nanobot.cli.onboard.talk import Talk
-from nanobot.config.schema import check_timezone
+from nanobot.config.schema import check_timezone, zone_near
 from nanobot.errors import NanobotError
 from nanobot.utils.host import zone_of
-from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, month_of, weekday_of, yes_or_no
 
 _TELEGRAM = ("channels", "telegram")
@@ -101,13 +100,13 @@ def ask_zone(settings: Settings, talk: Talk) -> None:
     usual = usual_zone(settings)
     talk.say(_("Where are you? Reminders and “today” need it. Write it as Europe/Berlin, or name a large city."))
     names = sorted(available_timezones(), key=lambda name: (name.count("/") != 1, name))
-    cities = {name.rpartition("/")[2].casefold(): name for name in reversed(names)}
     while True:
         answer = talk.ask(usual, names)
         wanted = answer.casefold().replace(" ", "_")
-        name = next((one for one in names if one.casefold() == wanted), "") or cities.get(wanted, "")
+        near = zone_near(answer)
+        same = near if near.casefold().endswith(f"/{wanted}") else ""
+        name = next((one for one in names if one.casefold() == wanted), same)
         if not name:
-            near = nearest(wanted, names) or cities.get(nearest(wanted, cities) or "", "")
             usual = near or usual
             meant = _("There is no time zone {zone!r}. Did you mean {near}? Enter takes it.", zone=answer, near=near)
             none = _("There is no time zone {zone!r}. Name the nearest large city; Tab completes.", zone=answer)

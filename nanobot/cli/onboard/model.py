@@ -19,7 +19,7 @@ from nanobot.utils.translation import N_, _, listed, yes_or_no
 #: Seconds to reach a server that is named by its address.
 _REACH_SECONDS = 5.0
 #: Errors after which the same answer cannot work.
-_WRONG = {"auth", "not_found", "bad_request"}
+_WRONG = {"auth", "not_found", "bad_request", "no_tools"}
 #: A key as it stands in files of a shell.
 _NAMED_KEY = re.compile(r"(?:export\s+)?(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*([\"']?)(?P<key>\S+)\2")
 _TITLES = tuple(one.title for one in VENDORS[:5])
