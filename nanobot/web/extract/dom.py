@@ -43,7 +43,8 @@ _UNSPACED, _NEAR_UNSPACED = (
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]",
     re.compile("[^\0-\u0dff\u2000-\u303f]"),
 )
-_MOST_CHOICES = 20  # options; where there are more, as of countries and chapters, one knows what one looks for
+_FEW = range(2, 21)  # options; where there are more, as of countries and chapters, one knows what one looks for
+_ASKING = frozenset("textarea email password search get".split())  # a choice beside them is of who reads or searches
 _LONGEST_NAMES = 1000  # characters
 _TOO_DEEP = "depth in document"
 _NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
@@ -102,24 +103,23 @@ def _take_roles(root: HtmlElement) -> None:
 
 
 def tell_choices(root: HtmlElement) -> None:
-    """Make a list of what can be chosen from a few options, and a part like others of a form that offers a choice, or
-    has nothing to fill in, as some pages put their text into one. What is a form then asks, and tells nothing."""
-    asking, telling, wordy = set[HtmlElement](), set[HtmlElement](), set[HtmlElement]()
-    for entry in list(root.iter("input", "select", "textarea")):
-        options = list(islice(entry.iter("option"), _MOST_CHOICES + 1))
-        form = next(entry.iterancestors("form"), None)
-        if 1 < len(options) <= _MOST_CHOICES:
-            entry.tag = "ul"
-            for option in options:
-                option.tag = "li"
-        if entry.tag == "ul" or entry.get("type") == "radio":
-            telling.add(form)
-        elif entry.get("type") != "hidden" or entry.tag != "input":
-            asking.add(form)
-        if entry.tag == "textarea":  # a choice beside it is one about the page or the reader
-            wordy.add(form)
-    for form in set(root.iter("form")) - (asking - telling) - wordy:
-        form.tag = "div"
+    """Make a part like others of a form that offers a choice, each of few options a list, or that has nothing to fill
+    in, as some pages put their text into one. What is a form then asks, searches or changes the page at once."""
+    entries: dict[HtmlElement, list[HtmlElement]] = {form: [] for form in root.iter("form")}
+    owner = {entry: form for form in entries for entry in form.iter("input", "select", "textarea", "button")}
+    for entry, form in owner.items():
+        if entry.get("type") != "hidden" and tag_of(entry.getparent()) != "noscript":
+            entries[form].append(entry)
+    for form, inside in entries.items():
+        kinds = {one.get("type", "").lower() if one.tag == "input" else one.tag for one in inside}
+        choices = {one: few for one in inside if len(few := list(islice(one.iter("option"), _FEW.stop))) in _FEW}
+        offers = (choices or "radio" in kinds) and kinds & {"button", "submit", "image"}
+        if kinds <= {"button"} or (offers and not _ASKING & {*kinds, form.get("method", "").lower(), form.get("role")}):
+            form.tag = "div"
+            for entry, options in choices.items():
+                entry.tag = "ul"
+                for option in options:
+                    option.tag = "li"
 
 
 def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
