@@ -246,6 +246,7 @@ class TelegramChannel:
         await self._line.identify()
         self._inbox.identified()
         self._health.username = self._line.me.username
+        self._write_health()  # who has started it waits for this name
         await self._access.keep_username(self._line.me.username)
         self._identified.set()
 

@@ -40,7 +40,7 @@ async def test_a_message_is_answered_and_the_gateway_stops_in_order(tmp_path: Pa
         async with running(home, cold=True) as gateway:
             await said(telegram, gateway, ada.chat, "Hello Ada.")
             health = json.loads((home.home / "gateway.json").read_text(encoding="utf-8"))
-            assert health["pid"] == gateway.process.pid
+            assert (health["pid"], health["bot"]) == (gateway.process.pid, "nano_test_bot")
             status = await home.run("status")
             assert f"Gateway: process {gateway.process.pid}" in status.out
             assert await gateway.stop() == 0, gateway.text
