@@ -96,7 +96,7 @@ async def test_what_is_neither_text_nor_file_arrives_as_a_line(tmp_path: Path) -
         ({"contact": {"phone_number": "+49 1", "first_name": "Bo"}}, "[Contact]", "Contact: Bo, +49 1"),
         ({"poll": POLL}, "[Poll]", "Poll: Tea? Options: yes; no"),
         ({"dice": {"emoji": "🎲", "value": 4}}, "[🎲 shows 4]", ""),
-        ({"rich_message": {"markdown": "x"}}, "[A message of a kind that nanobot cannot read]", ""),
+        ({"rich_message": {"text": "x"}, "is_paid_post": True}, "[A message of a kind that nanobot cannot read]", ""),
         ({"of_next_year": {"a": 1}, "caption": "see"}, "see\n[A message of a kind that nanobot cannot read]", ""),
     ]
     async with intake_stage(tmp_path) as at:

@@ -48,7 +48,8 @@ _AROUND = frozenset(
     "message_id date chat from_user sender_chat sender_tag sender_boost_count author_signature via_bot effect_id "
     "edit_date message_thread_id is_topic_message direct_messages_topic is_from_offline has_protected_content "
     "media_group_id reply_markup forward_origin quote reply_to_message external_reply reply_to_story caption "
-    "caption_entities has_media_spoiler show_caption_above_media paid_star_count".split()
+    "caption_entities has_media_spoiler show_caption_above_media paid_star_count link_preview_options is_paid_post "
+    "reply_to_checklist_task_id reply_to_poll_option_id suggested_post_info".split()
 )
 
 
