@@ -67,7 +67,7 @@ def _unlocked(home: Path) -> list[str]:
             if name
             else _("A lock that nobody held is gone from the folder of this login.")
         )
-    return done
+    return list(dict.fromkeys(done))  # the folder may hold many
 
 
 def _tidied(home: Path) -> list[str]:

@@ -37,7 +37,7 @@ async def test_a_folder_is_added_read_listed_and_removed_and_comments_stay(tmp_p
     assert listed.out == "~/Documents: 2 documents, 1 with a problem\n"
     (folder / "new.md").write_text("New.")
     status = (await nanobot.run("library", "status")).out
-    assert "passages; the index takes" in status
+    assert ". The index takes" in status
     assert "Not read yet: 1 document; reading takes about 1 s." in status
     downloads = tmp_path / "Downloads"
     downloads.mkdir()

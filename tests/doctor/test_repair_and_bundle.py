@@ -36,6 +36,9 @@ async def test_what_is_safe_is_put_right_and_nothing_else_is_touched(tmp_path: P
         db.commit()
     index.write_bytes(b"SQLite format 3\x00" + b"\x01" * 8_000)
     lock.write_text("999999999", encoding="ascii")
+    for digest in "ab":
+        (locks := Path(home.env["XDG_RUNTIME_DIR"]) / f"nanobot-{os.getuid()}").mkdir(parents=True, exist_ok=True)
+        (locks / f"bot-{digest}.lock").touch()
     half = home.home / "nanobot.db.x7.new"
     half.touch()
     os.utime(half, (0, 0))
@@ -48,6 +51,7 @@ async def test_what_is_safe_is_put_right_and_nothing_else_is_touched(tmp_path: P
     assert [path.stat().st_mode & 0o077 for path in (home.home, database, home.home / "config.json")] == [0, 0, 0]
     assert (home.home / "config.json").read_bytes() == before
     assert not lock.exists()
+    assert (ran.err.count("from the folder of this login"), list(locks.iterdir())) == (1, [])
     assert not half.exists()
     assert not index.exists()
     assert "can be read by you alone now" in ran.err

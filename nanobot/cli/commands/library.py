@@ -132,7 +132,7 @@ def _status(setup: Setup, *, whole: bool) -> int:
         size = (setup.paths.home / "index.db").stat().st_size / 1_000_000
         say(
             _(
-                "{passages:,} passages; the index takes {size:,.1f} MB, conversations and memory included.",
+                "Passages: {passages:,}. The index takes {size:,.1f} MB, conversations and memory included.",
                 passages=passages,
                 size=size,
             )
