@@ -31,6 +31,7 @@ from nanobot.config.schema import Config
 from nanobot.providers.base import ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.security.trust import wrap
+from nanobot.session.database import until_stored
 from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
@@ -206,7 +207,7 @@ class Nanobot:
 
         async def keep() -> None:
             for one in reports.values():
-                await one.heard.wait()
+                await until_stored(one.recall)
             if share is None or share.worker is None:
                 await scheduler.run()
                 return

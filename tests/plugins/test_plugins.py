@@ -1,9 +1,11 @@
 """Packages and hooks of others: found, asked in their place, and broken for themselves."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from nanobot.agent.tools.registry import RunTool
 from nanobot.app import Nanobot
 from nanobot.builder.judging import judged
-from nanobot.bus.events import Address, InboundMessage, TurnFinished
+from nanobot.bus.events import InboundMessage, TurnFinished
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import HookConfig, HooksConfig
@@ -20,9 +22,13 @@ from nanobot.plugins.entry_points import Plugins
 from nanobot.plugins.hooks import Hooks
 from nanobot.providers.scripted import Call
 from nanobot.results import ToolResult
+from nanobot.schedule.job import Every, ScheduledJob
+from nanobot.session.lock import token_lock
 from tests.agent.test_files import OWNER, TERMINAL, home
 from tests.fakes.chinese import english_left
 from tests.fakes.llm_server import LlmServer, Reply
+from tests.fakes.telegram_server import TOKEN
+from tests.fakes.waiting import until
 from tests.tables import table
 
 MODULE = """
@@ -49,7 +55,7 @@ class Engine(SearchBackend):
 class Post:
     name = "post"
     def __init__(self, agent): self.agent = agent
-    async def start(self): self.started = True
+    async def start(self): await asyncio.Event().wait()
     async def stop(self): pass
 
 def tool(setup): return Greeting(f"{setup.settings.get('words')} in {setup.folder.name}")
@@ -149,15 +155,27 @@ async def test_a_provider_of_a_plugin_answers_where_it_is_named(tmp_path: Path, 
         assert model.requests == []
 
 
-async def test_a_channel_of_a_plugin_is_served_with_the_agent(tmp_path: Path, package: str) -> None:
-    async with agent(tmp_path, [package]) as (bot, _):
+async def test_a_channel_of_a_plugin_and_the_schedule_are_served_also_where_telegram_is_not(
+    tmp_path: Path, package: str
+) -> None:
+    telegram = {"enabled": True, "token": TOKEN, "apiBase": "http://127.0.0.1:9"}
+    config = {"plugins": {"enabled": [package]}, "channels": {"telegram": telegram}}
+    async with home(tmp_path, config) as box, asyncio.TaskGroup() as group:
 
         async def announce(_link: str, _drawn: str = "") -> None:
             return None
 
-        manager = bot.channels(announce, print)  # type: ignore[arg-type]  # no bot is claimed here
-        assert manager.names == ("post",)
-        assert Address("post", "1").key
+        manager = box.bot.channels(announce, print)  # type: ignore[arg-type]  # no bot is claimed here
+        assert manager.names == ("telegram", "post")
+        begin, chat = datetime.now(UTC) - timedelta(minutes=100), TERMINAL.key
+        job = ScheduledJob(kind="ask", text="x", when=Every(3600, begin), zone="UTC", person=chat, chat=chat)
+        appointments = box.bot._builder.appointments
+        assert appointments is not None
+        await appointments().jobs.add(job, begin)
+        with token_lock(TOKEN):  # another nanobot has the bot
+            serving = group.create_task(manager.run())
+            await until(lambda: bool(box.model.requests))
+            serving.cancel()
 
 
 #: Writes down what it is told, then does as its arguments say: an exit code, a reason, seconds to take.

@@ -99,12 +99,12 @@ class TelegramChannel:
         self._sending = Sending.over(self._line, setup.ledger, settings.channel, ChatQueues())
         self._outbox = TelegramOutbox(self._sending, replies=telegram.reply_to_message, alarms=setup.alarms)
         setup.messengers[CHANNEL] = TelegramMessages(self._access, settings.channel, self._outbox.put)
-        #: Brings what comes of the schedule to people.
-        self.reports = TelegramReports(self._access, self._outbox)
         self._progress = TelegramProgress(self._sending, setup.chats, self._access.owner)
         self._intake = self._made_intake()
         self._gate = Gate(self._access, setup.router, telegram.group_policy)
         self._inbox = Inbox(self._line, self._intake, self._gate, self._outbox, setup.agent, self._menu.offer)
+        #: Brings what comes of the schedule to people.
+        self.reports = TelegramReports(self._access, self._outbox, self._inbox.recall)
         self._dispatcher = setup.share.worker if setup.share else None
         for command in access_commands(self._access, self._outbox.say):
             setup.router.add(command)
@@ -175,10 +175,10 @@ class TelegramChannel:
         if self._share is None:
             running.append(self._claim())
         else:
-            running.append(until_stored(self._recall))
+            running.append(until_stored(self._inbox.recall))
         work = [group.create_task(one) for one in running]
         if self._share is None:
-            await self._recall()
+            await self._inbox.recall()
             await self._inbox.resume()
             await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
         source = asyncio.ensure_future(self._source()())
@@ -199,10 +199,6 @@ class TelegramChannel:
         for task in work:
             task.cancel()
         return problem if isinstance(problem, Exception) else None
-
-    async def _recall(self) -> None:
-        await self._inbox.recall()
-        self.reports.heard.set()
 
     # Where updates come from
 

@@ -1,6 +1,5 @@
 """Messages of the agent to chats of the bot, from the gateway or from another process with the same database."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,14 +55,14 @@ class TelegramMessages:
 class TelegramReports:
     """Meets `agent.work.runs.Reports`: brings what comes of the schedule to people and groups of the bot.
 
-    What is for a terminal goes to the owner while nobody sits there.
+    What is for a terminal goes to the owner while nobody sits there. Before the first, `recall` finds who speaks which
+    language.
     """
 
-    def __init__(self, access: Access, outbox: "TelegramOutbox") -> None:
+    def __init__(self, access: Access, outbox: "TelegramOutbox", recall: Callable[[], Awaitable[None]]) -> None:
         self._access = access
         self._outbox = outbox
-        #: Set when it is known who speaks which language.
-        self.heard = asyncio.Event()
+        self.recall = recall
         self._seated: Callable[[], bool] = lambda: False
         self._print: Callable[[], None] = lambda: None
 
