@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How often one call may give the same before an answer is forced; a failure counts twice.
+#: How often one call may give the same before an answer is forced; a failure counts twice, and a look while nothing is
+#: done between.
 SAME_RESULTS = 10
 #: Seconds for the last request of a turn that ran out of its budget.
 SUMMARY_SECONDS = 30.0

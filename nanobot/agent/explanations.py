@@ -20,8 +20,7 @@ NO_ANSWER = N_(
 )
 # English: a model reads it
 FORCE_ANSWER = (
-    "The same call has given the same again and again, and is not going to give anything else. "
-    "Answer now with what you have, and say what is missing."
+    "The same call has given the same again and again. Answer now with what you have, and say what is missing."
 )
 OUT_OF_CONTEXT = N_(
     "The conversation is too long for the model, even after shortening it. "

@@ -236,8 +236,11 @@ class AgentRunner:
             async with slots:
                 result = await self._run_tool(conversation, call)
             tool = self.tools.get(call.name)
-            if result.is_error or (tool is not None and tool.idempotent):
-                turn.repeated[hash((call.name, call.arguments, result.text))] += 2 if result.is_error else 1
+            if result.is_error:
+                turn.repeated[hash((call.name, call.arguments, result.text))] += 2
+            elif tool is not None and tool.idempotent and tool.local:  # what is elsewhere goes on by itself
+                turn.repeated[hash((call.name, call.arguments, result.text, turn.acts))] += 1
+            turn.acts += not (result.is_error or (tool is not None and tool.idempotent))
             turn.answered.add(call.id)
             try:
                 await turn.add(await self._message(turn, call, result))

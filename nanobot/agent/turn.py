@@ -157,19 +157,18 @@ class Turn(Struct, eq=False):
 
     `messages` is everything this turn added to the conversation; `found` the numbers of the sources of each lookup;
     `partial` the text streamed since the last complete message; `open` the answer whose calls run, `answered` the ids
-    of those that have their results; `repeated` how often a call gave the same; `doing` the hint of every call that
-    began; `running` the hints of the calls that run now, `asking` the model that is asked now; `overdue` what it waited
-    for when its time was over, `silent` whether that was the disk or a model that had said nothing; `unanswered` the
-    ids of the calls that the owner is asked about, `waited` the seconds that calls have waited for that; `concluding`:
-    it sums up; `notes` what a person has to be told with the answer; `told` who has been told that the turn is running,
-    by id; `reports` what is wrong with the citations of files. `authority` is the least of the roles of those who speak
-    in it: whatever the turn may see or do is judged by it. `granted` is what a user may do besides. `taint` names the
-    content from outside that stands in the conversation, in the order in which it came. `unbacked` tells of what the
-    answer claims and no call has done. `strangers` labels the descriptions of tools that the model is told and the
-    owner has not let count. A helper has no more than these `tools`, and works with the `grants` and the kept pages of
-    another session.
-    After `closed` nothing is emitted or saved any more, so a straggler that ignored its cancellation cannot write into
-    a later turn.
+    of those that have their results; `repeated` how often a call gave the same, `acts` how many did something; `doing`
+    the hint of every call that began; `running` the hints of those that run now, `asking` the model that is asked now;
+    `overdue` what it waited for when its time was over, `silent` whether that was the disk or a model that had said
+    nothing; `unanswered` the ids of the calls that the owner is asked about, `waited` the seconds that calls have
+    waited for that; `concluding`: it sums up; `notes` what a person has to be told with the answer; `told` who has been
+    told that the turn is running, by id; `reports` what is wrong with the citations of files. `authority` is the least
+    of the roles of those who speak in it: whatever the turn may see or do is judged by it. `granted` is what a user may
+    do besides. `taint` names the content from outside that stands in the conversation, in the order in which it came.
+    `unbacked` tells of what the answer claims and no call has done. `strangers` labels the descriptions of tools that
+    the model is told and the owner has not let count. A helper has no more than these `tools`, and works with the
+    `grants` and the kept pages of another session. After `closed` nothing is emitted or saved any more, so a straggler
+    that ignored its cancellation cannot write into a later turn.
     """
 
     id: str
@@ -203,6 +202,7 @@ class Turn(Struct, eq=False):
     open: AssistantMessage | None = None
     answered: set[str] = field(default_factory=set)
     repeated: Counter[int] = field(default_factory=Counter)
+    acts: int = 0
     doing: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)

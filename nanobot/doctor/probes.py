@@ -27,7 +27,7 @@ from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec,
 from nanobot.providers.http import Deadlines
 from nanobot.providers.local import probe
 from nanobot.providers.registry import ChoiceRequest
-from nanobot.providers.retry import RetryPolicy
+from nanobot.providers.retry import SAID_ALL, RetryPolicy
 from nanobot.session.lock import token_lock
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n, sentences, told
@@ -154,7 +154,7 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
 async def _answer(provider: LLMProvider) -> AssistantMessage:
     async with opened(provider.stream(_QUESTION)) as deltas:
         async for delta in deltas:
-            if isinstance(delta, Completed) and not delta.message.empty:
+            if isinstance(delta, Completed) and not (delta.message.empty and delta.message.finish in SAID_ALL):
                 return delta.message
     raise ProviderError("protocol", _("the model returned an empty answer"))
 

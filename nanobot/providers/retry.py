@@ -46,7 +46,7 @@ class Tuning(Struct, frozen=True):
 
 USUAL = Tuning()
 #: Ends of an answer that may be one in another model's words.
-_SAID_ALL = frozenset({"stop", "tools", "other"})
+SAID_ALL = frozenset({"stop", "tools", "other"})
 
 
 def _empty(info: ProviderInfo) -> ProviderError:
@@ -57,10 +57,10 @@ def _empty(info: ProviderInfo) -> ProviderError:
 class RetryProvider:
     """Asks `models` in order, each again where that may help, until one answers. `info` is of the last that did.
 
-    One that says nothing is not asked the same again, and its answer counts where no other model is left. Once text was
-    streamed, a model is asked again at most once. A `StepRetried` voids the text before it. The error of the first
-    model is raised when all have failed, and at once where the conversation is too large. How long a request may take
-    with its repeats is for the caller to say.
+    One that says nothing is asked once more, and its answer counts where no other model is left. Once text was
+    streamed, a model is asked again at most once. A `StepRetried` voids the text before it. The first model's error, if
+    it had one, is raised when all have failed, and at once where the conversation is too large. How long a request may
+    take with its repeats is for the caller to say.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class RetryProvider:
                     async for delta in deltas:
                         if not isinstance(delta, Completed):
                             streamed = True
-                        elif delta.message.empty and delta.message.finish in _SAID_ALL and not last:
+                        elif delta.message.empty and delta.message.finish in SAID_ALL and not last:
                             used = delta.message.usage
                             break
                         else:
@@ -100,17 +100,17 @@ class RetryProvider:
                         yield delta
                 if used is None:
                     return
-                wait, error = None, _empty(provider.info)
+                wait, error = self._policy.base if attempt == 1 else None, _empty(provider.info)
             except ProviderError as failed:
                 error, restarts = failed, restarts + streamed
                 wait = self._wait(error, attempt, restarts)
             if wait is not None:
                 attempt += 1
-                voided = StepRetried(error.brief, wait, provider.info.name)
+                voided = StepRetried(error.brief, wait, provider.info.name, used)
             else:
-                first = first or error
                 if error.kind == "overflow" or last:
-                    raise first from (None if first is error else error)
+                    raise first or error from (error if first else None)
+                first = first or (error if used is None else None)
                 number, attempt, restarts = number + 1, 1, 0
                 following = self._models[number][0].info
                 why, asked = error.brief.rstrip(".。"), f"{following.name}/{following.model}"

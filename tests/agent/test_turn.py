@@ -339,21 +339,24 @@ async def test_a_turn_ends_at_its_token_limit() -> None:
 
 
 @table(
-    "answer calls last told",
-    (lambda _: error_result("network", "no route"), 5, "I could not read it.", "I could not read it."),
-    (lambda _: error_result("network", "no route"), 5, "", "there is nothing to show"),
-    (lambda number: error_result("http_status", f"not yet, attempt {number}"), 12, "done", "done"),
-    (lambda _: ToolResult("as before"), 7, "done", "done"),
-    (lambda _: ToolResult("as before"), 10, "I have it.", "I have it."),
-    (lambda number: ToolResult(f"line {number}"), 12, "done", "done"),
+    "answer calls last told between",
+    (lambda _: error_result("network", "no route"), 5, "I could not read it.", "I could not read it.", ""),
+    (lambda _: error_result("network", "no route"), 5, "", "there is nothing to show", ""),
+    (lambda number: error_result("http_status", f"not yet, attempt {number}"), 12, "done", "done", ""),
+    (lambda _: ToolResult("as before"), 7, "done", "done", ""),
+    (lambda _: ToolResult("as before"), 10, "I have it.", "I have it.", ""),
+    (lambda _: ToolResult("as before"), 12, "done", "done", "write"),
+    (lambda _: ToolResult("as before"), 12, "done", "done", "elsewhere"),
+    (lambda number: ToolResult(f"line {number}"), 12, "done", "done", ""),
 )
 async def test_U30_only_a_call_that_fails_five_times_alike_or_succeeds_ten_times_forces_an_answer_which_may_stay_empty(
-    answer: Callable[[int], ToolResult], calls: int, last: str, told: str
+    answer: Callable[[int], ToolResult], calls: int, last: str, told: str, between: str
 ) -> None:
     numbers = count()
     tool = FakeTool("read", lambda _: answer(next(numbers)))
-    tool.idempotent = True
-    async with agent([Call("write", {}), *[Call("read", {"query": "x"})] * calls, Say(last)], tool) as box:
+    tool.idempotent, tool.local = True, between != "elsewhere"
+    steps = [Call("read", {"query": "x"}), *[Call("write", {})] * (between == "write")] * calls
+    async with agent([Call("none", {}), *steps, Say(last)], tool, FakeTool("write")) as box:
         finished = await box.ask("go")
     assert (finished.outcome, len(tool.calls)) == ("completed" if last else "failed", calls)
     assert told in finished.text + finished.error
@@ -375,11 +378,11 @@ async def test_U53_an_empty_answer_is_asked_for_once_more_and_never_stored() -> 
 
 async def test_U53_an_empty_answer_is_asked_of_the_next_model_and_costs_what_it_took() -> None:
     used = Usage(input=900, output=100)
-    models = ScriptedProvider([Say("")], usage=used), ScriptedProvider(["There you are."], usage=used)
+    models = ScriptedProvider([Say("")] * 2, usage=used), ScriptedProvider(["There you are."], usage=used)
     async with agent(RetryProvider([(model, USUAL) for model in models])) as box:
         assert (await box.ask("go")).text == "There you are."
         spent = await box.store.spent()
-    assert (spent.requests, spent.input) == (2, 1_800)
+    assert (spent.requests, spent.input) == (3, 2_700)
 
 
 async def test_an_empty_answer_that_the_rules_of_the_model_cut_is_not_asked_for_again() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.providers.scripted import Call
+from nanobot.providers.scripted import Call, End, Think
 from tests.cli.harness import Program, program
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.search_apis import KEY, SearchApis
@@ -78,10 +78,11 @@ async def test_U58_a_wrong_key_token_and_engine_each_say_what_to_do(services: Se
     assert "@BotFather" in found["Telegram token"][1]
 
 
+@pytest.mark.parametrize("said", ["pong", Reply(Think("hm"), End("length"))])
 async def test_U17_a_model_that_calls_no_tool_and_a_server_with_little_context_are_found(
-    services: Services, tmp_path: Path
+    services: Services, tmp_path: Path, said: str | Reply
 ) -> None:
-    services.llm.after, services.llm.models = "pong", [{"id": "fake", "max_model_len": 4_096}]
+    services.llm.after, services.llm.models = said, [{"id": "fake", "max_model_len": 4_096}]
     found = await findings(services.home(tmp_path))
     assert found["Model"][0] == "warn"
     assert "did not call the tool" in found["Model"][1]
