@@ -229,9 +229,9 @@ def _copy_of(path: Path) -> IO[bytes]:
             if not error.sqlite_errorname.startswith(("SQLITE_IOERR_SHM", "SQLITE_CANTOPEN")):
                 raise
             # Even to read it needs a file beside it, and there is no room for one. So nobody has it open.
-            for end in ("", "-wal"):
-                with suppress(FileNotFoundError):
-                    shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+            shutil.copyfile(path, copy)
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}-wal", f"{copy}-wal")
             with closing(sqlite3.connect(copy)) as db:
                 db.execute("PRAGMA wal_checkpoint")
         return copy.open("rb")
