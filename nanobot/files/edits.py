@@ -152,8 +152,8 @@ def compare(shown: str, before: bytes | None, after: bytes) -> Change:
         texts = text_of(before or b"", shown), text_of(after, shown)
     except PathError:
         return Change(shown, created, -1, -1)
-    both = (text.split("\r" if line_end(text) == "\r" else "\n") for text in texts)
-    old, new = (lines if lines[-1] else lines[:-1] for lines in both)
+    end = "\r" if {line_end(text) for text in texts if text} == {"\r"} else "\n"
+    old, new = (lines if lines[-1] else lines[:-1] for lines in (text.split(end) for text in texts))
     first = _alike(old, new)
     last = _alike(old[first:][::-1], new[first:][::-1])
     removed, added = old[first : len(old) - last], new[first : len(new) - last]

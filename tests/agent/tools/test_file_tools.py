@@ -130,6 +130,7 @@ async def test_an_edit_keeps_line_ends_and_the_mark_of_a_file_from_elsewhere(fil
     assert "2\ttwo\n3\tthree" in (await files.call("read_file", path="foreign.txt")).text
     assert "(+2 −2)" in ((await files.call("edit_file", path="foreign.txt", old="one\ntwo", new="1\n2")).receipt or "")
     assert path.read_bytes() == f"\ufeff1{end}2{end}three{end}".encode()
+    assert "(+3 " in ((await files.call("write_file", path="foreign.txt", content="1\n2\nthree\n")).receipt or "")
 
 
 async def test_wrong_names_are_answered_with_the_nearest_that_is_there(files: Files) -> None:
