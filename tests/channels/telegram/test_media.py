@@ -26,7 +26,7 @@ from tests.fakes.files import pdf_file, pdf_text
 from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.office_files import paragraph, word_file
 from tests.fakes.patience import growing
-from tests.fakes.telegram_server import TOKEN, User, drop_before, refuse
+from tests.fakes.telegram_server import TOKEN, User, bad_gateway, drop_before, refuse, too_many
 from tests.fakes.waiting import until
 from tests.tables import table
 
@@ -167,15 +167,18 @@ async def test_every_failure_leaves_a_line_in_the_turn_and_in_the_chat(method: s
     async with intake_stage(tmp_path / "media") as at:
         ada = at.server.user("Ada")
         for fault in (refuse(400, "Bad Request: file is too big"), drop_before(), refuse(404, "Not Found")):
-            at.server.fail(method, fault)
+            at.server.fail(method, fault, fault)
             message = await at.take(ada.send("photo", JPEG, "look"))
+            at.server.calm()
             assert message.content.startswith("look\n\n[The photo was not read: ")
             assert message.media == ()
             assert TOKEN not in message.content
             assert "://" not in message.content
             assert at.said[-1][1].startswith("⚠️ The photo was not read: ")
         assert list((tmp_path / "media").glob("*")) == []
-        assert len((await at.take(ada.send("photo", JPEG))).media) == 1
+        for fault in (too_many(1), bad_gateway()):
+            at.server.fail(method, fault)
+            assert len((await at.take(ada.send("photo", JPEG))).media) == 1, "one failure is tried again"
 
 
 async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:

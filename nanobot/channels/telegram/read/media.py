@@ -16,12 +16,12 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import httpx
 from loguru import logger
 from msgspec import Struct
-from telegram.error import BadRequest, TelegramError
+from telegram.error import BadRequest, NetworkError, RetryAfter, TelegramError
 
 from nanobot import jsonval
 from nanobot.channels.telegram.bot import TelegramLine
 from nanobot.channels.telegram.read.incoming import Attachment, AttachmentKind
-from nanobot.channels.telegram.send.errors import words_of
+from nanobot.channels.telegram.send.errors import penalty_of, words_of
 from nanobot.messages import Media
 from nanobot.session.codec import encode
 from nanobot.session.ledger import Ledger
@@ -34,6 +34,8 @@ TELEGRAM_LIMIT = 20_000_000
 OWN_SERVER_LIMIT = 500_000_000
 _SECONDS = 300.0
 _STALL_SECONDS = 30.0
+#: Seconds before the second try of a file that failed.
+_PAUSE = 0.5
 _SUFFIX_CHARS = 8
 #: Days for which a file stays though nothing names it.
 KEEP_MEDIA_DAYS = 90
@@ -82,6 +84,13 @@ class MediaFolder:
             return Fetched(problem=self._too_big(file.size))
         try:
             async with self._slots, asyncio.timeout(_SECONDS):
+                try:
+                    return await self._fetch(line, file)
+                except (RetryAfter, NetworkError, httpx.HTTPError) as error:
+                    pause = penalty_of(error) if isinstance(error, RetryAfter) else _PAUSE
+                    if isinstance(error, BadRequest) or pause > _STALL_SECONDS:
+                        raise
+                    await asyncio.sleep(pause)
                 return await self._fetch(line, file)
         except TimeoutError:
             return Fetched(problem=_("was not read: Telegram sent it too slowly. Send it again."))
