@@ -41,6 +41,7 @@ _ANY = "any"
 _OWN_RULES = N_("Days with different times are rules of their own: write them one by one.")
 _ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
 _TWO_NIGHTS = N_('A night is of two days: write which of them {time:%H:%M} is of, such as "tomorrow at {time:%H:%M}".')
+_MIDNIGHTS = ({"evening", "midnight"}, {"night", "midnight"})
 _NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
@@ -278,6 +279,8 @@ def _take_part(facts: _Facts, part: str, before: str) -> None:
     if before == "and":  # "at 8 and in the evening"
         facts.times = [(*clock[:3], clock[3] or _ANY) for clock in facts.times]
     if part != facts.part:
+        if facts.part_alone and before != "and" and {part, facts.part} in _MIDNIGHTS:
+            raise unclear(_(_TWO_NIGHTS, time=time()))
         if facts.part_alone and before not in ("and", "part"):
             raise unclear(_(_OWN_RULES))
         _keep_part(facts)

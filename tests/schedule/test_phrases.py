@@ -149,9 +149,10 @@ def test_what_is_not_understood_is_answered_with_what_was_and_how_to_write_it() 
         understand("at 8", NOW, ZONE)
     with pytest.raises(UsageError, match="two readings"):
         understand("on 3/12 at 9", NOW, ZONE)
-    for hour in ("tonight at 1", "tonight at 1 am", "今晚1点", "tomorrow night at 1"):
-        with pytest.raises(UsageError, match=r'such as "tomorrow at 01:00"'):
-            understand(hour, NOW, ZONE)
+    ones, midnights = ("tonight at 1", "今晚1点", "tomorrow night at 1"), ("tonight at midnight", "midnight tonight")
+    for number, phrase in [*((1, one) for one in ones), *((0, one) for one in (*midnights, "every night at midnight"))]:
+        with pytest.raises(UsageError, match=rf'such as "tomorrow at 0{number}:00"'):
+            understand(phrase, NOW, ZONE)
 
 
 #: A zone, the days of 2026 on which its clocks go ahead and back, and a time that is skipped or comes twice.
