@@ -14,7 +14,7 @@ from nanobot.web.extract.strip import strip_tags
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
     "script style noscript template svg canvas iframe embed applet head link meta title audio video map area "
-    "select datalist button input dialog progress meter".split()
+    "select option datalist button input dialog progress meter".split()
 )
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark math nobr output "
