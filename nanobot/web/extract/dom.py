@@ -281,7 +281,7 @@ def language_of(element: HtmlElement) -> str:
         if explicit and explicit.lower() not in _NO_LANGUAGE:
             return str(explicit).lower()
         names = (candidate.get("class") or "").replace("brush: ", "brush:").split()
-        if names[:1] == ["highlight"] and len(names) == 2:
+        if tag_of(candidate) == "pre" and names[:1] == ["highlight"] and len(names) == 2 and "-" not in names[1]:
             names[1] = f"language-{names[1]}"
         for name in names:
             match = _LANGUAGE.match(name)

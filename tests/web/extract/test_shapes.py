@@ -59,7 +59,10 @@ SHAPES: dict[str, tuple[str, str]] = {
         '<div class="highlight-python"><pre><span class="k">def</span> f(): ...</pre></div>',
         "```python\ndef f(): ...\n```",
     ),
-    "code with a style of its own for a language": ("<pre class='highlight go'>x := 1</pre>", "```go\nx := 1\n```"),
+    "code with a style of its own for a language": (
+        "<pre class='highlight go'>x</pre><div class='highlight highlight-source-go'><pre class=wide>y</pre></div>",
+        "```go\nx\n```\n\n```go\ny\n```",
+    ),
     "a change of code in a table": (
         "<table><tr><td data-line-number=7><td>def f():<tr><td><td><i data-code-marker='+'>  x()</i></table>",
         "```\ndef f():\n+  x()\n```",
