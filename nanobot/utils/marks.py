@@ -6,6 +6,7 @@ count in UTF-8 bytes are converted by `index_of`.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -188,9 +189,11 @@ def _in_ticks(text: str, fenced: Sequence[tuple[int, int]]) -> list[tuple[int, i
     """Code in a line: from a run of backticks to the next run of the same length within the paragraph."""
     spans: list[tuple[int, int]] = []
     waiting: dict[int, int] = {}
-    runs = [match for match in _TICKS.finditer(text) if not any(a <= match.start() < b for a, b in fenced)]
-    border = 0
-    for match in runs:
+    border, starts = 0, [start for start, _ in fenced]
+    for match in _TICKS.finditer(text):
+        block = bisect_right(starts, match.start())
+        if block and match.start() < fenced[block - 1][1]:
+            continue
         if "\n\n" in text[border : match.start()]:
             waiting.clear()
         border = match.end()

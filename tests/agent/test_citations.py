@@ -602,8 +602,11 @@ def test_G14_a_giant_hostile_page_is_judged_within_seconds() -> None:
         assert time.process_time() - started < 8, piece
 
 
-def test_G14_a_number_in_words_without_an_end_is_judged_like_any_other(book: SourceBook) -> None:
-    assert marked(f"{'三百' * 400}件[3]。", book)[1][0].missing
+def test_G14_an_answer_without_an_end_is_judged_as_soon_as_another(book: SourceBook) -> None:
+    started = time.process_time()
+    for piece in ("三百", "1:2 ", "may ", "“so they say” ", "[a](http://b.test/ ", "```\n\n```\n"):
+        assert marked(f"{piece * 20_000}三百件[3]。", book)[1][0].missing, piece
+    assert time.process_time() - started < 30
 
 
 class Reads(FakeTool):

@@ -55,8 +55,8 @@ _ALIKE, _ALIKE_UNREAD = 0.5, 0.3
 _SMALL = 32
 #: By what share of itself a figure of a page may be rounded at most.
 _ROUNDED = 0.1
-#: From more facts than these nothing is reckoned: some two of them would always do.
-_MOST_TERMS = 6
+#: From more facts than these nothing is reckoned, since some two of them would always do; so many figures are judged.
+_MOST_TERMS, _MOST_FIGURES = 6, 50
 #: On which side of a figure the words before it put what they count.
 _BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 #: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
@@ -285,7 +285,7 @@ class CitationJudge:
         What several sources carry together is carried. With `exact`, other words count for nothing.
         """
         named = names(claim.text, languages_of(unquoted(claim.sentence)))
-        facts = [*quotations(claim.text), *figures(claim.text), *named]
+        facts = [*quotations(claim.text), *figures(claim.text)[-_MOST_FIGURES:], *named]
         lacks = {number: self._lacks(claim, facts, number) for number in claim.numbers if number in self._texts}
         nowhere = set.intersection(*map(set, lacks.values())) if lacks else set()
         verdicts: dict[int, list[str]] = {}
