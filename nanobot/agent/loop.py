@@ -156,10 +156,8 @@ class AgentLoop(ChatControl):
             return  # for what comes of the command; or it is the answer, which the next step reads
         elif chat.turn is not None and message.sender.id not in chat.turn.told:
             chat.turn.told.add(message.sender.id)
-            first = chat.taken[0]
-            steers = first.message.sender.id == message.sender.id and not (first.alone or message.aside)
             soon = _("Got it. I will read this at the next step.")
-            await chat.turn.publish(Notice(soon if steers else _("Got it. I will answer after this one.")))
+            await chat.turn.publish(Notice(soon if steers(chat, entry) else _("Got it. I will answer after this one.")))
 
     def _start(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)

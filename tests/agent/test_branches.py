@@ -143,9 +143,10 @@ async def test_U65_a_question_beside_the_conversation_leaves_nothing_of_it_but_w
     assert not any("km" in one.text for one in provider.requests[-1].messages)
 
 
-async def test_U65_a_question_beside_the_conversation_waits_for_the_turn_that_runs_and_does_not_steer_it() -> None:
-    look = FakeTool("look", gate=asyncio.Event())
-    provider = model(Call("look", {"query": "x"}), "The first.", "The second.")
+async def test_U65_a_question_beside_the_conversation_waits_for_the_turn_that_runs_and_neither_steers_another() -> None:
+    look, gate = FakeTool("look", gate=asyncio.Event()), asyncio.Event()
+    beside = (Say("I look."), Wait(gate), Call("look", {"query": "y"}))
+    provider = model(Call("look", {"query": "x"}), "The first.", beside, "The second.", "The third.")
     async with agent(provider, look) as box:
         await box.say("First?")
         await look.started.wait()
@@ -154,10 +155,14 @@ async def test_U65_a_question_beside_the_conversation_waits_for_the_turn_that_ru
         await box.until(lambda: "Got it. I will answer after this one." in [one.text for one in box.of(Notice)])
         busy = [(await box.ask(f"/{name}")).text for name in ("branch", "rewind", "retry")]
         look.open()
-        await box.until(lambda: len(box.of(TurnFinished)) == 2)
+        await box.until(lambda: any("I look." in str(one) for one in box.events))
+        await box.say("Third?")
+        await box.waiting(1)
+        gate.set()
+        await box.until(lambda: len(box.of(TurnFinished)) == 3)
         shown = said(await box.history())
-    assert len(provider.requests) == 3
-    assert shown == ["First?", "", "found x", "The first."]
+    assert len(provider.requests) == 5
+    assert shown == ["First?", "", "found x", "The first.", "Third?", "The third."]
     assert all("A turn is running" in text for text in busy)
 
 

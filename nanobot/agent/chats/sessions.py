@@ -74,7 +74,7 @@ def steers(running: Chat, entry: Entry) -> bool:
     said = entry.message
     if said.cause != "chat" or said.aside or entry.alone or entry.behind:
         return False
-    return all(not one.alone and _same_person(one.message, said) for one in running.taken[:1])
+    return all(not one.alone and _hears(one.message, said) for one in running.taken[:1])
 
 
 def lends(running: Chat, entry: Entry) -> bool:
@@ -86,11 +86,13 @@ def lends(running: Chat, entry: Entry) -> bool:
         and bool(firsts)
         and not (said.command or said.conversation)
         and steers(running, entry)
-        and all(not one.alone and _same_person(one.message, said) for one in firsts)
+        and all(not one.alone and _hears(one.message, said) for one in firsts)
     )
 
 
-def _same_person(one: InboundMessage, other: InboundMessage) -> bool:
+def _hears(one: InboundMessage, other: InboundMessage) -> bool:
+    if one.aside:  # which keeps nothing
+        return False
     if one.address.channel == other.address.channel:
         return one.sender.id == other.sender.id
     return one.direct and other.direct and one.sender.role == other.sender.role == "owner"
