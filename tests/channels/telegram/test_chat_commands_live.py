@@ -147,27 +147,26 @@ async def test_U45_prompts_and_logins_of_servers_work_from_telegram(tmp_path: Pa
     async with furnished(tmp_path, after="Hello Ann!") as (_, llm, ada, home):
 
         async def ask(text: str, wanted: str) -> str:
-            """Say something and wait for the answer that begins with `wanted`; a notice may come before it."""
+            """Say something and wait for the answer that holds `wanted`; a notice may come before it."""
             before = len(ada.seen) + 1
-            await ada.asks(text, lambda: any(line.startswith(f"bot: {wanted}") for line in ada.seen[before:]))
-            return next(line for line in ada.seen[before:] if line.startswith(f"bot: {wanted}"))
+            await ada.asks(text, lambda: any(wanted in line for line in ada.seen[before:]))
+            return next(line for line in ada.seen[before:] if wanted in line)
 
         with private_server(seconds=3600) as (url, _):
             words = [sys.executable, "-m", "tests.fakes.mcp_sdk_server", "stdio"]
             real = {"command": words, "env": {"PYTHONPATH": str(ROOT)}, "prompts": True, "toolTimeout": 100}
             await known_tools(home.change(tools={"mcpServers": {"real": real, "private": {"url": url}}}))
             async with running(home):
-                await ask("/mcp reconnect real", "real: ready, 5 tools.")
-                shown = await ask("/mcp", "")
-                assert "private (address 127.0.0.1): The MCP server 'private' refused the login" in shown
-                await ask("/mcp prompt real greet name=Ann", "Hello Ann!")
+                await ask("/mcp reconnect real", "bot: real: ready, 5 tools.")
+                await ask("/mcp", "private (address 127.0.0.1): The MCP server 'private' refused the login")
+                await ask("/mcp prompt real greet name=Ann", "bot: Hello Ann!")
                 assert "Say hello to Ann." in json.dumps(llm.requests[-1].messages)
-                shown = await ask("/mcp login private", "")
+                shown = await ask("/mcp login private", "authorize")
                 link = re.search(r"http://127\.0\.0\.1\S+authorize\S+", shown)
                 assert link, shown
                 async with httpx.AsyncClient(trust_env=False, timeout=100) as browser:
                     back = (await browser.get(link[0].rstrip(">"))).headers["location"]
-                await ask(f"/mcp login private {back}", "Logged in. private: ready, 1 tool.")
+                await ask(f"/mcp login private {back}", "bot: Logged in. private: ready, 1 tool.")
 
 
 class Model:
