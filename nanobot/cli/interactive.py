@@ -82,8 +82,8 @@ async def beginning_of(
     return Beginning(info.model, told(info.chosen_because), title, recap, hint=hint, kept=choice.kept, config=config)
 
 
-async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> int:
-    """Talk until the person leaves; the exit code. Says at the end how to come back."""
+async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> TerminalChannel:
+    """Talk until the person leaves. Says at the end how to come back."""
 
     async def locate(file: Path) -> str:
         place = await asyncio.to_thread(file.resolve)  # the agent may run in another folder
@@ -112,7 +112,7 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
         back = _("resume: nanobot agent -r {session}", session=channel.state.session)
         sys.stdout.write("\n" + render_line(back, "dim", look))
         sys.stdout.flush()
-    return channel.exit_code
+    return channel
 
 
 def _surface(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> Surface:

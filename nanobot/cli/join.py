@@ -3,25 +3,14 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING
 
 from nanobot import __version__
-from nanobot.app import Launch, Nanobot
-from nanobot.bus.events import TERMINAL
-from nanobot.channels.socket.anywhere import AgentAnywhere
 from nanobot.channels.socket.client import GatewayLink, Refused
 from nanobot.channels.socket.wire import PROTOCOL, HelloLine
 from nanobot.cli.agent_command import Setup, writer_for
-from nanobot.cli.oneshot import SessionChoice, UserPrompt, answered
+from nanobot.cli.oneshot import UserPrompt, answered
 from nanobot.cli.terminal import note
-from nanobot.session.lock import home_use_lock
 from nanobot.utils.translation import N_, _, language, listed
-
-if TYPE_CHECKING:
-    from nanobot.channels.base import TerminalAgent
 
 _PROJECT = N_(
     "{folder} has instructions of its own ({held}), which a gateway does not read: this conversation is apart from it."
@@ -47,23 +36,25 @@ async def ask_gateway(args: argparse.Namespace, setup: Setup, question: UserProm
 
 
 async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
-    """Talk there until the person leaves; the exit code, or None where no gateway serves this terminal."""
+    """Talk there until the person leaves; the exit code, or None where no gateway serves this terminal, or not any
+    more: then the same session goes on."""
     link = await _join(args, setup, asks=False)
     if link is None:
         return None
     from nanobot.channels.terminal.look import look_of
     from nanobot.cli.interactive import Beginning, converse
 
-    async def again(session: str) -> GatewayLink | None:
-        return await GatewayLink.open(setup.paths.socket, _hello(args, setup, session))
-
-    agent = AgentAnywhere(link, again, partial(_alone, args, setup))
     state, begun = link.welcome.state, bool(link.welcome.state.messages)
     place = _("in the gateway that runs here; --alone talks apart from it")
     title, config = state.title if begun else "", setup.loaded.config.channels.terminal
     begin = Beginning(link.welcome.model, link.welcome.why, title, link.welcome.recap, place, config=config)
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
-    return await converse(agent, begin, setup.paths, look)
+    channel = await converse(link, begin, setup.paths, look)
+    if not link.over:
+        return channel.exit_code
+    note(_("This terminal goes on alone."))
+    args.session, args.go_on = channel.state.session or state.session, False
+    return None
 
 
 async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> GatewayLink | None:
@@ -72,7 +63,7 @@ async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> Gatewa
         note(_(_PROJECT, folder=setup.project.folder, held=listed(setup.project.holds)))
         return None
     try:
-        link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, args.session or "", asks=asks))
+        link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, asks=asks))
     except Refused as error:
         note(_(_REFUSED, reason=error))
         return None
@@ -81,19 +72,6 @@ async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> Gatewa
     return link
 
 
-def _hello(args: argparse.Namespace, setup: Setup, session: str, *, asks: bool = False) -> HelloLine:
-    go_on, file = args.go_on and not session, str(setup.paths.config)
-    return HelloLine(PROTOCOL, __version__, file, session, go_on, asks, args.model or "", language())
-
-
-@asynccontextmanager
-async def _alone(args: argparse.Namespace, setup: Setup, session: str) -> "AsyncIterator[TerminalAgent]":
-    """The agent in this process, in a session."""
-    from nanobot.cli.interactive import own_agent
-
-    launch = Launch(args.model or "", env=setup.env)
-    with home_use_lock(setup.paths.home):
-        async with await Nanobot.from_config(setup.loaded, paths=setup.paths, launch=launch) as app:
-            app.loop.runner.approvals.channels.add(TERMINAL.channel)
-            async with own_agent(app, SessionChoice(session)) as own, app.at_work():
-                yield own
+def _hello(args: argparse.Namespace, setup: Setup, *, asks: bool) -> HelloLine:
+    file, session = str(setup.paths.config), args.session or ""
+    return HelloLine(PROTOCOL, __version__, file, session, args.go_on, asks, args.model or "", language())

@@ -14,6 +14,7 @@ from nanobot.errors import ChannelError, NanobotError, TemporaryError, UsageErro
 from nanobot.utils.translation import N_, _
 
 _GONE = N_("The gateway has ended before it answered. Ask again.")
+_ENDED = N_("The gateway has ended. What was done so far is kept.")
 
 
 class Refused(NanobotError):
@@ -34,7 +35,7 @@ class GatewayLink:
         self._writer = writer
         self._numbers = count(1)
         self._answers: dict[int, asyncio.Future[wire.AnswerLine]] = {}
-        self._over = False
+        self.over = False  # the gateway has ended
 
     @classmethod
     async def open(cls, path: Path, hello: wire.HelloLine) -> Self | None:
@@ -70,7 +71,7 @@ class GatewayLink:
         return self.welcome.version if self.welcome.version != __version__ else ""
 
     async def run(self) -> None:
-        """Carry messages and events until the connection ends."""
+        """Carry messages and events until the gateway ends; its end is that of the turn that ran here."""
         sending = asyncio.create_task(self._send_messages())
         try:
             while (line := await wire.next_line(self._reader, wire.FROM_GATEWAY)) is not None:
@@ -81,17 +82,17 @@ class GatewayLink:
                     case wire.AnswerLine() if (waiting := self._answers.pop(line.number, None)) is not None:
                         if not waiting.done():
                             waiting.set_result(line)
-                    case wire.LeavingLine():
-                        return
         except ChannelError:
-            return  # a gateway that says what is none of the protocol is as good as gone
+            pass  # a gateway that says what is none of the protocol is as good as gone
         finally:
             sending.cancel()
             self.close()
+        self.over = True
+        ended = TurnFinished("cancelled", "", error=_(_ENDED), model=self.welcome.model)
+        await self.bus.publish_outbound(OutboundMessage(TERMINAL, ended))
 
     def close(self) -> None:
         """End the connection; whoever waits for an answer hears that none comes."""
-        self._over = True
         self._writer.close()
         answers, self._answers = self._answers, {}
         for waiting in answers.values():
@@ -118,7 +119,7 @@ class GatewayLink:
         return (await self._ask(wire.CallLine(next(self._numbers), call))).result
 
     async def _ask(self, line: wire.SayLine | wire.CallLine) -> wire.AnswerLine:
-        if self._over:
+        if self._writer.transport.is_closing():
             raise TemporaryError(_(_GONE))
         waiting: asyncio.Future[wire.AnswerLine] = asyncio.get_running_loop().create_future()
         self._answers[line.number] = waiting

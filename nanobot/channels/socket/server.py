@@ -180,9 +180,8 @@ class GatewaySocket:
             await self._say_goodbye()
 
     async def _say_goodbye(self) -> None:
-        """Tell every terminal that the gateway ends, and wait a moment until what runs there is stopped."""
+        """Leave every terminal, and wait a moment until what runs there is stopped."""
         for one in self._joined.values():
-            one.send(wire.LeavingLine())
             one.writer.close()
         if self._serving:
             await asyncio.wait(self._serving, timeout=LEAVE_SECONDS)

@@ -9,17 +9,16 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from nanobot.bus.events import ChatState, Event, InboundMessage, OutboundMessage, ToolFinished, TurnFinished
 from nanobot.channels.base import CallResult, TerminalCall
-from nanobot.errors import ChannelError, NanobotError, QuestionOver, TemporaryError, UsageError
+from nanobot.errors import ChannelError, NanobotError, TemporaryError, UsageError
 from nanobot.jsonval import dump
 from nanobot.utils.translation import _
 
@@ -33,16 +32,10 @@ MOST_BYTES = 16_000_000
 RESULT_CHARS = 100_000
 #: Seconds for a first line, which both sides send at once.
 GREETING_SECONDS = 5.0
-#: Bytes that the name of a socket may not reach, and where a folder has a short name.
-_LONGEST_NAME, _DESCRIPTORS = 104, Path("/proc/self/fd")
 #: macOS tells who is on the other side in a `struct xucred` under these names (unix(4)).
 _SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED = 0, 1, "Iih16I"
-#: Errors that a terminal tells apart; the first that fits counts.
-_KINDS: tuple[tuple[Literal["over", "usage", "temporary"], type[NanobotError]], ...] = (
-    ("over", QuestionOver),
-    ("usage", UsageError),
-    ("temporary", TemporaryError),
-)
+#: Errors that a terminal tells apart, for its exit code.
+_KINDS: Mapping[str, type[NanobotError]] = {"usage": UsageError, "temporary": TemporaryError}
 
 
 class SocketLine(Struct, frozen=True, tag_field="type", tag=lambda name: name.removesuffix("Line").lower()):
@@ -133,30 +126,23 @@ class AnswerLine(SocketLine, frozen=True):
     result: CallResult = CallResult()
     finished: TurnFinished | None = None
     error: str = ""
-    kind: Literal["", "usage", "over", "temporary", "disk"] = ""
+    kind: str = ""
 
     @classmethod
     def failed(cls, number: int, error: NanobotError | OSError) -> "AnswerLine":
         """The answer that tells of an error."""
-        if isinstance(error, OSError):
-            return cls(number, error=f"{error.strerror or error}.", kind="disk")
-        return cls(number, error=str(error), kind=next((kind for kind, of in _KINDS if isinstance(error, of)), ""))
+        said = f"{error.strerror or error}." if isinstance(error, OSError) else str(error)
+        return cls(number, error=said, kind=next((kind for kind, of in _KINDS.items() if isinstance(error, of)), ""))
 
     def judged(self) -> "AnswerLine":
-        """Itself. Raises the error that it carries: a `NanobotError`, or `OSError` where a file cannot be read."""
+        """Itself. Raises the `NanobotError` that it carries."""
         if not self.error:
             return self
-        if self.kind == "disk":
-            raise OSError(0, self.error.removesuffix("."))
-        raise dict[str, type[NanobotError]](_KINDS).get(self.kind, NanobotError)(self.error)
-
-
-class LeavingLine(SocketLine, frozen=True):
-    """The gateway ends."""
+        raise _KINDS.get(self.kind, NanobotError)(self.error)
 
 
 TerminalLine = HelloLine | CancelLine | SayLine | CallLine
-GatewayLine = WelcomeLine | RefusedLine | EventLine | AnswerLine | LeavingLine
+GatewayLine = WelcomeLine | RefusedLine | EventLine | AnswerLine
 FROM_TERMINAL = json.Decoder(TerminalLine)
 FROM_GATEWAY = json.Decoder(GatewayLine)
 
@@ -193,54 +179,21 @@ async def listen(
     path: Path, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ) -> asyncio.Server:
     """Listen at a path, for this user alone; what an earlier gateway left there goes. Raises `OSError`."""
-    waiting = path.with_name(f"{path.name}.new")  # whoever sees the socket at its path can connect
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        await asyncio.to_thread(_bind, made, waiting)
-        server = await asyncio.start_unix_server(serve, sock=made, limit=MOST_BYTES, start_serving=False)
-    except BaseException:  # a start that is ended meanwhile leaves nothing open either
-        made.close()
-        raise
-    try:
-        await server.start_serving()
-        await asyncio.to_thread(waiting.replace, path)
-    except BaseException:
-        server.close()
-        raise
+    server = await asyncio.start_unix_server(serve, path, limit=MOST_BYTES)
+    await asyncio.to_thread(path.chmod, 0o600)
     return server
-
-
-def _bind(made: socket.socket, path: Path) -> None:
-    path.unlink(missing_ok=True)
-    with _short(path) as name:
-        made.bind(name)
-    path.chmod(0o600)
 
 
 async def connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
     """A connection to the gateway at a path; None where none listens, or where it is of another user."""
     try:
-        with _short(path) as name:
-            reader, writer = await asyncio.open_unix_connection(name, limit=MOST_BYTES)
+        reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
     except OSError:
         return None
     if same_user(writer.get_extra_info("socket")):
         return reader, writer
     writer.close()
     return None
-
-
-@contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """A name for a path that is no longer than names of sockets may be, where the system has one (unix(7))."""
-    if len(os.fsencode(path)) < _LONGEST_NAME or not _DESCRIPTORS.is_dir():
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield str(_DESCRIPTORS / str(folder) / path.name)
-    finally:
-        os.close(folder)
 
 
 def same_user(connection: socket.socket) -> bool:

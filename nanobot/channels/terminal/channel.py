@@ -104,7 +104,7 @@ class TerminalChannel:
         try:
             async with asyncio.TaskGroup() as group:
                 parts = (self._listen(events), self._show(), self._post(), self._spin())
-                work = [group.create_task(part) for part in (self._agent.run(), self._look_on(), *parts)]
+                work = [group.create_task(part) for part in (self._serve(), self._look_on(), *parts)]
                 self._draw()
                 self.exit_code = await self._surface.run(self)
                 await self._end_turn()
@@ -114,6 +114,13 @@ class TerminalChannel:
                     task.cancel()
         except* asyncio.CancelledError:
             raise asyncio.CancelledError from None
+
+    async def _serve(self) -> None:
+        """Let the agent serve. One that ends, as a gateway does, has read nothing of what waits."""
+        await self._agent.run()
+        for shown, _text in self._unread.values():
+            self._tell(Notice(_("not sent: {text}", text=shown), "warning"))
+        self.exit()
 
     async def stop(self) -> None:
         self.exit()

@@ -135,6 +135,7 @@ class Screen:
     def exit(self, code: int) -> None:
         if self._exit is None:
             self._exit = code
+            self.buffer.append_to_history()  # what is not sent yet is there for the next talk
             if self.app.is_running and not self.app.is_done:
                 self.app.exit(result=code)
 

@@ -128,14 +128,6 @@ async def test_the_socket_is_its_owners_alone_and_goes_with_the_gateway(tmp_path
     assert await GatewayLink.open(at.paths.socket, at.hello()) is None
 
 
-async def test_a_home_with_a_long_name_is_joined_too(tmp_path: Path) -> None:
-    deep = tmp_path / ("deep" * 20) / ("er" * 30)
-    deep.mkdir(parents=True)
-    async with gate(deep, "Here.") as at, at.joined() as seat:
-        await seat.say("hi")
-        assert await seat.answer() == "Here."
-
-
 @table(
     "lines",
     (b"\x00\xff\n",),

@@ -205,23 +205,6 @@ async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_
         await carrying
 
 
-async def test_a_gateway_that_ends_is_said_and_the_terminal_goes_on_and_joins_again(tmp_path: Path) -> None:
-    async with furnished(tmp_path, "First.", "Second.", "Third.") as (_, llm, _, home), running(home) as gateway:
-        await listens(home, gateway)
-        async with terminal_of(home) as terminal:
-            await terminal.answers("one\r", "First.")
-            await gateway.stop()
-            await terminal.until("The gateway has ended.")
-            await terminal.answers("two\r", "goes on alone")
-            await terminal.until("Second.")
-            async with running(home):
-                await terminal.until("has joined it")
-                await terminal.answers("three\r", "Third.")
-                await terminal.leave()
-    told = json.dumps(llm.requests[-1].messages)
-    assert told.index("First.") < told.index("Second.") < told.index("three")
-
-
 async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(tmp_path: Path) -> None:
     async with furnished(tmp_path, after="Fine.") as (_, llm, _, home), running(home) as gateway:
         await listens(home, gateway)
@@ -232,10 +215,12 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
             await first.until("Privacy: on")
             second.press("/privacy\r")
             await second.until("Privacy: on")
+            first.press("half a line")
+            await first.until("❯ half a line")
             await gateway.stop()
             for terminal, text in ((first, "once more"), (second, "again")):
-                await terminal.until("The gateway has ended.")
-                await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\n\n.* goes on alone[^❯]*Fine\."))
+                await terminal.until(re.compile("The gateway has ended.*goes on alone[^❯]*❯", re.DOTALL))
+                await terminal.answers(f"{text}\r", re.compile(rf"❯ {text}\s+Fine\."))
                 told = json.dumps(llm.requests[-1].messages)
                 assert text in told
                 assert ("heron" in told, "egret" in told) == (terminal is first, terminal is second)
@@ -244,3 +229,4 @@ async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(t
                 await terminal.leave()
                 sessions += re.findall(r"resume: nanobot agent -r (\w+)", terminal.text())
             assert len(set(sessions)) == 2
+            assert "half a line" in (home.home / "history").read_text(encoding="utf-8")
