@@ -167,20 +167,12 @@ class ProviderError(NanobotError):
 
 
 class SearchError(NanobotError):
-    """A search back end could not answer. `retry_after` is in seconds; `cause` is what the same failure of others would
-    be told by, empty where it is of this one alone."""
+    """A search back end could not answer. `retry_after` is in seconds."""
 
     def __init__(
-        self,
-        kind: SearchErrorKind,
-        message: str,
-        *,
-        status: int = 0,
-        retry_after: float | None = None,
-        cause: str = "",
+        self, kind: SearchErrorKind, message: str, *, status: int = 0, retry_after: float | None = None
     ) -> None:
         super().__init__(message)
-        self.cause = cause
         self.kind: SearchErrorKind = kind
         self.status = status
         self.retry_after = retry_after

@@ -171,9 +171,9 @@ def not_asked(service: str, problem: str) -> SearchError:
 def no_answer(service: str, why: NoAnswer, words: str, proxy: str | None = None) -> SearchError:
     """The error for a service that gave no answer."""
     kind, template = _NO_ANSWER[why]
-    short = short_reason(words)
-    said = _(template, service=service, words=words, through=through(proxy), short=short)
-    return SearchError(kind, said, cause=short if kind == "network" else "")
+    return SearchError(
+        kind, _(template, service=service, words=words, through=through(proxy), short=short_reason(words))
+    )
 
 
 def join(base: str, path: str) -> str:

@@ -150,7 +150,6 @@ class SearchReply(Struct, frozen=True):
     dropped: int = 0
     cost: Mapping[str, float] = field(default_factory=dict)
     uncertain: bool = False
-    extras: dict[str, object] = field(default_factory=dict)
 
 
 class SearchBackend:

@@ -1,7 +1,7 @@
 """Asking back ends in order until one answers, within one deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from loguru import logger
 from msgspec import Struct, field
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
-from nanobot.utils.translation import N_, _, apart, listed
+from nanobot.utils.translation import N_, _, apart
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger
 
@@ -38,8 +38,7 @@ _RETRIED = frozenset({"unavailable", "network", "rate_limited"})
 
 
 class Attempt(Struct, frozen=True):
-    """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took, `cause`
-    that of its error."""
+    """One request of a search, or a back end that was passed over (`skipped`). `seconds` is how long it took."""
 
     provider: str
     error: SearchErrorKind | None = None
@@ -47,7 +46,6 @@ class Attempt(Struct, frozen=True):
     seconds: float = 0.0
     skipped: bool = False
     message: str = ""
-    cause: str = ""
 
 
 class ChainReply(Struct, frozen=True):
@@ -63,21 +61,9 @@ class ChainFailed(SearchError):
 
     def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
-        super().__init__(kind, apart(_told_once(attempts)), retry_after=retry_after)
+        said = dict.fromkeys(attempt.message for attempt in attempts if attempt.message)
+        super().__init__(kind, apart(said), retry_after=retry_after)
         self.attempts = tuple(attempts)
-
-
-def _told_once(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """What was wrong: each message once, and those of one cause as the first of them with the names of the others."""
-    said: set[str] = set()
-    for attempt in attempts:
-        if not attempt.message or attempt.message in said or attempt.cause in said:
-            continue
-        others = dict.fromkeys(one.provider for one in attempts if attempt.cause and one.cause == attempt.cause)
-        others.pop(attempt.provider, None)
-        said |= {attempt.message, *filter(None, [attempt.cause])}
-        said_of = _("{failure} (so it is with {others})", failure=attempt.message, others=listed(others))
-        yield said_of if others else attempt.message
 
 
 class ChainLink(Struct):
@@ -243,8 +229,7 @@ class SearchChain:
                 reply = await self._bounded(link, run.query, until - started)
             except SearchError as error:
                 seconds = self._clock() - started
-                told = Attempt(link.name, error.kind, error.status, seconds, message=str(error), cause=error.cause)
-                run.attempts.append(told)
+                run.attempts.append(Attempt(link.name, error.kind, error.status, seconds, message=str(error)))
                 wait = _pause_before_retry(error)
                 if trial == 1 and wait is not None and self._clock() + wait < until:
                     await self._sleep(wait)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import SearchError
-from nanobot.jsonval import at, obj, text
+from nanobot.jsonval import at, text
 from nanobot.utils.processes import bare_environment, own_module, run_program
 from nanobot.utils.text import squeeze
 from nanobot.utils.translation import _
@@ -29,14 +29,13 @@ from nanobot.web.search.base import (
     lacking,
 )
 from nanobot.web.search.codes import duckduckgo_codes, duckduckgo_region
-from nanobot.web.search.payload import bad_payload, read_hits
+from nanobot.web.search.payload import read_hits
 from nanobot.web.service import ServiceAccess
 
 _NAME = "DuckDuckGo"
 ENGINE_SECONDS = 10
 #: Seconds that the library may take beyond its own timeout before its process is killed.
 GRACE_SECONDS = 3.0
-SECOND_OPINION = "brave,mojeek,yahoo"
 # English: it is judged below
 _TIMED_OUT = {"error": "TimeoutException", "message": "the search process was ended"}
 DIRECT = ServiceAccess()
@@ -74,7 +73,7 @@ class DuckDuckGoBackend(SearchBackend):
         self._library = library
 
     async def search(self, query: SearchQuery, *, timeout: float) -> SearchReply:
-        """Ask the engine, and another one where it says that there is nothing, which may mean a bot check."""
+        """Ask the engine; that it finds nothing may mean a bot check."""
         if self._access.problem:
             raise not_asked(_NAME, self._access.problem)
         try:
@@ -84,22 +83,13 @@ class DuckDuckGoBackend(SearchBackend):
         turn = _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         try:
             async with asyncio.timeout(timeout), turn:
-                found, engines = await self._ask(query, timeout, proxy)
+                found = await self._ask(query, timeout, proxy)
         except TimeoutError:
             raise no_answer(_NAME, "timeout", _("within {seconds:.3g} s", seconds=timeout)) from None
         except OSError as error:
             raise SearchError("network", _("DuckDuckGo cannot be asked: {problem}", problem=error)) from None
         hits, dropped = read_hits(found, _NAME)
-        # English: a model reads it
-        notices = (f"DuckDuckGo gave nothing; asked {engines} instead",) if hits and engines != self._engines else ()
-        return SearchReply(
-            self._name,
-            hits[: query.limit],
-            notices=notices,
-            dropped=dropped,
-            uncertain=not hits,
-            extras={"engines": engines},
-        )
+        return SearchReply(self._name, hits[: query.limit], dropped=dropped, uncertain=not hits)
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         """The filters that the region does not carry."""
@@ -109,28 +99,31 @@ class DuckDuckGoBackend(SearchBackend):
         names: tuple[Filter, Filter] = ("country", "language")
         return lacking(query, *(name for name, has, want in zip(names, region, wanted, strict=True) if has != want))
 
-    async def _ask(self, query: SearchQuery, timeout: float, proxy: str | None) -> tuple[object, str]:
-        """What was found, and which engines found it. Raises `SearchError`."""
+    async def _ask(self, query: SearchQuery, timeout: float, proxy: str | None) -> object:
+        """What was found. Raises `SearchError`."""
+        call = {
+            "query": query.with_sites,
+            "region": self._region(query),
+            "safesearch": "moderate",
+            "timelimit": query.word[:1] or "..".join(query.days) if query.span else None,
+            "max_results": query.limit,
+            "backend": self._engines,
+        }
         seconds = max(1, min(ENGINE_SECONDS, int(timeout)))
-        for engines in dict.fromkeys((self._engines, SECOND_OPINION)):
-            call = {
-                "query": query.with_sites,
-                "region": _region(query, engines),
-                "safesearch": "moderate",
-                "timelimit": query.word[:1] or "..".join(query.days) if query.span else None,
-                "max_results": query.limit,
-                "backend": engines,
-            }
-            answer = await self._library({"proxy": proxy, "timeout": seconds, "call": call})
-            failure, words = text(at(answer, "error")), text(at(answer, "message"))
-            if failure and not (failure == "DDGSException" and "no results" in words.lower()):
-                raise _judged(failure, words)
-            found = [] if failure else obj(answer).get("hits")
-            if not isinstance(found, list):
-                raise bad_payload(_NAME, answer)
-            if found:
-                return found, engines
-        return [], self._engines
+        answer = await self._library({"proxy": proxy, "timeout": seconds, "call": call})
+        failure, words = text(at(answer, "error")), text(at(answer, "message"))
+        if failure == "DDGSException" and "no results" in words.lower():
+            return []
+        if failure:
+            raise _judged(failure, words)
+        return at(answer, "hits")
+
+    def _region(self, query: SearchQuery) -> str:
+        """Country and language as the engines write them; `wt-wt`, the whole world, is a word of DuckDuckGo alone."""
+        if self._engines == "duckduckgo":
+            return duckduckgo_region(query)
+        country, language = (code.lower().partition("-")[0] for code in (query.country, query.language))
+        return f"{country or 'us'}-{language or 'en'}"
 
 
 def _judged(failure: str, words: str) -> SearchError:
@@ -147,11 +140,3 @@ def _judged(failure: str, words: str) -> SearchError:
     if failure in ("DDGSException", "OSError"):
         return no_answer(_NAME, "network", words)
     return SearchError("bad_payload", _("The answer of DuckDuckGo was not understood: {words}", words=words))
-
-
-def _region(query: SearchQuery, engines: str) -> str:
-    """Country and language as the engines write them; `wt-wt`, the whole world, is a word of DuckDuckGo alone."""
-    if engines == "duckduckgo":
-        return duckduckgo_region(query)
-    country, language = (code.lower().partition("-")[0] for code in (query.country, query.language))
-    return f"{country or 'us'}-{language or 'en'}"

@@ -16,7 +16,7 @@ from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog
-from nanobot.web.search.chain import Attempt, ChainFailed, ChainLink, SearchChain
+from nanobot.web.search.chain import ChainFailed, ChainLink, SearchChain
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 from tests.fakes.sections import section
 from tests.tables import table
@@ -194,18 +194,6 @@ async def test_a_slow_usage_stands_as_an_error_in_its_place() -> None:
     clock = Clock()
     usage = await chain(clock, Scripted("first", clock)).usage(timeout=1)
     assert (usage[0].provider, usage[0].error) == ("first", "slow")
-
-
-def test_one_cause_of_several_back_ends_is_told_once_with_the_names_of_the_others() -> None:
-    attempts = [
-        Attempt("a", "network", message="A cannot be reached: no name", cause="no name"),
-        Attempt("a", "network", message="A cannot be reached: no name", cause="no name"),
-        Attempt("b", "network", message="B cannot be reached: no name", cause="no name"),
-        Attempt("c", "quota", message="c is not asked: used up"),
-        Attempt("d", "network", message="D cannot be reached: no name", cause="no name"),
-    ]
-    told = "A cannot be reached: no name (so it is with b, d); c is not asked: used up"
-    assert str(ChainFailed(attempts, None)) == told
 
 
 REMOTE = ("brave", "tavily", "exa", "kagi", "jina", "firecrawl", "kimi", "serper", "bocha", "perplexity")

@@ -221,7 +221,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
                 "fallback": found.answered.fallback,
                 "notices": notices,
                 "items": [_extras_of(hit) for hit in hits],
-                **reply.extras,
             },
             untrusted=True,
         )
