@@ -15,31 +15,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 OUT: BinaryIO = sys.stdout.buffer
-TOOLS = ("spy", "huge", "tail", "flood", "deaf", "fine", "endless", "more")
+TOOLS = ("spy", "deaf", "fine", "odd", "endless", "more")
 
 
 def say(message: dict[str, object]) -> None:
     OUT.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
     OUT.flush()
-
-
-def huge(number: int, *, id_last: bool) -> None:
-    """An answer of 300 MB, with its id before or behind it."""
-    head = b"" if id_last else b'"id": %d, ' % number
-    OUT.write(b'{"jsonrpc": "2.0", ' + head + b'"result": {"content": [{"type": "text", "text": "')
-    OUT.writelines(b"x" * 1_000_000 for _ in range(300))
-    OUT.write(b'"}]}' + (b', "id": %d' % number if id_last else b"") + b"}\n")
-    OUT.flush()
-
-
-def flood(number: int) -> None:
-    """Notifications without end, and an answer among them."""
-    line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
-    block = line.encode() + b"\n"
-    OUT.write(block * 50)
-    say({"id": number, "result": {"content": [{"type": "text", "text": "among them"}]}})
-    while True:
-        OUT.write(block * 1_000)
 
 
 def spy(*places: str) -> str:
@@ -68,26 +49,15 @@ def spy(*places: str) -> str:
 
 
 def call(name: str, number: int) -> None:
-    if name in ("huge", "tail"):
-        huge(number, id_last=name == "tail")
-    elif name == "spy":
+    if name == "spy":
         said = spy(*os.environ["SPY"].split(":"))
         say({"id": number, "result": {"content": [{"type": "text", "text": said}]}})
-    elif name == "flood":
-        flood(number)
     elif name == "deaf":
         time.sleep(1000)
     elif name == "endless":
-        OUT.write(b"x" * 100_000_000)
         while True:
             OUT.write(b"x" * 1_000_000)
-    elif name == "more" and "odd" in sys.argv:
-        say({"method": "notifications/progress", "params": {"progress": 1}})
-        say({"id": number, "result": None})
-    elif (
-        name == "fine" and "odd" in sys.argv
-    ):  # JSON of the standard library writes the halves of characters as they come
-        OUT.write(b'{"level": "info", "id": %d}\n' % number)  # a line of its log is no answer
+    elif name == "odd":  # JSON of the standard library writes the halves of characters as they come
         say({"id": number, "result": {"content": [{"type": "text", "text": "cut in half: \ud83d"}]}})
     else:
         if name == "more":

@@ -192,7 +192,7 @@ async def test_the_start_does_not_wait_for_a_silent_server_which_ends_with_its_r
             ended = asyncio.Event()
             made.changed = ended.set
             await asyncio.wait_for(ended.wait(), 60)
-            assert f"did not list its tools within {2 * limit:.3g} s" in tools_of(made).skipped["mcp_silent"]
+            assert f"did not answer within {2 * limit:.3g} s" in tools_of(made).skipped["mcp_silent"]
 
 
 async def test_a_server_that_refuses_at_the_start_is_asked_again_until_it_lists_its_tools() -> None:
@@ -232,23 +232,12 @@ async def test_a_server_that_is_left_while_it_starts_has_no_task_and_tells_nobod
         assert not [name for one in asyncio.all_tasks() if (name := one.get_name()).startswith(("list ", "mcp "))]
 
 
-@pytest.mark.parametrize("events", [False, True])
-async def test_a_call_that_fails_beside_one_with_too_long_an_answer_keeps_its_own_reason(events: bool) -> None:
-    big = ServedTool("big", answer=lambda _: {"content": text("x")["content"] * 20_001})  # type: ignore[operator]
-    gone = ServedTool("gone")
-    async with (
-        McpServer((big, gone), events=events) as server,
-        started({"one": config(url=server.url)}) as (registry, _),
-    ):
-        server.tools, server.refusal = (big,), "gone for good."
-        server.gates["gone"] = asyncio.Event()
-        waiting = asyncio.create_task(run_tool(registry, "mcp_one_gone", {}))
-        await until(lambda: bool(server.asked("tools/call")), 60)
-        assert "its answer has more than 20,000" in (await run_tool(registry, "mcp_one_big", {})).text
-        server.gates["gone"].set()
-        refused = (await waiting).text
-        assert len(server.asked("initialize")) == 1, "the connection outlives such an answer"
-    assert "refused the call: gone for good. Try another tool" in refused, "and the sentence ends once"
+async def test_what_a_server_refuses_is_told_in_its_words_and_the_sentence_ends_once() -> None:
+    async with McpServer() as server, started({"one": config(url=server.url)}) as (registry, _):
+        server.tools, server.refusal = (), "gone for good."
+        assert (
+            "refused the call: gone for good. Try another tool" in (await run_tool(registry, "mcp_one_search", {})).text
+        )
 
 
 async def test_calls_of_one_server_run_side_by_side() -> None:
@@ -287,13 +276,6 @@ async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() 
         result = await once(server, "mcp_one_search", {})
     assert (result.error, result.untrusted) == ("service", True)
     assert result.text == "Error: mcp_one_search failed: no luck"
-
-
-@pytest.mark.parametrize("events", [False, True])
-async def test_an_answer_with_half_a_character_is_read_without_it(events: bool) -> None:
-    said = "cut\ud83d \U0001f600 \\ud83d\n\ude00end"
-    async with McpServer((ServedTool("search", answer=lambda _: text(said)),), events=events) as server:
-        assert (await once(server, "mcp_one_search", {})).text == "cut \U0001f600 \\ud83d\nend"
 
 
 async def test_what_is_no_text_is_named_and_structured_content_is_shown() -> None:
@@ -404,24 +386,17 @@ async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
                 assert caught.value.kind == kind
 
 
-async def test_A22_an_answer_that_is_too_long_or_packed_costs_no_more_than_the_call() -> None:
+@pytest.mark.parametrize("events", [False, True])
+async def test_A22_an_answer_that_is_too_long_costs_no_more_than_the_call(events: bool) -> None:
     big = ServedTool("big", answer=lambda _: text("x" * 20_000_000))
-    split = ServedTool("split", answer=lambda _: {"content": text("x")["content"] * 20_001})  # type: ignore[operator]
-    nested = ServedTool("nested", answer=lambda _: {"content": [], "structuredContent": {"a": [[]] * 20_001}})
-    rows = ServedTool("rows", answer=lambda _: text(json.dumps([{"id": n, "of": ["x"]} for n in range(15_000)])))
     long = ServedTool("long", answer=lambda _: text("y" * 600_000))
-    for events in (False, True):
-        async with McpServer((big, split, nested, rows, long), events=events) as server:
-            settings = {"one": config(url=server.url, toolTimeout=120)}
-            async with started(settings) as (registry, _):
-                for name in ("big", "split", "nested"):
-                    result = await run_tool(registry, f"mcp_one_{name}", {})
-                    assert result.error == "service", name
-                    assert "its answer has more than" in result.text, name
-                    assert ".." not in result.text
-                for name in ("rows", "long"):
-                    result = await run_tool(registry, f"mcp_one_{name}", {})
-                    assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
+    async with (
+        McpServer((big, long), events=events) as server,
+        started({"one": config(url=server.url, toolTimeout=120)}) as (registry, _),
+    ):
+        assert (await run_tool(registry, "mcp_one_big", {})).error in ("service", "network")
+        result = await run_tool(registry, "mcp_one_long", {})
+        assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
 
 
 def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:
@@ -433,8 +408,7 @@ def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:
         {"properties": {"q": deep}, "$defs": defs},
     ):
         assert problem({"type": "object", **schema}, {"q": "a" * 60 + "!", "q" * 60 + "!": 1}) == ""
-    strict = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
-    assert problem(strict, {"q": 1, "z": 2}) == "'z' is not known; known are q; q: 1 is not of type 'string'"
+    assert problem({"properties": {"q": {"type": "string"}}}, {"q": 1}) == "q: 1 is not of type 'string'"
 
 
 async def test_what_is_kept_of_servers_is_readable_by_the_owner_alone(tmp_path: Path) -> None:

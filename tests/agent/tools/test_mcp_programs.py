@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -111,33 +110,15 @@ async def test_U39_a_program_gets_no_secret_of_ours_and_ends_with_all_that_it_st
     await until(lambda: has_ended(child, identity), 60)
 
 
-@pytest.mark.parametrize("tool", ["huge", "tail"])
-async def test_an_answer_of_300_megabytes_costs_its_call_and_the_next_one_works(tool: str, tmp_path: Path) -> None:
+async def test_an_answer_with_half_a_character_is_read_without_it(tmp_path: Path) -> None:
     async with connected(tmp_path, rude(tmp_path)) as (registry, _):
-        before = resident()
-        result = await run_tool(registry, f"mcp_one_{tool}", {})
-        assert "its answer has more than 4 MB; ask it for less" in result.text
-        assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
-        assert resident() - before < 60_000_000, "it is counted while it comes and not kept"
-    assert len(starts(tmp_path)) == 1
-
-
-def resident() -> int:
-    """Bytes of memory that this process holds now."""
-    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-async def test_an_answer_with_half_a_character_is_read_and_one_that_is_none_says_so_at_once(tmp_path: Path) -> None:
-    async with connected(tmp_path, rude(tmp_path, "odd")) as (registry, _):
-        assert "its answer is not one of MCP" in (await run_tool(registry, "mcp_one_more", {})).text
-        assert (await run_tool(registry, "mcp_one_fine", {})).text == "cut in half:"
-    assert len(starts(tmp_path)) == 1
+        assert (await run_tool(registry, "mcp_one_odd", {})).text == "cut in half:"
 
 
 async def test_a_line_without_end_ends_the_program_which_starts_again_at_the_next_call(tmp_path: Path) -> None:
     async with connected(tmp_path, rude(tmp_path)) as (registry, _):
         result = await run_tool(registry, "mcp_one_endless", {})
-        assert "its answer has more than 4 MB and does not end" in result.text
+        assert "its answer has more than 4 MB; ask it for less" in result.text
         assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
     assert len(starts(tmp_path)) == 2
 
@@ -185,14 +166,6 @@ async def test_a_program_that_never_shakes_hands_is_ended_with_the_gateway(tmp_p
     finally:
         await servers.aclose()
     assert has_ended(starts(tmp_path)[0], identity)
-
-
-async def test_a_flood_of_notifications_costs_little_time_and_the_answer_among_them_comes(tmp_path: Path) -> None:
-    async with connected(tmp_path, rude(tmp_path)) as (registry, _):
-        assert (await run_tool(registry, "mcp_one_flood", {})).text == "among them"
-        before = time.process_time()
-        await asyncio.sleep(1)  # the time in which it is measured, not one that is waited for
-        assert time.process_time() - before < 0.5
 
 
 @pytest.mark.parametrize("confined", [False, True])

@@ -34,7 +34,6 @@ from mcp.types import (
 from msgspec import Struct, field
 
 from nanobot import __version__
-from nanobot.agent.tools.mcp.stdio import TOO_LARGE
 from nanobot.agent.tools.mcp.transport import TROUBLE, RequestTrouble
 from nanobot.config.proxy import UnusableProxy
 from nanobot.errors import NanobotError, innermost
@@ -144,20 +143,19 @@ class SdkConnection:
 
     async def tools(self, *, timeout: float) -> tuple[RemoteTool, ...]:
         """All tools, page by page. `timeout` is in seconds."""
-        found: list[RemoteTool] = []
-        try:
-            async with asyncio.timeout(timeout):
-                live, session = await self._session()
-                cursor: str | None = None
-                for _ in range(MAX_PAGES):
-                    page = await self._guarded(live, session.list_tools(params=PaginatedRequestParams(cursor=cursor)))
-                    found += map(_remote_tool, page.tools)
-                    cursor = page.next_cursor
-                    if not cursor or len(found) >= MAX_LISTED:
-                        break
-        except TimeoutError:
-            raise McpFailure("timeout", f"{self._server} did not list its tools within {timeout:.3g} s") from None
-        return tuple(found[:MAX_LISTED])
+
+        async def ask(session: ClientSession) -> list[RemoteTool]:
+            found: list[RemoteTool] = []
+            cursor: str | None = None
+            for _ in range(MAX_PAGES):
+                page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+                found += map(_remote_tool, page.tools)
+                cursor = page.next_cursor
+                if not cursor or len(found) >= MAX_LISTED:
+                    break
+            return found
+
+        return tuple((await self._ask(ask, timeout))[:MAX_LISTED])
 
     async def call(self, tool: str, arguments: Mapping[str, object], *, timeout: float) -> Said:
         """Run a tool."""
@@ -229,13 +227,21 @@ class SdkConnection:
         return answer
 
     async def _once(self, asking: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """What the server answers; its failures as one kind of `McpFailure`."""
         live, session = await self._session()
+        trouble = RequestTrouble()
+        token = TROUBLE.set(trouble)
         try:
-            return await self._guarded(live, asking(session))
-        except McpFailure as failure:
-            if failure.session_lost:
-                await self._drop(live)
-            raise
+            return await asking(session)
+        except _BROKEN as error:
+            if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+                live.lose(shorten(squeeze(str(error)), 120))
+            failure = self._failure(live, trouble, error)
+        finally:
+            TROUBLE.reset(token)
+        if failure.session_lost:
+            await self._drop(live)
+        raise failure
 
     async def _session(self) -> tuple[_Live, ClientSession]:
         async with self._opening:
@@ -297,28 +303,10 @@ class SdkConnection:
             task.cancel()
             await asyncio.wait({task}, timeout=CLOSE_SECONDS)
 
-    async def _guarded(self, live: _Live, asking: Awaitable[T]) -> T:
-        """What `asking` gives; its failures as one kind of `McpFailure`."""
-        trouble = RequestTrouble()
-        token = TROUBLE.set(trouble)
-        try:
-            return await asking
-        except _BROKEN as error:
-            closed = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and not trouble.excess
-            if closed and live.task is not None:
-                await asyncio.wait({live.task}, timeout=CLOSE_SECONDS)  # it knows the reason once it has ended
-            raise self._failure(live, trouble, error) from None
-        finally:
-            TROUBLE.reset(token)
-
     def _failure(self, live: _Live, trouble: RequestTrouble, error: BaseException | None) -> McpFailure:
         """What a failure means, from what went wrong with the request and the SDK's own error."""
         status, server = trouble.status, self._server
         words = shorten(squeeze(str(error or "")), 200)
-        if isinstance(error, MCPError) and error.code == TOO_LARGE:
-            trouble.excess = trouble.excess or words
-        if trouble.excess:
-            return McpFailure("service", f"{server}: {trouble.excess}; ask it for less")
         ended = live.broken or error
         cause = innermost(ended) if ended is not None else None
         if trouble.login or isinstance(cause, OAuthFlowError):

@@ -22,7 +22,7 @@ from nanobot.agent.tools.mcp.login import LOGIN_SECONDS, Login, judge_other, pro
 from nanobot.agent.tools.mcp.stdio import Program, environment, stdio_streams
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.tool import McpResources, McpTool, object_schema, offered, tool_name
-from nanobot.agent.tools.mcp.transport import FindProxy, Way, http_streams
+from nanobot.agent.tools.mcp.transport import FindProxy, http_streams
 from nanobot.agent.tools.registry import ToolFactory, skipped
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, replace_file
@@ -96,7 +96,7 @@ class McpServer:
 
     async def log_in(self, login: Login) -> str:
         """Ask the server as somebody who logs in; why that failed, empty where the login is kept."""
-        asking = SdkConnection(f"The MCP server {self.name!r}", lambda lost: self._remote(lost, login))
+        asking = SdkConnection(f"The MCP server {self.name!r}", lambda _lost: self._remote(login))
         try:
             await asking.tools(timeout=LOGIN_SECONDS)
         except McpFailure as failure:
@@ -108,9 +108,7 @@ class McpServer:
         return ""
 
     @asynccontextmanager
-    async def _remote(
-        self, lost: Callable[[str], None], login: Login | None = None
-    ) -> AsyncIterator[tuple[object, object]]:
+    async def _remote(self, login: Login | None = None) -> AsyncIterator[tuple[object, object]]:
         """The way to an address, logged in where a login is kept."""
         settings, around, auth = self.settings, self._around, None
         if around.logins is not None and (login or (await asyncio.to_thread(around.logins.get, self.key)).tokens):
@@ -119,14 +117,13 @@ class McpServer:
         async def judge(request: httpx2.Request) -> None:
             await judge_other(settings.url, request, around.guard)
 
-        way = Way(settings.url, settings.headers, settings.type == "sse", auth, judge if auth else None)
-        async with http_streams(way, around.proxy, lost) as streams:
+        async with http_streams(settings, around.proxy, auth, judge if auth else None) as streams:
             yield streams
 
     def _streams(self, lost: Callable[[str], None]) -> AbstractAsyncContextManager[tuple[object, object]]:
         settings, around = self.settings, self._around
         if not is_program(settings):
-            return self._remote(lost)
+            return self._remote()
         folder = around.workspace / Path(settings.cwd).expanduser()
         hidden = tuple(one for one in around.secret if folder in one.parents)
         confined = Confinement((folder,), hidden=hidden) if settings.sandbox else None
@@ -244,7 +241,6 @@ class McpServers:
         """Close the connection to a server, and list its tools anew."""
         if server := self._servers.get(name):
             await server.connection.aclose()
-            server.connection.trouble = ""
             await self._list(server, RECONNECT_SECONDS)
             if server.down:
                 server.again.set()

@@ -1,16 +1,15 @@
 """An MCP server that is a program on this machine: one JSON message a line, in and out.
 
 It gets a small environment with nothing in it but what programs need and what its own settings say, and a process
-group of its own, which ends with the connection. What it prints is counted while it comes, and read no faster than it
-may send.
+group of its own, which ends with the connection.
 """
 
 import asyncio
 import os
-import re
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -18,19 +17,12 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from loguru import logger
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCResponse,
-    jsonrpc_message_adapter,
-)
+from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot import jsonval
-from nanobot.agent.tools.mcp.transport import IncomingPace, excess_of, parts_of
+from nanobot.agent.tools.mcp.transport import MAX_ANSWER, TOO_MUCH
 from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
 from nanobot.utils.text import one_line, shorten
 from nanobot.web.host_proxy import HostProxy
@@ -39,17 +31,7 @@ from nanobot.web.host_proxy import HostProxy
 PASSED = ("HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 #: Seconds that a program has to leave by itself, and again after it was asked to.
 LEAVE_SECONDS = 1.0
-#: The code of the answer that stands for one which was too large.
-TOO_LARGE = -32_099
-#: Most bytes that are read of one line and thrown away; after that the program is ended.
-MAX_LINE = 500_000_000
-#: What programs tell unasked, of no use here; each that is not as it should be would cost a traceback in the log.
-_UNHEARD = ("notifications/progress", "notifications/message")
-_BLOCK, _EDGE, _LAST_WORDS = 65_536, 300, 2_000
-#: Where the id of an answer stands: behind the version at its beginning, or at its very end.
-_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
-_ID_FIRST = re.compile(rb'\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*' + _ID)
-_ID_LAST = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_BLOCK, _LAST_WORDS = 65_536, 2_000
 
 _Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -92,7 +74,7 @@ async def stdio_streams(program: Program, lost: Callable[[str], None]) -> AsyncI
 
 @asynccontextmanager
 async def _streams(
-    transport: asyncio.SubprocessTransport, process: "_Process", lost: Callable[[str], None]
+    transport: asyncio.SubprocessTransport, process: Process, lost: Callable[[str], None]
 ) -> AsyncIterator[_Streams]:
     said, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_send, sending = anyio.create_memory_object_stream[SessionMessage](0)
@@ -116,17 +98,17 @@ async def _streams(
             stream.close()
 
 
-async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Process]":
-    loop, pipe = asyncio.get_running_loop(), asyncio.subprocess.PIPE
+async def _start(program: Program) -> tuple[asyncio.SubprocessTransport, Process]:
+    loop = asyncio.get_running_loop()
     if not program.folder.is_dir():
         raise OSError(f"check its `cwd`, there is no folder {program.folder}")
     try:
         transport, protocol = await loop.subprocess_exec(
-            lambda: _Exit(_BLOCK, loop),
+            lambda: SubprocessStreamProtocol(MAX_ANSWER, loop),
             *await _line(program),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             cwd=program.folder,
             env=dict(program.env),
             start_new_session=True,
@@ -137,7 +119,7 @@ async def _start(program: Program) -> "tuple[asyncio.SubprocessTransport, _Proce
         raise OSError(f"its program {program.words[0]!r} was not found; {advice}") from None
     except PermissionError:
         raise OSError(f"its program {program.words[0]!r} may not be run") from None
-    return transport, _Process(transport, protocol, loop)
+    return transport, Process(transport, protocol, loop)
 
 
 async def _line(program: Program) -> Sequence[str]:
@@ -153,23 +135,20 @@ async def _line(program: Program) -> Sequence[str]:
 
 
 async def _listen(
-    process: "_Process",
+    process: Process,
     said: MemoryObjectSendStream[SessionMessage | Exception],
     last_words: bytearray,
     lost: Callable[[str], None],
 ) -> None:
     """Hand on what the program says until it ends, and then tell why it did."""
-    lines, pace, reason = _Lines(), IncomingPace(), ""
+    reason = ""
     try:
-        while process.stdout is not None and (block := await process.stdout.read(_BLOCK)):
-            for line in lines.feed(block):
-                message = _message(line)
-                if not isinstance(message, JSONRPCResponse | JSONRPCError):
-                    await pace.take(len(line.text))
-                if message is not None and getattr(message, "method", "") not in _UNHEARD:
-                    await said.send(SessionMessage(message))
-    except _EndlessLine as error:
-        reason = str(error)
+        while process.stdout is not None and (line := await process.stdout.readline()):
+            if (message := _message(line)) is not None:
+                await said.send(SessionMessage(message))
+            await asyncio.sleep(0)  # others go on, however much it prints
+    except ValueError:
+        reason = TOO_MUCH
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         return  # nobody listens any more
     if not reason:
@@ -179,7 +158,7 @@ async def _listen(
     said.close()
 
 
-async def _tell(process: "_Process", sending: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _tell(process: Process, sending: MemoryObjectReceiveStream[SessionMessage]) -> None:
     """Hand what is sent to the program. One that does not read makes its own calls wait."""
     with suppress(ConnectionError, anyio.ClosedResourceError):
         async for message in sending:
@@ -189,15 +168,14 @@ async def _tell(process: "_Process", sending: MemoryObjectReceiveStream[SessionM
             await process.stdin.drain()
 
 
-async def _overhear(process: "_Process", last_words: bytearray) -> None:
-    """Keep the end of what the program complains about, at 6 MB a second at most."""
+async def _overhear(process: Process, last_words: bytearray) -> None:
+    """Keep the end of what the program complains about."""
     while process.stderr is not None and (block := await process.stderr.read(_BLOCK)):
         last_words += block
         del last_words[:-_LAST_WORDS]
-        await asyncio.sleep(len(block) / 6_000_000)
 
 
-def _how(process: "_Process", last_words: bytearray) -> str:
+def _how(process: Process, last_words: bytearray) -> str:
     """How a program ended, with its last line."""
     code = process.returncode
     how = "" if code is None else f" (exit code {code})" if code >= 0 else f" ({signal.Signals(-code).name})"
@@ -207,7 +185,7 @@ def _how(process: "_Process", last_words: bytearray) -> str:
     return f"{how}; the last line of its error output: “{one_line(lines[-1], 160)}”"
 
 
-async def _end(process: "_Process") -> None:
+async def _end(process: Process) -> None:
     """End a program and all of its group: it may leave by itself, then it is asked to, then it is killed."""
     try:
         if process.stdin is not None:
@@ -220,105 +198,28 @@ async def _end(process: "_Process") -> None:
         await _gone(process)
 
 
-async def _gone(process: "_Process") -> bool:
+async def _gone(process: Process) -> bool:
     """True once it has ended. Not `wait`, which also waits for whoever holds its pipes."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LEAVE_SECONDS):
-            await process.exited.wait()
-    return process.exited.is_set()
+    for _ in range(100):
+        if process.returncode is not None:
+            return True
+        await asyncio.sleep(LEAVE_SECONDS / 100)
+    return False
 
 
-def _signal(process: "_Process", number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-class _Exit(asyncio.subprocess.SubprocessStreamProtocol):
-    """Knows when a program has ended, though others may still hold its pipes."""
-
-    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit, loop)
-        self.exited = asyncio.Event()
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.exited.set()
-
-
-class _Process(asyncio.subprocess.Process):
-    """A program that runs; `exited` is set when it has ended."""
-
-    def __init__(
-        self, transport: asyncio.SubprocessTransport, protocol: _Exit, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(transport, protocol, loop)
-        self.exited = protocol.exited
-
-
-class _EndlessLine(Exception):
-    """A line that has no end."""
-
-
-class _TextLine(Struct, frozen=True):
-    """A line; of one that is too long its beginning and its end, and what it has too much of."""
-
-    text: bytes
-    excess: str = ""
-
-
-class _Lines:
-    """Cuts what a program prints into lines, and holds no more of one than an answer may have."""
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-        self._size = self._parts = 0
-        self._excess = ""
-
-    def feed(self, block: bytes) -> Iterator[_TextLine]:
-        """The lines that end here. Raises `_EndlessLine`."""
-        *ended, rest = block.split(b"\n")
-        for piece in ended:
-            self._add(piece)
-            yield _TextLine(bytes(self._held), self._excess)
-            self._held.clear()
-            self._size = self._parts = 0
-            self._excess = ""
-        self._add(rest)
-
-    def _add(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if not self._excess:
-            self._parts += parts_of(piece)
-            self._excess = excess_of(self._size, self._parts)
-        elif self._size > MAX_LINE:
-            raise _EndlessLine(f"{self._excess} and does not end")
-        self._held += piece
-        if self._excess:
-            del self._held[_EDGE : max(_EDGE, len(self._held) - _EDGE)]
-
-
-def _message(line: _TextLine) -> JSONRPCMessage | None:
-    """The message in a line, an error in the place of an answer that is too large or none; None for anything else."""
-    if line.excess:
-        return _refusal(line.text, TOO_LARGE, line.excess)
-    if not line.text.lstrip().startswith(b"{"):
-        return None  # what was meant for a screen
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """The message in a line; None for anything else, such as what was meant for a screen."""
+    if not line.lstrip().startswith(b"{"):
+        return None
     with suppress(ValueError):
-        return jsonrpc_message_adapter.validate_json(line.text, by_name=False)
-    said = jsonval.parse(line.text)
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
     try:  # without halves of characters, as programs leave them that cut a text
-        return jsonrpc_message_adapter.validate_json(jsonval.dump(said), by_name=False)
+        return jsonrpc_message_adapter.validate_json(jsonval.dump(jsonval.parse(line)), by_name=False)
     except ValueError as error:
         logger.debug("a line of an MCP server is no message: {}", shorten(str(error), 200))
-    if "method" in jsonval.obj(said) or b'"jsonrpc"' not in line.text:  # a line of its log may end with an id, too
         return None
-    return _refusal(line.text, PARSE_ERROR, "its answer is not one of MCP")
-
-
-def _refusal(text: bytes, code: int, why: str) -> JSONRPCError | None:
-    """An error in the place of an answer of which the beginning or the end is known."""
-    found = _ID_FIRST.match(text) or _ID_LAST.search(text)
-    if found is None:
-        return None
-    number = int(found[1]) if found[1].isdigit() else found[1].strip(b'"').decode(errors="replace")
-    return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=why))

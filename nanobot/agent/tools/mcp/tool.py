@@ -8,14 +8,13 @@ import fnmatch
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from jsonschema import Draft202012Validator, ValidationError, validators
 from jsonschema.exceptions import UnknownType
-from jsonschema.protocols import Validator
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import SpecifiedTool, ToolContext
@@ -229,25 +228,9 @@ def problem(schema: Mapping[str, object], arguments: Mapping[str, object]) -> st
     return "; ".join(map(_words, found[:5]))
 
 
-def _additional(
-    validator: Validator, wanted: object, given: object, schema: Mapping[str, object]
-) -> Iterator[ValidationError]:
-    """No other names than those listed, where no pattern names further ones."""
-    if wanted is False and isinstance(given, dict) and "patternProperties" not in schema:
-        listed = schema.get("properties", {})
-        known = listed if isinstance(listed, dict) else {}
-        for name in given:
-            if name not in known:
-                yield ValidationError(f"{name!r} is not known; known are {', '.join(known)}")
-    del validator
-
-
 _Plain = validators.create(
     meta_schema={},
-    validators={
-        **{name: Draft202012Validator.VALIDATORS[name] for name in _JUDGED},
-        "additionalProperties": _additional,
-    },
+    validators={name: Draft202012Validator.VALIDATORS[name] for name in _JUDGED},
     type_checker=Draft202012Validator.TYPE_CHECKER,
 )
 
