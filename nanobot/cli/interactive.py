@@ -26,6 +26,7 @@ from nanobot.channels.terminal.render import Printer, render_line
 from nanobot.channels.terminal.screen import PlainLines, Screen, terminal_output
 from nanobot.channels.terminal.surface import Surface
 from nanobot.channels.terminal.transcript import Transcript
+from nanobot.cli.care.editor import edited
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, SessionChoice, on_signal
 from nanobot.config.paths import Paths
 from nanobot.config.schema import TerminalConfig
@@ -116,20 +117,19 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
 
 
 def _surface(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> Surface:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    edit = partial(edited, env=os.environ)
     if not look.ansi:
-        return PlainLines(sys.stdin.fileno(), sys.stdout, editor=editor)
+        return PlainLines(sys.stdin.fileno(), sys.stdout, edit)
     output = terminal_output(sys.stdout, os.environ.get("TERM"))
     lines = PrivateHistory(paths.history) if begin.kept else InMemoryHistory()
     return Screen(
         create_input(),
         output,
+        edit,
         commands=agent.commands,
         history=lines,
         color=look.color,
-        editor=editor,
         notify=begin.config.notify,
-        roots=(paths.workspace,),
     )
 
 

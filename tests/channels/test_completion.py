@@ -6,51 +6,35 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from nanobot.channels.terminal.files import FileReader, branch_of, dropped_file, named_paths
-from nanobot.channels.terminal.input import FileNames, PromptCompleter
+from nanobot.channels.terminal.files import FileReader, dropped_file, named_paths
+from nanobot.channels.terminal.input import PromptCompleter
 from tests.cli.harness import modelled
 from tests.fakes.files import pdf_file, pdf_text, png
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    here = tmp_path / "here"
-    for name in ("notes.md", "my plan.pdf", ".secret", "docs/report.md", "docs/.hidden", "node_modules/report.js"):
-        (here / name).parent.mkdir(parents=True, exist_ok=True)
-        (here / name).write_text("x", encoding="utf-8")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "kept.txt").write_text("x", encoding="utf-8")
-    (tmp_path / "elsewhere.md").write_text("x", encoding="utf-8")
-    return here
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("notes.md", "my plan.pdf", ".secret", "my docs/report.md", "docs/.hidden"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def completed(here: Path, typed: str) -> list[str]:
+def completed(typed: str) -> list[str]:
     """The lines that Tab offers for what is typed."""
-    completer = PromptCompleter((), FileNames(here, (here.parent / "work",)))
-    found = completer.get_completions(Document(typed), CompleteEvent())
+    found = PromptCompleter(()).get_completions(Document(typed), CompleteEvent())
     return [typed[: len(typed) + one.start_position] + one.text for one in found]
 
 
-def test_files_of_the_folder_are_offered_and_hidden_ones_are_not(place: Path) -> None:
-    assert completed(place, "see @") == ["see @docs/", 'see @"my plan.pdf"', "see @node_modules/", "see @notes.md"]
-    assert completed(place, "see @NO") == ["see @node_modules/", "see @notes.md"]
-    assert completed(place, 'see @"my') == ['see @"my plan.pdf"']
-    assert completed(place, "(@docs/") == ["(@docs/report.md"]
-    assert completed(place, "@.s") == []
-    assert completed(place, "me@no") == [], "an address of mail names no file"
-
-
-def test_a_part_of_a_name_finds_a_file_further_down(place: Path) -> None:
-    assert completed(place, "@repo") == ["@docs/report.md"]
-
-
-def test_nothing_is_offered_of_folders_that_are_neither_here_nor_the_workspace(place: Path) -> None:
-    assert completed(place, "@~nobody-here/") == []
-    assert completed(place, "@../") == []
-    assert completed(place, f"@{place.parent}/") == []
-    assert completed(place, f"@{place.parent}/work/") == [f"@{place.parent}/work/kept.txt"]
-    (place / "way").symlink_to(place.parent)
-    assert completed(place, "@way/") == []
+@pytest.mark.usefixtures("place")
+def test_files_of_the_folder_are_offered_and_hidden_ones_are_not() -> None:
+    assert completed("see @") == ["see @docs/", 'see @"my docs/', 'see @"my plan.pdf"', "see @notes.md"]
+    assert completed("see @no") == ["see @notes.md"]
+    assert completed('see @"my p') == ['see @"my plan.pdf"']
+    assert completed('(@"my docs/') == ['(@"my docs/report.md"']
+    assert completed("@.s") == completed("@docs/") == []
+    assert completed("me@no") == [], "an address of mail names no file"
 
 
 def test_a_path_that_is_pasted_alone_is_a_file_that_comes_along(place: Path) -> None:
@@ -61,24 +45,6 @@ def test_a_path_that_is_pasted_alone_is_a_file_that_comes_along(place: Path) -> 
     assert list(named_paths(named)) == [plan]
     for text in (f"see {plan}", "notes.md", "/no/such/file", "", f"{plan}\n{plan}", "/\x00"):
         assert dropped_file(text) == "", text
-
-
-def test_the_branch_is_read_from_a_repository_and_from_a_worktree_of_it(tmp_path: Path) -> None:
-    inner = tmp_path / "repo" / "src"
-    inner.mkdir(parents=True)
-    assert branch_of(inner) == ""
-    git = tmp_path / "repo" / ".git"
-    git.mkdir()
-    (git / "HEAD").write_text("ref: refs/heads/feature/夜\n", encoding="utf-8")
-    assert branch_of(inner) == "feature/夜"
-    (git / "HEAD").write_text("0123456789abcdef0123456789abcdef01234567\n", encoding="utf-8")
-    assert branch_of(inner) == "01234567"
-    (git / "worktrees" / "w").mkdir(parents=True)
-    (git / "worktrees" / "w" / "HEAD").write_text("ref: refs/heads/two\n", encoding="utf-8")
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    (tree / ".git").write_text(f"gitdir: {git}/worktrees/w\n", encoding="utf-8")
-    assert branch_of(tree) == "two"
 
 
 async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

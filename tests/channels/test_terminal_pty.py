@@ -387,9 +387,10 @@ async def test_A21_what_is_proposed_for_a_file_is_written_anew_in_the_editor_and
 async def test_without_an_editor_a_file_is_not_written_anew_and_the_question_stays(tmp_path: Path) -> None:
     write = Call("write_file", {"path": "plan.md", "content": "Tuesday\n"})
     asking = modelled(tmp_path, Reply(write), after="Left.", tools=CAREFUL)
-    async with asking as (nanobot, server), terminal_of(nanobot, "--plain") as terminal:
+    gone = {"VISUAL": "/no/such/editor"}
+    async with asking as (nanobot, server), terminal_of(nanobot, "--plain", env=gone) as terminal:
         await terminal.answers("plan it\r", "y once · a always · n no · e edit")
-        await terminal.answers("e\r", re.compile("set VISUAL or EDITOR[^>]*y once"))
+        await terminal.answers("e\r", re.compile("cannot be started[^>]*y once"))
         assert terminal.text().count("Write workspace/plan.md?") == 1
         await terminal.answers("n another day\r", "Left.")
     assert "the owner said no: another day" in json.dumps(server.requests[1].body)

@@ -7,9 +7,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -29,8 +27,8 @@ from nanobot.bus.events import (
 from nanobot.channels.base import PERSON, CallResult, StateCall, TerminalAgent, WithdrawCall
 from nanobot.channels.terminal.blocks import MarkdownBlock
 from nanobot.channels.terminal.clipboard import ShownLately, copying
-from nanobot.channels.terminal.files import FileReader, branch_of, named
-from nanobot.channels.terminal.live import Live, StatusPart, activity, summary
+from nanobot.channels.terminal.files import FileReader, named
+from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.prompt import QuestionPrompt
 from nanobot.channels.terminal.render import Printer
@@ -84,7 +82,6 @@ class TerminalChannel:
         self._stale = asyncio.Event()
         self._stale.set()
         self.state = ChatState()
-        self._branch = ""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._active = asyncio.Event()
@@ -210,27 +207,6 @@ class TerminalChannel:
         """What came back of what waited, as it was typed."""
         return [self._unread.pop(key)[1] for key in taken.texts if key in self._unread]
 
-    def send_now(self, text: str, shown: str = "") -> None:
-        """Stop what runs and answer at once what waits, `text` at the end."""
-        if text.strip():
-            self.submit(text, shown)
-        if self._unread:
-            self._say(_("stopping, to read this now …"))
-            self.do(self._send_now)
-
-    async def _send_now(self) -> None:
-        waiting = self._withdrawn(await self._agent.call(WithdrawCall()))
-        if not waiting:
-            return  # a step has read it meanwhile
-        await self._send("/stop")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL):
-                await self._quiet.wait()
-        text = "\n".join(waiting)
-        self._said(text)
-        self._waiting = True
-        await self._send(text)
-
     # What the terminal does by itself
 
     def unfold(self) -> None:
@@ -346,8 +322,8 @@ class TerminalChannel:
         text, until = self._flash
         elapsed = now - self._since
         doing = activity(view, waiting=self._waiting, elapsed=elapsed)
-        usual = summary(view, self.state, self._place, self._branch)
-        status = (StatusPart(doing), StatusPart(_("Ctrl-C stops"), 2), *usual) if doing else usual
+        usual = summary(view, self.state, self._place)
+        status = (doing, _("Ctrl-C stops"), *usual) if doing else usual
         shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
         busy = self._busy or bool(self._text)  # a prompt comes after what is still to be printed, and not before it
@@ -411,7 +387,6 @@ class TerminalChannel:
         try:
             async with asyncio.timeout(FAREWELL):
                 self.state = (await self._agent.call(StateCall())).state
-                self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before
         self._draw()

@@ -1,10 +1,8 @@
-"""Files that a typed message names with `@`: `@notes.md`, `@"my plan.pdf"`; and a text in the person's editor."""
+"""Files that a typed message names with `@`: `@notes.md`, `@"my plan.pdf"`."""
 
 import asyncio
 import mimetypes
 import re
-import shlex
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +15,10 @@ from nanobot.agent.tools.media import keep_media
 from nanobot.channels.base import Locate
 from nanobot.channels.documents import Documents
 from nanobot.channels.terminal.clipboard import pasted_picture
-from nanobot.errors import NanobotError, UsageError
+from nanobot.errors import NanobotError
 from nanobot.messages import Media
 from nanobot.utils.host import typed_path
-from nanobot.utils.text import printable, strip_unsafe
+from nanobot.utils.text import printable
 from nanobot.utils.translation import _
 from nanobot.web.fetch.content import image_info
 
@@ -87,23 +85,6 @@ def dropped_file(text: str) -> str:
         return f"{named(path)} " if path.is_file() else ""
     except (OSError, ValueError, RuntimeError):
         return ""
-
-
-def branch_of(folder: Path) -> str:
-    """The git branch of a folder, or the begin of the commit that it is at; empty outside of a repository.
-
-    Reads two small files, as `git` does (gitrepository-layout(5)).
-    """
-    for above in (folder, *folder.parents):
-        place = above / ".git"
-        try:
-            if place.is_file():  # a worktree or a submodule
-                place = above / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-            head = (place / "HEAD").read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        return strip_unsafe(head.removeprefix("ref: refs/heads/")) if head.startswith("ref:") else head[:8]
-    return ""
 
 
 class FileReader:
@@ -175,43 +156,3 @@ def _picture_type(path: Path) -> str:
     with path.open("rb") as file:
         info = image_info(file.read(64))
     return info.mime if info else ""
-
-
-async def edited(text: str, name: str, editor: str) -> str:
-    """What the person makes of `text` in their editor, which has the terminal meanwhile.
-
-    `editor` is its command line, `name` that of the file, whose ending tells an editor what it is. Raises `UsageError`
-    where there is no editor, or where it fails.
-    """
-    try:
-        command = shlex.split(editor)
-    except ValueError:
-        command = []
-    if not command:
-        raise UsageError(
-            _(
-                "There is no editor to change a file in: set VISUAL or EDITOR and start again. Or answer n and write "
-                "what is to be different."
-            )
-        )
-    try:
-        with tempfile.TemporaryDirectory(prefix="nanobot-edit-") as folder:
-            path = Path(folder) / (re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "text")
-            await asyncio.to_thread(path.write_bytes, text.encode(errors="replace"))
-            process = await asyncio.create_subprocess_exec(*command, str(path))
-            try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                process.kill()
-                raise
-            if code:
-                said = _(
-                    "The editor {editor} ended with code {code}; nothing was changed.", editor=command[0], code=code
-                )
-                raise UsageError(said)
-            return (await asyncio.to_thread(path.read_bytes)).decode()
-    except OSError as error:
-        why = error.strerror or error
-        raise UsageError(_("The editor {editor} cannot be used: {why}.", editor=command[0], why=why)) from error
-    except UnicodeDecodeError:
-        raise UsageError(_("What the editor has saved is no UTF-8 text; nothing was changed.")) from None

@@ -1,17 +1,13 @@
-"""The line being typed: what its keys do, what it completes, long pastes, and the lines typed before.
-
-Files are offered below the current folder and the workspace alone, and hidden ones never; a message may still name any.
-"""
+"""The line being typed: what its keys do, what it completes, long pastes, and the lines typed before."""
 
 import os
 import re
-import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter, WordCompleter
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter, WordCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.history import FileHistory
@@ -23,7 +19,6 @@ from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
 from nanobot.channels.terminal.files import dropped_file
 from nanobot.channels.terminal.questions import KEYS
-from nanobot.utils.host import typed_path, walk
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
 from nanobot.utils.translation import _
@@ -33,8 +28,6 @@ LONG_CHARACTERS = 1_000
 LONG_LINES = 15
 #: Rows that PageUp and PageDown go in a picker.
 _PAGE = 8
-#: Lines of the history file above which the older half is dropped at start.
-LONGEST_HISTORY = 20_000
 #: Shift-Enter as terminals send it. The library reads one as letters and the other as Enter, so both become a key that
 #: no keyboard has. The kitty protocol stays off: under it Ctrl-C would no longer be Ctrl-C.
 SHIFT_ENTER = Keys.F24
@@ -42,10 +35,6 @@ ANSI_SEQUENCES.update({"\x1b[13;2u": SHIFT_ENTER, "\x1b[27;2;13~": SHIFT_ENTER})
 
 #: What is typed of a name after `@`, quoted or not, up to the cursor.
 _TYPED = re.compile(r'(?:^|(?<=[\s(]))@("[^"\n]*|[^\s"]*)$')
-#: Names that are offered at once; files that are looked through for a part of a name, and seconds for that.
-_MOST, _LOOKED_THROUGH, _SECONDS = 100, 5_000, 0.3
-#: Folders of programs, in which nobody looks for a file of theirs.
-_SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
 def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
@@ -60,16 +49,7 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
 
 
 def _working(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
-    """What is done beside typing: sending at once, unfolding results, pictures, the editor."""
-
-    @keys.add("c-s", filter=~is_searching)
-    def _now(event: KeyPressEvent) -> None:
-        text = event.current_buffer.text
-        if text.strip():
-            event.current_buffer.append_to_history()
-        event.current_buffer.reset()
-        channel.send_now(pastes.expand(text), text)
-
+    """What is done beside typing: unfolding results, pictures, the editor."""
     keys.add("c-o")(lambda _event: channel.unfold())
     keys.add("c-v")(lambda _event: channel.do(channel.paste_picture))
     keys.add("c-g", filter=~is_searching)(
@@ -212,7 +192,6 @@ class PrivateHistory(FileHistory):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
             path.chmod(0o600)
-            _trim(path)
         except OSError:
             self._path = Path(os.devnull)
             self.filename = os.devnull
@@ -230,95 +209,25 @@ class PrivateHistory(FileHistory):
             self.filename = os.devnull
 
 
-def _trim(path: Path) -> None:
-    lines = path.read_bytes().splitlines(keepends=True)
-    if len(lines) > LONGEST_HISTORY:
-        kept = lines[-LONGEST_HISTORY // 2 :]
-        start = next((index for index, line in enumerate(kept) if line.startswith(b"#")), 0)
-        path.write_bytes(b"\n" + b"".join(kept[start:]))
-
-
-class FileNames(Completer):
-    """Offers the files below `here` and the other `roots`."""
-
-    def __init__(self, here: Path, roots: Sequence[Path]) -> None:
-        self._here = here
-        self._roots = tuple(root.resolve() for root in (here, *roots))
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
-        found = _TYPED.search(document.text_before_cursor)
-        if found is None:
-            return
-        for text, shown in self._offered(found[1].removeprefix('"')):
-            quoted = found[1].startswith('"') or re.search(r"\s", text)
-            yield Completion(('"' + text + '"' * (text[-1:] != "/")) if quoted else text, -len(found[1]), shown)
-
-    def _offered(self, typed: str) -> Iterator[tuple[str, str]]:
-        """What may follow, as it is written and as the list shows it: names in the folder that is typed so far, then
-        files further down that hold it."""
-        folder, _, begin = typed.rpartition("/")
-        before = f"{folder}/" if "/" in typed else ""
-        place = self._here / typed_path(before) if before else self._here
-        count = 0
-        for name, inner in self._inside(place):
-            if name.casefold().startswith(begin.casefold()):
-                shown = f"{name}/" if inner else name
-                yield f"{before}{shown}", shown
-                count += 1
-        if not before and len(begin) > 1:
-            found = self._below(begin.casefold())
-            yield from ((name, name) for name, _ in zip(found, range(_MOST - count), strict=False))
-
-    def _inside(self, folder: Path) -> list[tuple[str, bool]]:
-        """What lies in a folder of a root and is not hidden, by name; True for folders."""
-        try:
-            place = folder.resolve()
-            if not any(place.is_relative_to(root) for root in self._roots):
-                return []
-            with os.scandir(place) as entries:
-                found = [(one.name, one.is_dir()) for one in entries if _is_shown(one.name)]
-        except OSError:
-            return []
-        return sorted(found)[:_MOST]
-
-    def _below(self, part: str) -> Iterator[str]:
-        """Files further down that have this in their name, as far as there is time to look."""
-        end, left = time.monotonic() + _SECONDS, _LOOKED_THROUGH
-        for place, folders, files in walk(self._here):
-            folders[:] = sorted(name for name in folders if _is_shown(name) and name not in _SKIPPED)
-            left -= len(files)
-            if left < 0 or time.monotonic() > end:
-                return
-            if Path(place) != self._here:
-                known = (name for name in sorted(files) if _is_shown(name) and part in name.casefold())
-                yield from (str(Path(place, name).relative_to(self._here)) for name in known)
-
-
-def _is_shown(name: str) -> bool:
-    return not name.startswith(".") and printable(name) == name
-
-
 class PromptCompleter(Completer):
     """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
 
-    def __init__(self, commands: Sequence[CommandSummary], names: FileNames) -> None:
+    def __init__(self, commands: Sequence[CommandSummary]) -> None:
         words = {f"/{one.name}": _(one.summary) for one in commands}
         self._commands = WordCompleter([*words], meta_dict=words, ignore_case=True, sentence=True)
-        self._files = ThreadedCompleter(names)
+        self._files = PathCompleter(file_filter=lambda path: not Path(path).name.startswith("."), expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        if _TYPED.search(document.text_before_cursor):
-            yield from self._files.get_completions(document, complete_event)
+        if found := _TYPED.search(document.text_before_cursor):
+            yield from self._named(found[1], complete_event)
         elif document.text_before_cursor.startswith("/") and len(document.text.split()) == 1:
             yield from self._commands.get_completions(document, complete_event)
 
-    async def get_completions_async(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        """The same; a disk that is slow holds nothing up."""
-        if _TYPED.search(document.text_before_cursor):
-            async for one in self._files.get_completions_async(document, complete_event):
-                yield one
-        else:
-            for one in self.get_completions(document, complete_event):
-                yield one
+    def _named(self, typed: str, event: CompleteEvent) -> Iterator[Completion]:
+        """The files and folders that may be meant; what has a blank in it is quoted."""
+        path = typed.removeprefix('"')
+        for one in self._files.get_completions(Document(path), event):
+            text = path + one.text + "/" * one.display_text.endswith("/")
+            if typed.startswith('"') or re.search(r"\s", text):
+                text = f'"{text}' if text.endswith("/") else f'"{text}"'
+            yield Completion(text, -len(typed), one.display)

@@ -29,13 +29,6 @@ _WORDS: dict[Phase, str] = {
 }
 
 
-class StatusPart(Struct, frozen=True):
-    """One part of the line below. Where there is no room for all, those of the highest `rank` go first."""
-
-    text: str
-    rank: int = 0
-
-
 class Live(Struct, frozen=True):
     """`tail` is unfinished text, `todo` what the agent has to do, `tools` are running tools, `waiting` is printed when
     the unfinished text ends.
@@ -47,7 +40,7 @@ class Live(Struct, frozen=True):
     tail: str = ""
     tools: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    status: tuple[StatusPart, ...] = ()
+    status: tuple[str, ...] = ()
     flash: str = ""
     busy: bool = False
     todo: tuple[str, ...] = ()
@@ -112,12 +105,12 @@ def tool_lines(live: Live, columns: int) -> list[str]:
 
 
 def unread_lines(unread: Sequence[str], columns: int) -> list[str]:
-    """What waits, the last few of it, each in a line, and which keys take it back or send it now."""
+    """What waits, the last few of it, each in a line, and which key takes it back."""
     if not unread:
         return []
     count = len(unread) - _UNREAD_LINES
     more = [_("… {count} more wait", count=count)] if count > 0 else []
-    keys = _("↑ takes it back, Ctrl-S sends it now")
+    keys = _("↑ takes it back")
     lines = [_("waits: {text}", text=squeeze(text)) for text in unread[-_UNREAD_LINES:]]
     return [clip(f"  {line}", columns - 1) for line in (*more, *lines, keys)]
 
@@ -151,8 +144,8 @@ def tokens(count: int) -> str:
     return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-def summary(view: TurnView, state: ChatState, place: str, branch: str) -> tuple[StatusPart, ...]:
-    """What answers and what it took: `gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · main · ~/notes`.
+def summary(view: TurnView, state: ChatState, place: str) -> tuple[str, ...]:
+    """What answers and what it took: `gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · ~/notes`.
 
     The share of the context is that of the last request, the cost that of the session, tokens and time those of the
     last turn.
@@ -163,24 +156,11 @@ def summary(view: TurnView, state: ChatState, place: str, branch: str) -> tuple[
     taken = _("{input} in, {output} out", input=tokens(usage.input), output=tokens(usage.output))
     spent = f"${state.cost:.4f}" if state.cost else ""
     parts = (
-        StatusPart((view.model if view.running else "") or state.model),
-        StatusPart(full, 1),
-        StatusPart(f"{spent}+?" if spent and state.unpriced else spent, 2),
-        StatusPart(taken if usage.input or usage.output else "", 5),
-        StatusPart(duration(view.seconds) if view.phase == "finished" and view.seconds >= 0.1 else "", 6),
-        StatusPart(branch, 4),
-        StatusPart(place, 3),
+        (view.model if view.running else "") or state.model,
+        full,
+        f"{spent}+?" if spent and state.unpriced else spent,
+        taken if usage.input or usage.output else "",
+        duration(view.seconds) if view.phase == "finished" and view.seconds >= 0.1 else "",
+        place,
     )
-    return tuple(part for part in parts if part.text)
-
-
-def status_line(parts: Sequence[StatusPart], columns: int) -> str:
-    """As many of the parts as there is room for, in their order."""
-    kept = list(parts)
-    while len(kept) > 1 and cell_len(_joined(kept)) > columns:
-        kept.remove(max(kept, key=lambda part: part.rank))
-    return clip(_joined(kept), columns)
-
-
-def _joined(parts: Sequence[StatusPart]) -> str:
-    return " · ".join(part.text for part in parts)
+    return tuple(filter(None, parts))

@@ -13,13 +13,12 @@ import io
 import os
 import signal
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Literal, TextIO
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -35,14 +34,12 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
-from nanobot.channels.terminal.files import edited
-from nanobot.channels.terminal.input import FileNames, Pastes, PromptCompleter, bindings
+from nanobot.channels.terminal.input import Pastes, PromptCompleter, bindings
 from nanobot.channels.terminal.live import (
     Live,
     clip,
     question_fits,
     question_lines,
-    status_line,
     tail_lines,
     tool_lines,
     unread_lines,
@@ -75,11 +72,11 @@ _STYLE = Style.from_dict(
     }
 )
 
-#: Variables of terminals that wrap printed lines anew when they get narrower; xterm, for one, cuts them.
-_WRAPPING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID", "GHOSTTY_RESOURCES_DIR")
 #: How somebody who looks elsewhere is called.
 Notify = Literal["bell", "osc9", "off"]
 PROMPT = "> "
+#: What a person makes of a text in their editor, in a file of that name. Raises `UsageError`.
+Edit = Callable[[str, str], str]
 #: Lines that follow each other within this many seconds were pasted, for nobody types them so.
 TOGETHER = 0.03
 
@@ -93,24 +90,23 @@ class Screen:
         self,
         keys: Input,
         output: Output,
+        edit: Edit,
         *,
         commands: Sequence[CommandSummary] = (),
         history: History | None = None,
         color: bool = True,
-        editor: str = "",
         notify: Notify = "bell",
-        roots: Sequence[Path] = (),
     ) -> None:
         self._notify = notify
         self._output = output
-        self._editor = editor
+        self._edit = edit
         self._later: list[str] | None = None  # what is to be printed when the editor has left the terminal
         self._live = Live()
         self._pastes = Pastes()
         self._exit: int | None = None
         self._title = ""
         self.buffer = Buffer(
-            completer=PromptCompleter(commands, FileNames(Path.cwd(), roots)),
+            completer=ThreadedCompleter(PromptCompleter(commands)),  # a disk that is slow holds nothing up
             complete_while_typing=True,
             history=history,
             multiline=True,
@@ -157,7 +153,7 @@ class Screen:
         try:
             with set_app(self.app):
                 async with in_terminal():
-                    return await edited(text, name, self._editor)
+                    return await asyncio.to_thread(self._edit, text, name)
         finally:
             later, self._later = self._later, None
             if later:
@@ -220,22 +216,9 @@ class Screen:
             before_render=lambda _app: output.write_raw(BEGIN_UPDATE),
             after_render=lambda _app: _write_now(output, END_UPDATE),
         )
-        app._on_resize = partial(self._resized, app._on_resize)  # type: ignore[method-assign]  # noqa: SLF001
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.2
         return app
-
-    def _resized(self, usual: Callable[[], None]) -> None:
-        """Draw the lines below anew. A terminal that wraps lines anew has moved what stood there further up."""
-        renderer = self.app.renderer
-        drawn, size = renderer.last_rendered_screen, self._size
-        if drawn is not None and any(os.environ.get(name) for name in _WRAPPING):
-            cursor = renderer._cursor_pos  # noqa: SLF001 - where the last drawing left it
-            lines = (drawn.data_buffer[y].items() for y in range(cursor.y))
-            used = (max((x for x, one in line if one.char.strip()), default=0) for line in lines)
-            more = sum(last // size.columns for last in used) + cursor.x // size.columns
-            self._output.cursor_up(more)
-        usual()
 
     def _layout(self) -> Layout:
         search = SearchToolbar()
@@ -270,8 +253,7 @@ class Screen:
         return [(f"class:asked.{line.style}", line.text) for line in lines]
 
     def _status_lines(self) -> list[str]:
-        columns = self._size.columns - 1
-        line = clip(self._live.flash, columns) if self._live.flash else status_line(self._live.status, columns)
+        line = clip(self._live.flash or " · ".join(self._live.status), self._size.columns - 1)
         return [line] if line else []
 
 
@@ -338,9 +320,9 @@ class PlainLines:
 
     arrows = False
 
-    def __init__(self, stdin: int, stdout: TextIO, *, editor: str = "") -> None:
+    def __init__(self, stdin: int, stdout: TextIO, edit: Edit) -> None:
         self._stdin = stdin
-        self._editor = editor
+        self._edit = edit
         self._channel: TerminalChannel | None = None
         self._stdout = stdout
         self._decoder = codecs.getincrementaldecoder(stdout.encoding or "utf-8")("replace")
@@ -382,7 +364,7 @@ class PlainLines:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._stdin)
         try:
-            return await edited(text, name, self._editor)
+            return await asyncio.to_thread(self._edit, text, name)
         finally:
             if self._channel is not None and not self._code.done():
                 loop.add_reader(self._stdin, self._readable, self._channel)

@@ -1,5 +1,6 @@
 """The editor of a person: a text is changed in a copy, and counts once it has been judged."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,29 +19,35 @@ _USUAL = ("sensible-editor", "nano", "vim", "vi", "emacs")
 _AGAIN = N_("Enter opens the editor again, q leaves everything as it was: ")
 
 
-def edited(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
-    """What a person makes of `text` in an editor; None where nothing was changed, or nothing of it is to be kept.
+def edited(text: str, name: str, env: Mapping[str, str]) -> str:
+    """What a person makes of `text` in an editor. `name` is what the copy is called, for the editor's colours.
 
-    `name` is what the copy is called, for the editor's colours. While `judge` finds problems, they are printed and the
-    editor is offered again. Raises `UsageError` where there is no editor, or it fails.
+    Raises `UsageError` where there is no editor, or it fails.
     """
     command = _editor(env)
     with tempfile.TemporaryDirectory(prefix="nanobot-") as folder:  # readable by us alone
-        copy = Path(folder, name)
-        copy.write_text(text, encoding="utf-8")
-        while True:
-            _run(command, copy)
-            try:
-                made = copy.read_text(encoding="utf-8-sig")
-                problems = judge(made) if made != text else ()
-            except (OSError, UnicodeDecodeError) as error:
-                made, problems = text, [_("The copy cannot be read: {error}.", error=error)]
-            if not problems:
-                return made if made != text else None
-            for problem in problems:
-                sys.stderr.write(printable(f"{problem}\n"))
-            if not (sys.stdin.isatty() and _again()):
-                return None
+        copy = Path(folder, re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "text")
+        copy.write_bytes(text.encode(errors="replace"))
+        _run(command, copy)
+        try:
+            return copy.read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(_("The copy cannot be read: {error}.", error=error)) from error
+
+
+def edited_well(text: str, name: str, env: Mapping[str, str], judge: Callable[[str], Sequence[str]]) -> str | None:
+    """The same; None where nothing was changed, or nothing of it is to be kept. While `judge` finds problems, they are
+    printed and the editor is offered again."""
+    made = text
+    while True:
+        made = edited(made, name, env)
+        problems = judge(made) if made != text else ()
+        if not problems:
+            return made if made != text else None
+        for problem in problems:
+            sys.stderr.write(printable(f"{problem}\n"))
+        if not (sys.stdin.isatty() and _again()):
+            return None
 
 
 def _again() -> bool:

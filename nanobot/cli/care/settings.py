@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-from nanobot.cli.care.editor import edited
+from nanobot.cli.care.editor import edited_well
 from nanobot.cli.options import FAILED, USAGE
 from nanobot.cli.terminal import say
 from nanobot.config.changes.asked import dotted, is_secret, key_path, literal, value_of
@@ -179,7 +179,7 @@ def _edit(paths: Paths) -> int:
             problems.extend(str(problem) for problem in error.problems)
         return problems
 
-    made = edited(file.text, paths.config.name, os.environ, judge)
+    made = edited_well(file.text, paths.config.name, os.environ, judge)
     if made is None:
         say(_("{file} is as it was.", file=paths.config))
         return USAGE if problems else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nanobot.agent.context import BYTES_PER_TOKEN, FILE_LIMIT
 from nanobot.cli.agent_command import set_up
-from nanobot.cli.care.editor import edited
+from nanobot.cli.care.editor import edited_well
 from nanobot.cli.terminal import say
 from nanobot.config.changes.seeds import difference, seed_named
 from nanobot.config.paths import SEEDS, replace_file
@@ -34,7 +34,7 @@ def run_soul(args: argparse.Namespace) -> int:
 
 def _edit(file: Path) -> int:
     before = _text(file)
-    made = edited(before, file.name, os.environ, lambda text: _problems(text, file.name))
+    made = edited_well(before, file.name, os.environ, lambda text: _problems(text, file.name))
     if made is None:
         say(sentences(_("{file} is as it was.", file=file), _weight(before)))
         return 0
