@@ -22,7 +22,6 @@ from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.receive.poller import UNREACHED, Health, Poller, reached
-from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import split, utf16_length
@@ -203,27 +202,20 @@ class TelegramChannel:
     # Where updates come from
 
     def _source(self) -> Work:
-        """Brings updates until it is cancelled: polls or listens, works on what others have taken in, or both."""
-        share, settings = self._share, self._settings
+        """Brings updates until it is cancelled: polls, works on what others have taken in, or both."""
+        share = self._share
         accept = self._inbox.accept if share is None else self._keep
-        if settings.webhook is not None:
-            bring = Webhook(settings.webhook, self._line, accept, self._health, identify=self._identify).run
-        else:
-            bring = Poller(self._polls, accept, self._health, identify=self._identify).run
+        poll = Poller(self._polls, accept, self._health, identify=self._identify).run
         if share is None:
-            return bring
-
-        def take_in() -> Coroutine[object, object, None]:
-            return both(bring, self._claim)
+            return poll
 
         def elected() -> Coroutine[object, object, None]:  # one process of many polls
-            return share.database.elect(f"poller:{settings.channel}", take_in)
+            return share.database.elect(f"poller:{self._settings.channel}", lambda: both(poll, self._claim))
 
-        taking = elected if settings.webhook is None else take_in
         if self._dispatcher is None:
-            return taking
+            return elected
         worker = partial(self._work, self._dispatcher)
-        return (lambda: both(taking, worker)) if share.polls else worker
+        return (lambda: both(elected, worker)) if share.polls else worker
 
     async def _work(self, dispatcher: "ClusterWorker") -> None:
         """Work on the updates that this process is given where many answer for one bot.

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from nanobot.config.proxy import Proxies, UnusableProxy
-from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
+from nanobot.config.schema import TelegramConfig
 from nanobot.errors import UsageError
 from nanobot.utils.translation import N_, _
 
@@ -19,33 +19,15 @@ GroupPolicy = Literal["mention", "open", "off"]
 
 _TELEGRAM = "https://api.telegram.org"
 _TOKEN = re.compile(r"\d{3,20}:[A-Za-z0-9_-]{20,}")
-#: Ids as Telegram writes them: of a person, and of a group or a channel.
-_PERSON, _GROUP = re.compile(r"[1-9][0-9]{0,15}"), re.compile(r"-[1-9][0-9]{0,15}")
+#: The id of a person as Telegram writes it.
+_PERSON = re.compile(r"[1-9][0-9]{0,15}")
 #: Ids that many share: of admins who write anonymously, of who writes as a channel, and of Telegram's own messages.
 _SHARED = frozenset(("1087968824", "136817688", "777000"))
 EVERYBODY = "*"
-_NO_URL = N_(
-    "channels.telegram.webhook: it has no url, so updates are fetched as without it. Give it the public https address "
-    "that leads here, or take it out."
+_NOBODY = N_(
+    "channels.telegram.allowFrom: {entry} is no id of a person, such as the number that /whoami shows; it lets nobody "
+    "in. User names change hands, and groups are let in by their owner with /group on."
 )
-_NOBODY: Mapping[str, str] = {
-    "shared": N_(
-        "channels.telegram.allowFrom: {entry} is an id that all share who write anonymously, as a channel or for "
-        "Telegram; it lets nobody in. Write the number that /whoami shows."
-    ),
-    "group": N_(
-        "channels.telegram.allowFrom: {entry} is the id of a group, and groups are let in by their owner with "
-        "/group on; it lets nobody in. Write the number that /whoami shows."
-    ),
-    "name": N_(
-        "channels.telegram.allowFrom: {entry} is a user name, and names change hands; it lets nobody in. Write the "
-        "number that /whoami shows."
-    ),
-    "other": N_(
-        "channels.telegram.allowFrom: {entry} is no id of a person; it lets nobody in. Write the number that /whoami "
-        "shows."
-    ),
-}
 
 
 class TelegramSettings(Struct, frozen=True):
@@ -57,7 +39,6 @@ class TelegramSettings(Struct, frozen=True):
     base_file_url: str = f"{_TELEGRAM}/file/bot"
     own_server: bool = False
     proxy: str | None = None
-    webhook: TelegramWebhookConfig | None = None
 
     @property
     def bot_id(self) -> int:
@@ -96,45 +77,14 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
         f"{files}/bot",
         own_server=base != _TELEGRAM,
         proxy=config.proxy or proxy_from(env, base),
-        webhook=_webhook(config),
     )
-
-
-def doubts(config: TelegramConfig) -> tuple[str, ...]:
-    """What is set and does nothing, a sentence each."""
-    hook = config.webhook
-    unused = hook.enabled is not False and hook != TelegramWebhookConfig() and not hook.url
-    return (*judged_ids(config.allow_from)[1], *([_(_NO_URL)] if unused else []))
 
 
 def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Who stands in `allowFrom`, by id; and for each entry that is nobody's id, a sentence that says so."""
     allow_from = tuple(filter(None, map(str.strip, allow_from)))
     people = frozenset(one for one in allow_from if _PERSON.fullmatch(one) and int(one) < 2**52) - _SHARED
-    return people, tuple(_nobody(one) for one in allow_from if one not in {*people, EVERYBODY})
-
-
-def _nobody(entry: str) -> str:
-    if entry in _SHARED:
-        why = "shared"
-    elif _GROUP.fullmatch(entry):
-        why = "group"
-    elif any(letter.isalpha() for letter in entry):
-        why = "name"
-    else:
-        why = "other"
-    return _(_NOBODY[why], entry=entry)
-
-
-def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
-    hook = config.webhook
-    if not hook.url or hook.enabled is False:
-        return None
-    if not hook.url.startswith("https://"):
-        raise UsageError(
-            _("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
-        )
-    return hook
+    return people, tuple(_(_NOBODY, entry=one) for one in allow_from if one not in {*people, EVERYBODY})
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:

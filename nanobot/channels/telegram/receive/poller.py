@@ -29,7 +29,7 @@ from nanobot.utils.translation import N_, Later, _, _n, apart, told
 Update = dict[str, object]
 Accept = Callable[[list[Update]], Awaitable[None]]
 Sleep = Callable[[float], Awaitable[object]]
-State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
+State = Literal["starting", "polling", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
 #: Of failures in a row with one cause every so many is written into the log again.
@@ -77,16 +77,15 @@ class Health(Struct):
     said: set[str] = field(default_factory=set)
 
     def works(self, state: State, workers: int = 0) -> None:
-        """Updates arrive: by a poll that was completed, with or without any, or because Telegram brings them; or this
-        process is one of so many `workers` that answer what others take in."""
+        """Updates arrive: by a poll that was completed, with or without any; or this process is one of so many
+        `workers` that answer what others take in."""
         if self.failures and self.state in {"retrying", "conflict"}:
             logger.info("Telegram answers again after {} failures", self.failures)
             self.say(_("{address}: messages arrive again.", address=self.address))
         self.failures = 0
         self.said.clear()
-        if state != "webhook":
-            self.polls += 1
-            self.last_poll = self.clock()
+        self.polls += 1
+        self.last_poll = self.clock()
         self.state, self.reason, self.workers = state, "", workers
 
     def failed(self, state: State, reason: str, wait: float = 0.0) -> None:
@@ -113,16 +112,12 @@ class Health(Struct):
     def well(self) -> bool:
         if self.stalled:
             return False
-        if self.state == "webhook":
-            return True
         return self.age is not None and self.age <= ILL_SECONDS and self.state != "stopped"
 
     def line(self) -> str:
         """One line for /status."""
         name = f"Telegram @{self.username}" if self.username else "Telegram"
-        if self.state == "webhook":
-            what = _("{name}: Telegram delivers to our address", name=name)
-        elif self.state == "working":
+        if self.state == "working":
             answer = _n("{number} worker answers", "{number} workers answer", self.workers)
             what = _("{name}: {workers}; another process polls", name=name, workers=answer)
         elif self.age is None:
