@@ -28,7 +28,8 @@ ZONED = re.compile(
 )
 _HOW = N_(
     'Write it such as "every weekday at 8", "tomorrow at 9:30", "in 20 minutes", "every 2 hours", '
-    '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5".'
+    '"on 3 December at 18:00", "2026-12-03 18:00", or as a cron expression "0 8 * * 1-5", '
+    "and what is to be done behind a colon."
 )
 #: A year that has every day of any other one.
 _LEAP_YEAR = 2028
@@ -42,7 +43,7 @@ _OWN_RULES = N_("Days with different times are rules of their own: write them on
 _ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
 _TWO_NIGHTS = N_('A night is of two days: write which of them {time:%H:%M} is of, such as "tomorrow at {time:%H:%M}".')
 _MIDNIGHTS = ({"evening", "midnight"}, {"night", "midnight"})
-_NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
+NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
 class _Facts(Struct):
@@ -92,30 +93,8 @@ def moment(text: str, now: datetime) -> Once:
         at = datetime.fromisoformat(text.replace(" ", "T", 1).replace(" ", "").upper())
         made = at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise unclear(_(_NO_HOUR)) from None
+        raise unclear(_(NO_HOUR)) from None
     return Once(_coming(made, at, now))
-
-
-def judge_existing(words: Sequence[Token], *, glued: bool) -> None:  # English: kinds of words
-    """Raises `UsageError` where words name a time or a day that does not exist: fewer of them are not meant then."""
-    if glued:
-        raise unclear(_(_NO_HOUR))
-    told = False
-    for place, word in enumerate(words):
-        before = [known.kind for known in words[max(0, place - 2) : place]]
-        match word.kind:
-            case "time" if (int(word.value[0]) > 23 or int(word.value[1]) > 59) and not (
-                told and re.fullmatch(r"\D+\d+", word.text)  # "at 9 at 221 Baker Street"
-            ):
-                raise unclear(_(_NO_HOUR))
-            case "day of month" if not 1 <= word.number <= 31:
-                raise unclear(_("No month has a day {number}.", number=word.number))
-            case "date" if int(word.value[1]) >= 0:
-                year, month, day = map(int, word.value)
-                _real(year or _LEAP_YEAR, month, day)
-            case "unit" if word.text == "h" and before[:1] == ["day"] and words[place - 1].number > 23:
-                raise unclear(_(_NO_HOUR))  # "demain 25h"
-        told = told or word.kind in ("time", "amount") or (word.kind == "unit" and word.name in _OF_A_DAY)
 
 
 def plain(text: str) -> str:
@@ -139,10 +118,9 @@ def unclear(problem: str) -> UsageError:
 
 def meaning(words: Sequence[Token], now: datetime, zone: tzinfo) -> When:
     """The rule that known words tell together; `now` is the time of the person. Raises `UsageError`."""
-    judge_existing(words, glued=False)
     facts = _facts(words)
-    if any(hour > 23 for hour, *_others in facts.times):
-        raise unclear(_(_NO_HOUR))
+    if any(hour > 23 or minute > 59 for hour, minute, *_others in facts.times):
+        raise unclear(_(NO_HOUR))
     try:
         return _rule(facts, now, zone)
     except OverflowError:
@@ -315,14 +293,25 @@ def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # Engl
         case "weekend":
             facts.weekend = True
         case "date":
-            year, month, day = map(int, word.value)
-            facts.date = (year, month, day)
+            facts.date = _named_date(word)
         case "day of month":
+            if not 1 <= word.number <= 31:
+                raise unclear(_("No month has a day {number}.", number=word.number))
             facts.days_of_month.append(word.number)
         case "last day":
             facts.last_day = True
         case _:
             return
+
+
+def _named_date(word: Token) -> tuple[int, int, int]:
+    year, month, day = map(int, word.value)
+    if month < 0:
+        raise UsageError(
+            _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
+        )
+    _real(year or _LEAP_YEAR, month, day)
+    return year, month, day
 
 
 # Rules
@@ -437,7 +426,6 @@ def _yearly(facts: _Facts) -> Cron:
     year, month, day = facts.date or (0, 0, 0)
     if year:
         raise unclear(_("A year that is named comes once."))
-    _real(_LEAP_YEAR, month, day)
     return _cron(facts, str(day), str(month), "*")
 
 
@@ -527,22 +515,18 @@ def _in_month(facts: _Facts, now: datetime, at: time) -> date:
 
 def _dated(given: tuple[int, int, int], now: datetime, at: time) -> date:
     year, month, day = given
-    if month < 0:
-        raise UsageError(
-            _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
-        )
     if year:
-        return _real(year, month, day)
-    _real(_LEAP_YEAR, month, day)
+        return date(year, month, day)
     year = now.year
     while not (day <= calendar.monthrange(year, month)[1] and (date(year, month, day), at) > (now.date(), now.time())):
         year += 1
     return date(year, month, day)
 
 
-def _real(year: int, month: int, day: int) -> date:
+def _real(year: int, month: int, day: int) -> None:
+    """Raises `UsageError` for a day that there is not."""
     try:
-        return date(year, month, day)
+        date(year, month, day)
     except ValueError:
         if year == _LEAP_YEAR:
             raise unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
