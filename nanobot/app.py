@@ -32,7 +32,6 @@ from nanobot.providers.base import ProviderInfo
 from nanobot.providers.failures import finish_of
 from nanobot.security.trust import wrap
 from nanobot.session.database import until_stored
-from nanobot.session.pins import Pins
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import zone_of
 from nanobot.utils.translation import N_, Later
@@ -95,9 +94,7 @@ class Nanobot:
         services = builder.services(bus, provider)
         loop = builder.loop(services)
         if launch.recorder is not None:
-            unread = await Pins(loop.permissions).unread(loop.registry.described())
-            servers = [one.server for one in unread]
-            launch.recorder.begin(loop.registry, provider.info, limits_of(loaded.config), servers)
+            launch.recorder.begin(bus, loop.registry, provider.info, limits_of(loaded.config))
         else:  # a recording names its tools at the beginning
             builder.external.follow(loop.registry)
         return cls(loaded.config, loop, services, bus, builder)

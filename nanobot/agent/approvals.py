@@ -3,13 +3,11 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from loguru import logger
 from msgspec import Struct, field
-from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from nanobot.agent import explanations
@@ -20,7 +18,6 @@ from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
 from nanobot.errors import StoreError, UsageError
 from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answered, unattended
-from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords, seal
 from nanobot.utils.text import duration
@@ -42,12 +39,6 @@ _ANSWERED: Mapping[Approval, str] = {
 }
 
 
-#: Begin the keys of the notes with a question that a gateway asks, and with an answer to it that another was given.
-_ASKED, _ANSWER = "asked ", "answer "
-#: Seconds between two looks for such an answer, and between two signs that the question is still asked.
-_LOOK_SECONDS, _RENEW_SECONDS = 1.0, 5.0
-
-
 class Ruling(Struct, frozen=True):
     """A verdict, and the `text` that the owner wrote in the place of a `proposal`, which is to be judged anew."""
 
@@ -56,20 +47,12 @@ class Ruling(Struct, frozen=True):
     text: str = ""
 
 
-class _Asked(Struct, frozen=True):
-    """A question. `key` is the chat of its turn; one of a group, `shared`, is answered in private too. `until` is how
-    long its gateway is known to live, in seconds since 1970."""
+class _Pending(Struct, frozen=True):
+    """A question that waits. `key` is the chat of its turn; one of a group, `shared`, is answered in private too."""
 
     key: str
     shared: bool
     choices: tuple[Approval, ...]
-    until: float = 0.0
-
-
-class _Pending(Struct):
-    """A question that waits here."""
-
-    asked: _Asked
     answer: "asyncio.Future[Decided]"
 
 
@@ -77,15 +60,13 @@ class Approvals(Struct):
     """The open questions of all chats.
 
     `channels` are those that show a question and bring back the answer, or chats in which somebody is there for
-    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good. By the notes of a
-    `shared` ledger its gateways find the questions of each other.
+    it. `seconds` is how long a question waits. `permissions` is what people have allowed for good.
     """
 
     seconds: float = ANSWER_SECONDS
     channels: set[str] = field(default_factory=set)
     policy: Policy = field(default_factory=Policy)
     permissions: Permissions = field(default_factory=Permissions)
-    shared: Ledger | None = None
     _open: dict[str, _Pending] = field(default_factory=dict)
 
     def approver(self, turn: Turn, call: ToolCall) -> Approver | None:
@@ -193,8 +174,7 @@ class Approvals(Struct):
         edit: tuple[Approval, ...] = ("edit",) if proposal.text else ()
         key, choices = secrets.token_hex(4), ("once", *always, "no", *edit)
         answer: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
-        here = _Asked(turn.message.address.key, not turn.message.direct, choices)
-        pending = self._open[key] = _Pending(here, answer)
+        self._open[key] = _Pending(turn.message.address.key, not turn.message.direct, choices, answer)
         asked = ApprovalAsked(
             key,
             call,
@@ -211,7 +191,7 @@ class Approvals(Struct):
         began = time.monotonic()
         turn.unanswered.add(call.id)
         try:
-            async with asyncio.timeout(self.seconds), self._answered_elsewhere(key, pending):
+            async with asyncio.timeout(self.seconds):
                 await turn.emit(asked)
                 decided = await answer
         except TimeoutError:
@@ -229,76 +209,24 @@ class Approvals(Struct):
     async def answer(self, session_key: str, key: str, choice: str, text: str = "", *, anywhere: bool = False) -> str:
         """Answer an open question of this chat and say so; `text` is the reason of a no, or what an edit wrote.
 
-        `anywhere`: it may be a question of a group of the same channel, and where gateways share a ledger one of
-        another gateway. Raises `UsageError` where that cannot be.
+        `anywhere`: it may be a question of a group of the same channel. Raises `UsageError` where that cannot be.
         """
         pending = self._open.get(key)
-        asked = pending.asked if pending is not None else await self._asked_elsewhere(key) if anywhere else None
-        same = asked is not None and session_key.partition(":")[0] == asked.key.partition(":")[0]
-        here = asked is not None and (asked.key == session_key or (anywhere and asked.shared and same))
-        if asked is None or not here or (pending is not None and pending.answer.done()):
+        same = pending is not None and session_key.partition(":")[0] == pending.key.partition(":")[0]
+        here = pending is not None and (pending.key == session_key or (anywhere and pending.shared and same))
+        if pending is None or not here or pending.answer.done():
             text = _("No question {key} is open here. It was answered, or its turn is over.", key=repr(key))
             raise UsageError(text)
         meant = _MEANT.get(yes_or_no(choice), choice)
-        chosen = next((one for one in asked.choices if one == meant), None)
+        chosen = next((one for one in pending.choices if one == meant), None)
         if chosen is None:
-            choices = listed(asked.choices)
+            choices = listed(pending.choices)
             raise UsageError(_("{choice} is no answer. Use one of: {choices}.", choice=repr(choice), choices=choices))
         if chosen == "edit" and not text.strip():
             raise UsageError(_("Write what is to be done instead: `/approve {key} edit <text>`.", key=key))
         reason = in_question(text, _REASON) if chosen == "no" else ""
-        decided = Decided(chosen, reason, text if chosen == "edit" else "")
-        if pending is not None:
-            pending.answer.set_result(decided)
-        elif self.shared is not None:
-            await self.shared.set_notes({f"{_ANSWER}{key}": encode(decided).decode()})
+        pending.answer.set_result(Decided(chosen, reason, text if chosen == "edit" else ""))
         return _(_ANSWERED[chosen])
-
-    # Among many gateways
-
-    async def _asked_elsewhere(self, key: str) -> _Asked | None:
-        """A question that another gateway with this ledger asks now."""
-        kept = await self.shared.note(f"{_ASKED}{key}") if self.shared is not None else None
-        asked = decode(kept, type=_Asked) if kept else None
-        return asked if asked is not None and asked.until > time.time() else None
-
-    @asynccontextmanager
-    async def _answered_elsewhere(self, key: str, pending: _Pending) -> AsyncIterator[None]:
-        """Take the answer meanwhile that was typed to another gateway with this ledger."""
-        if self.shared is None:
-            yield
-            return
-        await self._renew(self.shared, key, pending)
-        looking = asyncio.create_task(self._look(self.shared, key, pending))
-        try:
-            yield
-        finally:
-            looking.cancel()
-            await asyncio.wait({looking})
-            try:
-                await self.shared.set_notes({f"{_ASKED}{key}": None, f"{_ANSWER}{key}": None})
-            except StoreError as error:  # it is over by its time
-                logger.warning("that question {} is over is not kept: {}", key, error)
-
-    @staticmethod
-    async def _renew(shared: Ledger, key: str, pending: _Pending) -> None:
-        asked = replace(pending.asked, until=time.time() + 3 * _RENEW_SECONDS)
-        await shared.set_notes({f"{_ASKED}{key}": encode(asked).decode()})
-
-    async def _look(self, shared: Ledger, key: str, pending: _Pending) -> None:
-        renewed = time.monotonic()
-        while not pending.answer.done():
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                kept = await shared.note(f"{_ANSWER}{key}")
-                if time.monotonic() - renewed > _RENEW_SECONDS:
-                    renewed = time.monotonic()
-                    await self._renew(shared, key, pending)
-            except StoreError as error:
-                logger.warning("whether question {} was answered elsewhere is looked for again: {}", key, error)
-                continue
-            if kept and not pending.answer.done():
-                pending.answer.set_result(decode(kept, type=Decided))
 
 
 async def judged_call(turn: Turn, tool: ToolLike, arguments: dict[str, object], context: ToolContext) -> JudgedCall:

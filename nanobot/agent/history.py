@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from nanobot.agent.context import estimate_all, without_pictures
-from nanobot.agent.tools.offers import TODO
 from nanobot.messages import (
     ROLES,
     AssistantMessage,
@@ -60,9 +59,8 @@ class Past:
     looked at once is not looked at again. `size` is the bytes of the store that it was begun with, `seq` the record
     that it reaches to; `tokens` is how much `messages` holds. `rest` are the messages after them, where the last turn
     was cut in its middle; they become legal together with what follows. `foreign` labels the content from outside that
-    it was begun with, also where the role does not see it: the answers may hold it. `todo` is the newest call that
-    showed a list of steps. `summary` stands in the place of what was said still earlier. `stubborn` is how many tokens
-    it had when it could not be summed up.
+    it was begun with, also where the role does not see it: the answers may hold it. `summary` stands in the place of
+    what was said still earlier. `stubborn` is how many tokens it had when it could not be summed up.
     """
 
     def __init__(self, session: str = "", role: Role = "owner", size: int = 0, *, shared: bool = True) -> None:
@@ -70,7 +68,6 @@ class Past:
         self.seq = 0
         self.rest: tuple[Message, ...] = ()
         self.foreign: dict[str, None] = {}
-        self.todo: ToolCall | None = None
         self.summary: UserMessage | None = None
         self.stubborn = 0
         self._turns: list[tuple[Message, ...]] = []
@@ -110,7 +107,6 @@ class Past:
             self.summary, records = self._seen(records[0].message), records[1:]
         self.foreign |= dict.fromkeys(foreign_in((record.message for record in records), self.role))
         seen = forget_failures(seen_by(self.role, (one.message for one in records), self.session, shared=self.shared))
-        self.todo = last_call(TODO, seen) or self.todo
         for turn in _turns(seen):
             self.rest = (*self.rest, *turn)
             legal = _legal(self.rest)
@@ -211,12 +207,6 @@ def forget_failures(history: Iterable[Message]) -> tuple[Message, ...]:
         kept += [item] if item.content else []
         kept += [result for result in results if result.call_id not in failed]
     return tuple(kept)
-
-
-def last_call(name: str, messages: Sequence[Message]) -> ToolCall | None:
-    """The newest call of the tool of that name in these messages."""
-    calls = (call for one in reversed(messages) if isinstance(one, AssistantMessage) for call in reversed(one.calls))
-    return next((call for call in calls if call.name == name), None)
 
 
 def speakers(messages: Iterable[Message]) -> tuple[Role, ...]:

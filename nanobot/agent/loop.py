@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from nanobot.agent.chats.chat import Begin, Chat, Entry, Settle
 from nanobot.agent.chats.control import CANCEL_SECONDS, COMMAND_LIMIT, ChatControl
 from nanobot.agent.chats.services import AgentServices
-from nanobot.agent.chats.sessions import lends, own_session, session_now, steers
+from nanobot.agent.chats.sessions import own_session, session_now, steers
 from nanobot.agent.ends import safely
 from nanobot.agent.opening import Opening
 from nanobot.agent.runner import AgentRunner
@@ -113,9 +113,9 @@ class AgentLoop(ChatControl):
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             chat = self._chat(message.key)
-            waiting = next((one for one in self._unread_of(chat.key) if one[1].done is done), None)
+            waiting = next((one for one in chat.inbox if one.done is done), None)
             if waiting is not None:
-                waiting[0].inbox.remove(waiting[1])
+                chat.inbox.remove(waiting)
             elif settle is None:
                 await self.cancel(chat.key)
             elif chat.work is not None:
@@ -171,10 +171,7 @@ class AgentLoop(ChatControl):
             while await chat.waits():
                 first = chat.inbox[0]
                 speak(first.message.sender.language, first.message.address.key)
-                if first.message.key != chat.key:  # lent by another chat, and the turn was over before it read that
-                    await self._queue(chat.inbox.popleft())
-                    continue
-                session = own_session(self._services, chat, self._chats.values(), first.message, self._lend)
+                session = own_session(self._services, chat, self._chats.values(), first.message)
                 crowded = self._slots.locked()
                 async with session, self._room(first):
                     if crowded and chat.session:  # what was found before the wait may be deleted by now
@@ -188,16 +185,6 @@ class AgentLoop(ChatControl):
             chat.busy = False
             chat.stop.clear()
 
-    def _lend(self, chat: Chat, other: Chat) -> bool:
-        """Have the turn of another chat read what its person says in this one; whether there was anything."""
-        lent = [entry for entry in chat.inbox if lends(other, entry)]
-        for entry in lent:
-            chat.inbox.remove(entry)
-            other.inbox.append(entry)
-        if lent and other.taken:
-            self.questions.spoken(other.key, other.taken[0].message.sender.id)  # it may be the answer
-        return bool(lent)
-
     @asynccontextmanager
     async def _room(self, entry: Entry) -> AsyncIterator[None]:
         """A place among the turns that run at the same time; all places for a message that is served alone."""
@@ -210,15 +197,13 @@ class AgentLoop(ChatControl):
 
     def amend(self, message: InboundMessage) -> bool:
         """Replace a message of this id that no turn has read yet; False where it is too late."""
-        found = next((one for one in self._unread_of(message.key) if one[1].message.id == message.id), None)
-        if found is None:
+        inbox = self._chat(message.key).inbox
+        place = next((place for place, one in enumerate(inbox) if one.message.id == message.id), None)
+        if place is None:
             return False
-        inbox = found[0].inbox
-        place = inbox.index(found[1])
-        inbox[place] = replace(inbox[place], message=message)
+        entry = inbox[place] = replace(inbox[place], message=message)
         match = self._services.router.match_message(message)
         if match is not None:
-            entry = inbox[place]
             del inbox[place]
             self._obey(match, entry)
         return True
@@ -227,10 +212,11 @@ class AgentLoop(ChatControl):
         """Take back the messages of a terminal that no turn has read yet, or the `last` of them; their ids."""
         for message in self._services.bus.pending():
             await self._receive(Entry(message))
-        unread = [one for one in self._unread_of(session_key) if one[1].done is None][-1 if last else 0 :]
-        for chat, entry in unread:
-            chat.inbox.remove(entry)
-        return tuple(entry.message.id for _, entry in unread)
+        inbox = self._chat(session_key).inbox
+        unread = [entry for entry in inbox if entry.done is None][-1 if last else 0 :]
+        for entry in unread:
+            inbox.remove(entry)
+        return tuple(entry.message.id for entry in unread)
 
     async def leave(self, session_key: str) -> None:
         await self.withdraw(session_key)

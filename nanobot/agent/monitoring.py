@@ -1,13 +1,9 @@
 """Reports what fails and what succeeds to the alarms, where it passes: the model, the search, the store."""
 
-import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
-
-from loguru import logger
 
 from nanobot.agent.explanations import remedy
 from nanobot.bus.alarms import CRASH, STORE, Alarm, Alarms, Tell, Trouble
@@ -19,12 +15,9 @@ from nanobot.results import ToolErrorKind
 from nanobot.session.database import Work
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.utils.translation import N_, Later
-from nanobot.utils.watchdog import stack_of
 
 T = TypeVar("T")
 SEARCH = "search"
-#: Seconds after which a work of the store is taken for hanging, as on a network disk that is gone.
-SLOW_SECONDS = 30.0
 #: What lies in the conversation and not in the service.
 _OF_THE_TALK: frozenset[ProviderErrorKind] = frozenset({"overflow", "filtered"})
 #: Results of a search that say nothing about the services.
@@ -100,32 +93,19 @@ def in_the_terminal(bus: MessageBus, address: Address) -> Tell:
 
 
 class WatchedDatabase(SqliteDatabase):
-    """A database that counts works which the disk refused; a wrong use of the store is none of them.
+    """A database that counts works which the disk refused; a wrong use of the store is none of them."""
 
-    A work that is not done within `slow` seconds is waited for, because nobody could tell whether it came about; the
-    log says where the store's thread stands.
-    """
-
-    def __init__(self, path: Path, alarms: Alarms, *, slow: float = SLOW_SECONDS) -> None:
+    def __init__(self, path: Path, alarms: Alarms) -> None:
         super().__init__(path)
         self._alarms = alarms
-        self._slow = slow
-        self._waiting: dict[object, float] = {}  # since when, the one that has waited longest first
-        self._looks = False
 
     async def perform(self, work: Work[T], *, writes: bool, durable: bool = False) -> T:
-        own = object()
-        self._waiting[own] = time.monotonic()
-        if not self._looks:  # one look for all: a message waits for the database twenty times
-            self._look()
         try:
             done = await super().perform(work, writes=writes, durable=durable)
         except StoreError as error:
             if isinstance(error.__cause__, sqlite3.Error | OSError):
                 self._alarms.failed(self._trouble(error.__cause__))
             raise
-        finally:
-            del self._waiting[own]
         if durable:
             self._alarms.well(STORE)
         return done
@@ -134,14 +114,3 @@ class WatchedDatabase(SqliteDatabase):
         advice = N_("Check the free space and the rights of {folder} (df -h, ls -l); nothing is overwritten meanwhile.")
         what = Later(N_("Writing to {path}"), path=str(self.path))
         return Trouble(STORE, what, str(cause), Later(advice, folder=str(self.path.parent)))
-
-    def _look(self) -> None:
-        """Say it where something waits for too long, and look again while anything waits."""
-        self._looks = bool(self._waiting)
-        if not self._looks:
-            return
-        left = next(iter(self._waiting.values())) + self._slow - time.monotonic()
-        if left <= 0:
-            stack = stack_of("database")
-            logger.error("{} has not answered for {:.0f} s; its thread stands here:\n{}", self.path, self._slow, stack)
-        asyncio.get_running_loop().call_later(left if left > 0 else self._slow, self._look)

@@ -14,10 +14,9 @@ from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.chats.sessions import hold
 from nanobot.agent.context import ContextBuilder, ContextFile, PromptFiles, folder_of
-from nanobot.agent.history import Past, last_call, parse_arguments, speakers
-from nanobot.agent.tools.offers import TODO, todo_items
+from nanobot.agent.history import Past, speakers
 from nanobot.agent.turn import Prompt, Turn
-from nanobot.bus.events import Errand, InboundMessage, Notice, TodoChanged, TurnFinished
+from nanobot.bus.events import Errand, InboundMessage, Notice, TurnFinished
 from nanobot.messages import Text, ToolMessage, UserMessage
 from nanobot.security.projects import INSTRUCTIONS
 from nanobot.security.trust import wrap
@@ -92,7 +91,6 @@ class Opening:
         turn.meet(foreign)
         turn.addresses = chat.addresses.copy() if message.aside else chat.addresses
         turn.addresses.hear_prompt(system)
-        await self._show_list(turn)
         if folder == "" and message.cause == "chat" and not message.aside:
             await self._announce(chat, turn, reading)
         return None
@@ -146,28 +144,16 @@ class Opening:
 
     async def _announce(self, chat: Chat, turn: Turn, reading: PromptFiles) -> None:
         """Say which instructions of inner folders the prompt holds, once, and which of all have changed since."""
-        context = self._services.context
-        own, found = [file for file in reading.files if file.name in INSTRUCTIONS], reading.instructions
-        now = {f"{context.workspace}/{file.name}": file.text for file in own}
-        now |= {f"{one.folder}/{one.file.name}": one.file.text for one in found}
-        inner = {f"{one.folder}/{one.file.name}" for one in found if context.nested(one)}
-        before, chat.instructions = chat.instructions, {path: hash(text) for path, text in now.items()}
-        for path in (path for path in now if path not in before and (chat.announced or path in inner)):
-            await turn.emit(Notice(_("The instructions in {path} are read.", path=path)))
-        for path in (path for path, known in before.items() if chat.instructions.get(path, known) != known):
-            await turn.emit(Notice(_("The instructions in {path} have changed and are read anew.", path=path)))
-        for path in before.keys() - now.keys():
-            await turn.emit(Notice(_("The instructions in {path} are gone.", path=path)))
-        chat.announced = True
-
-    @staticmethod
-    async def _show_list(turn: Turn) -> None:
-        """Show the list of the session again where something of it is left."""
-        last = last_call(TODO, turn.messages) or turn.prompt.past.todo
-        lines = parse_arguments(last)[0].get("items") if last else None
-        items = todo_items(lines) if isinstance(lines, list) else ()
-        if any(item.state != "done" for item in items):
-            await turn.emit(TodoChanged(items))
+        context, known = self._services.context, chat.instructions
+        now = {f"{context.workspace}/{file.name}": file.text for file in reading.files if file.name in INSTRUCTIONS}
+        now |= {f"{one.folder}/{one.file.name}": one.file.text for one in reading.instructions}
+        inner = {f"{one.folder}/{one.file.name}" for one in reading.instructions if context.nested(one)}
+        for path, text in now.items():
+            if path in inner - known.keys():
+                await turn.emit(Notice(_("The instructions in {path} are read.", path=path)))
+            elif known.get(path, hash(text)) != hash(text):
+                await turn.emit(Notice(_("The instructions in {path} have changed and are read anew.", path=path)))
+            known[path] = hash(text)
 
     async def _past(self, chat: Chat, turn: Turn, size: int, before: int) -> Past:
         """What was said in the session of a turn, at most `size` bytes, and up to the record `before`, if any."""

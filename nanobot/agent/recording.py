@@ -1,64 +1,52 @@
 """Records a turn at its two seams with the world, the language model and the tools, and runs it again from the file.
 
-The file has one JSON object a line: a `Head`, then the answers of the model and the calls of tools in the order in
-which they ended, and the end. Every text has passed the scrubber of the logs before it is written.
+The file has one JSON object a line: a `Head`, then the answers of the model to the turn and what each call came to, in
+the order in which they ended, and the end. Every text has passed the scrubber of the logs before it is written.
 """
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Container, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import TextIO
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from nanobot import __version__, jsonval
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.history import parse_arguments
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import SpecifiedTool, ToolContext, ToolLike
 from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.agent.turn import TurnLimits
-from nanobot.bus.events import MessageBus, Outcome, TurnFinished
+from nanobot.bus.events import MessageBus, OutboundMessage, Outcome, ToolFinished, TurnFinished
 from nanobot.command.builtin import builtin_router
 from nanobot.errors import NanobotError, ProviderError, UsageError
-from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta
+from nanobot.messages import AssistantMessage, Completed, Delta, TextDelta, ToolCall
 from nanobot.providers.base import LLMProvider, ProviderInfo, Request, ToolSpec, WrappedProvider, nested
 from nanobot.results import Source, SourceBook, ToolResult, error_result
-from nanobot.security.policy import Access, Effect
-from nanobot.session.pins import ToolWords
+from nanobot.security.policy import Access
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionStore
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n
 
-#: Of the lines. It grows when a reader of the old lines would misread the new ones.
-FORMAT = 2
-#: Bytes: no turn is recorded in more.
-_MOST = 256_000_000
-#: The id of the call that is running. Requests to the model are told apart by it, whatever they look like.
-within: ContextVar[str] = ContextVar("within", default="")
+#: Of the lines. It changes when a reader of the old lines would misread the new ones.
+FORMAT = 3
 
 
 class RecordedTool(Struct, frozen=True):
-    """A tool as the model and the runner saw it."""
+    """A tool as the model was told of it."""
 
-    name: str
     spec: ToolSpec
     aliases: tuple[str, ...] = ()
-    exclusive: bool = False
-    ordered: bool = False
-    access: Access = "public"
-    foreign_words: ToolWords | None = None
 
 
 class Head(Struct, frozen=True, tag_field="type", tag="recording"):
@@ -75,14 +63,10 @@ class Head(Struct, frozen=True, tag_field="type", tag="recording"):
 
 
 class RecordedAnswer(Struct, frozen=True, tag_field="type", tag="answer"):
-    """What the model gave for one request: a message, or else `failure`, the fields and the text of a `ProviderError`.
-
-    `within` is the id of the call of a tool that asked; it is empty for the requests of the turn itself.
-    """
+    """What the model gave for one request: a message, or else `failure`, the fields and text of a `ProviderError`."""
 
     message: AssistantMessage | None = None
     failure: dict[str, object] = field(default_factory=dict)
-    within: str = ""
 
     def error(self) -> ProviderError:
         error = ProviderError("protocol", str(self.failure.get("text", "")))
@@ -91,16 +75,10 @@ class RecordedAnswer(Struct, frozen=True, tag_field="type", tag="answer"):
 
 
 class RecordedCall(Struct, frozen=True, tag_field="type", tag="call"):
-    """One call of a tool, under its canonical name, and what came of it.
+    """One call of a tool and what came of it, also where it was refused."""
 
-    `id` is unique in the file; `offline` tells that the call needed no network.
-    """
-
-    id: str
-    name: str
-    arguments: dict[str, object]
+    call: ToolCall
     result: ToolResult
-    offline: bool = False
 
 
 class RecordedEnd(Struct, frozen=True, tag_field="type", tag="end"):
@@ -157,50 +135,37 @@ def record(path: Path, question: str, context: str = "") -> Iterator["Recorder"]
 
 
 class Recorder:
-    """Writes one turn into a file: `provider` wraps the model, `begin` writes the first line and takes the calls of the
+    """Writes one turn into a file: `provider` wraps the model, `begin` writes the first line and sees the calls of the
     tools, and `end` writes the last. When the disk refuses a line, the turn goes on, and `problem` says why the
     recording is not whole.
     """
 
     def __init__(self, file: TextIO, question: str, context: str) -> None:
         self._file, self._question, self._context = file, question, context
-        self._numbers = count(1)
         self._book = SourceBook()
         self.problem = ""
 
     def provider(self, inner: LLMProvider) -> LLMProvider:
         return RecordingProvider(inner, self)
 
-    def begin(
-        self, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits, unread: Container[str] = ()
-    ) -> None:
-        """Write down what the turn starts from, and from now on what the tools of `registry` do.
-
-        `unread` are the servers whose words do not count, so that those of others do not in a replay.
-        """
+    def begin(self, bus: MessageBus, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits) -> None:
+        """Write down what the turn starts from, and from now on what the calls of it come to."""
         offered = [tool for tool in map(registry.get, registry.names) if tool is not None]
-        tools = tuple(
-            replace(one, foreign_words=one.foreign_words if one.foreign_words.server in unread else None)
-            if one.foreign_words
-            else one
-            for one in (msgspec.convert(tool, RecordedTool, from_attributes=True) for tool in offered)
-        )
+        tools = tuple(RecordedTool(tool.spec, tool.aliases) for tool in offered)
         now = datetime.now(UTC)
         self.write(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
-        registry.run = self.run
+        run = registry.run
 
-    async def run(self, tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
-        """Run a call, and write down what came of it."""
-        context = context or ToolContext()
-        self._book = context.sources
-        identity, offline = f"call {next(self._numbers)}", tool.needs_no_network(arguments, context)
-        token = within.set(identity)
-        try:
-            result = await tool.call(arguments, context)
-        finally:
-            within.reset(token)
-        self.write(RecordedCall(identity, tool.name, arguments, result, offline))
-        return result
+        async def with_book(tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
+            self._book = context.sources if context is not None else self._book
+            return await run(tool, arguments, context)
+
+        registry.run = with_book
+        bus.watch(self._see)
+
+    def _see(self, message: OutboundMessage) -> None:
+        if isinstance(message.event, ToolFinished):
+            self.write(RecordedCall(message.event.call, message.event.result))
 
     def end(self, result: TurnFinished) -> None:
         texts = {source.number: self._book.text(source.number) for source in self._book.all}
@@ -221,21 +186,26 @@ class Recorder:
 
 
 class RecordingProvider(WrappedProvider):
-    """The same provider; every answer and every failure is written down before it is passed on."""
+    """The same provider; what it answers to the turn itself is written down before it is passed on, and not what tools
+    and helpers ask, whose results hold it."""
 
     def __init__(self, inner: LLMProvider, recorder: Recorder) -> None:
         super().__init__(inner)
         self._write = recorder.write
+        self._session = ""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        self._session = self._session or request.session
+        own = request.session == self._session != ""
         try:
             async with nested(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
-                    if isinstance(delta, Completed):
-                        self._write(RecordedAnswer(delta.message, within=within.get()))
+                    if own and isinstance(delta, Completed):
+                        self._write(RecordedAnswer(delta.message))
                     yield delta
         except ProviderError as error:
-            self._write(RecordedAnswer(failure={**vars(error), "text": str(error)}, within=within.get()))
+            if own:
+                self._write(RecordedAnswer(failure={**vars(error), "text": str(error)}))
             raise
 
 
@@ -263,9 +233,6 @@ def read(path: Path) -> Recording:
     """The recording in a file. Raises `UsageError` that names the line which cannot be used."""
     unread = N_("The recording {path} cannot be read: {reason}.")
     try:
-        if path.stat().st_size > _MOST or not path.is_file():
-            odd = _("it is larger than any recording") if path.is_file() else _("it is no file")
-            raise UsageError(_(unread, path=path, reason=odd))
         # Texts in a line may hold separators of their own (U+2028), so only the line feed ends one.
         texts = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -276,7 +243,11 @@ def read(path: Path) -> Recording:
     first = jsonval.obj(jsonval.parse(texts[0]))
     found = jsonval.integer(first.get("format"))
     if found not in (0, FORMAT):  # refused before its lines are judged by rules that are not its own
-        raise UsageError(_other_format(path, first, found))
+        text = N_(
+            "{path}: nanobot {version} recorded this in format {found}, and this one reads {ours}; record it again."
+        )
+        version = _clean(str(first.get("nanobot", "?")))
+        raise UsageError(_(text, path=path, version=version, found=found, ours=FORMAT))
     head, *lines = [_line(path, number, text) for number, text in enumerate(texts, 1)]
     if not isinstance(head, Head):
         text = N_("{place}: a recording begins with a line of the type 'recording', which this one is not.")
@@ -290,13 +261,6 @@ def read(path: Path) -> Recording:
     return Recording(head, tuple(lines), end)
 
 
-def _other_format(path: Path, head: Mapping[str, object], found: int) -> str:
-    newer = N_("{path}: nanobot {version} recorded this in format {found}, and this one reads {ours}; update nanobot.")
-    older = N_("{path}: nanobot {version} recorded this in format {found}, and this one reads {ours}; record it again.")
-    version = _clean(str(head.get("nanobot", "?")))
-    return _(newer if found > FORMAT else older, path=path, version=version, found=found, ours=FORMAT)
-
-
 def _line(path: Path, number: int, text: str) -> Line:
     try:
         line: Line = msgspec.json.decode(text, type=Head | RecordedAnswer | RecordedCall | RecordedEnd)
@@ -306,40 +270,36 @@ def _line(path: Path, number: int, text: str) -> Line:
 
 
 class Replay:
-    """An agent that can repeat one recorded turn, and its own model: it gives the recorded answers in their order,
-    one per request, and those that a call asked for to that call alone. `differences` tells afterwards what was not as
-    recorded.
+    """An agent that can repeat one recorded turn, and its own model: it gives the recorded answers in their order, one
+    per request. `differences` tells afterwards what was not as recorded.
 
-    `answers` by who asked and `calls` by tool and arguments are those not given yet; `missing` says what was asked for
-    and is not in the recording.
+    `answers` and `calls`, by id and arguments, are those not given yet; `missing` says what was asked for and is not in
+    the recording.
     """
 
     def __init__(self, recording: Recording) -> None:
         head = recording.head
         self.end = recording.end
         self.missing: list[str] = []
-        self.answers: defaultdict[str, deque[RecordedAnswer]] = defaultdict(deque)
-        self.calls: defaultdict[str, deque[RecordedCall]] = defaultdict(deque)
+        self.answers = deque(line for line in recording.lines if isinstance(line, RecordedAnswer))
+        self.calls: defaultdict[str, deque[ToolResult]] = defaultdict(deque)
         for line in recording.lines:
-            if isinstance(line, RecordedAnswer):
-                self.answers[line.within].append(line)
-            elif isinstance(line, RecordedCall):
-                self.calls[_key(line.name, line.arguments)].append(line)
+            if isinstance(line, RecordedCall):
+                self.calls[_key(line.call.id, parse_arguments(line.call)[0])].append(line.result)
         self.bus = MessageBus()
         self.sessions: SessionStore = SessionStore(MemoryDatabase())
         self.info = self.provider_info = head.provider
         router = builtin_router()
         self.commands = router.commands()
-        tools = {tool.name: partial(ReplayTool, tool, self) for tool in head.tools}
+        tools = {tool.spec.name: partial(ReplayTool, tool, self) for tool in head.tools}
         services = AgentServices(self.bus, self.sessions, self, ContextBuilder(), router, tools)
         self.loop = AgentLoop(services, limits=head.limits)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:  # noqa: ARG002 - the order alone decides
-        waiting = self.answers[within.get()]
-        if not waiting:
+        if not self.answers:
             self.missing.append(_("The turn asked the model once more than was recorded."))
             raise ProviderError("bad_request", _("the recording holds no further answer"))
-        answer = waiting.popleft()
+        answer = self.answers.popleft()
         if text := answer.message.text if answer.message else answer.error().partial:
             yield TextDelta(text)
         if answer.message is None:
@@ -352,14 +312,11 @@ class Replay:
     def differences(self, result: TurnFinished) -> list[str]:
         """Sentences on what came out otherwise than recorded, the cause before its effects; none where all is equal."""
         found = list(self.missing)
-        if not found:
-            unmade = [shorten(key, 200) for key, left in self.calls.items() if left]
-            found = [_("The recorded call {call} was not made.", call=key) for key in unmade]
-        if not self.missing and (count := len(self.answers[""])):  # requests inside a tool belong to its result
+        if not found and self.answers:
             text = _n(
                 "The turn ended before {number} recorded answer of the model.",
                 "The turn ended before {number} recorded answers of the model.",
-                count,
+                len(self.answers),
             )
             found.append(text)
         if self.end.outcome != result.outcome:
@@ -373,57 +330,31 @@ class Replay:
 
 
 class ReplayTool(SpecifiedTool):
-    """Answers the recorded calls of one tool, found by their arguments.
+    """Answers the recorded calls of one tool. It reaches nothing, so that nobody judges its calls again."""
 
-    A call that asked the model asks again, as often as it did, so that the turn counts what it cost.
-    """
-
-    idempotent = True
+    access: Access = "public"
+    local = True
 
     def __init__(self, tool: RecordedTool, replay: Replay) -> None:
         super().__init__(tool.spec)
-        self.aliases, self.access, self.foreign_words = tool.aliases, tool.access, tool.foreign_words
-        self.exclusive, self.ordered = tool.exclusive, tool.ordered
+        self.aliases = tool.aliases
         self._replay = replay
 
-    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
-        """As far as the arguments tell, so that what was refused is refused again. Nothing is sent anywhere."""
-        return super().addresses(arguments, context) if self.name == "web_fetch" else ()
-
-    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
-        """None but telling what was recorded; a call that was refused is judged again."""
-        if self.access != "public" and self._replay.calls.get(_key(self.name, arguments)):
-            return (Effect("send"),)
-        if self.access == "reads":  # what may be read is told by a disk, and by none here
-            return (Effect("forbidden", self.name, reason=_("it was refused when this turn was recorded")),)
-        return super().effects(arguments, context)
-
-    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:  # noqa: ARG002
-        """Whether the next of these calls needed no network when it was recorded."""
-        waiting = self._replay.calls.get(_key(self.name, arguments))
-        return bool(waiting and waiting[0].offline)
-
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
-        key, context = _key(self.name, arguments), context or ToolContext()
-        if not (waiting := self._replay.calls[key]):
-            self._replay.missing.append(_("The recording holds no call {call}.", call=shorten(key, 200)))
+        context = context or ToolContext()
+        if not (waiting := self._replay.calls[_key(context.call_id, arguments)]):
+            said = f"{self.name} {json.dumps(arguments, ensure_ascii=False)}"
+            self._replay.missing.append(_("The recording holds no call {call}.", call=shorten(said, 200)))
             return error_result("failed", _("The recording holds no such call."))
-        call = waiting.popleft()
-        token = within.set(call.id)
-        try:
-            while self._replay.answers[call.id] and context.ask is not None:
-                with suppress(ProviderError):
-                    await context.ask("", "")
-        finally:
-            within.reset(token)
-        for source in call.result.sources:  # under the number that it had, also where calls ran side by side
+        result = waiting.popleft()
+        for source in result.sources:  # under the number that it had, also where calls ran side by side
             if source.number:  # a file has none
                 context.sources.restore(source, self._replay.end.texts.get(source.number, ""))
-        return call.result
+        return result
 
 
-def _key(name: str, arguments: Mapping[str, object]) -> str:
-    return f"{name} {json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False)}"
+def _key(call_id: str, arguments: Mapping[str, object]) -> str:
+    return f"{call_id} {json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False)}"
 
 
 def _cited(sources: tuple[Source, ...]) -> list[tuple[int, str, str, bool]]:

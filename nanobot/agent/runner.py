@@ -329,8 +329,9 @@ class AgentRunner:
         if result.error in ("invalid_input", "denied"):
             forget_external_lookup(name, same, turn.lookups)
         result = with_receipt(result, verdict, tool.name)
-        if name in _WRITES and result.success and (told := await report_checked(turn, Path(verdict.effects[0].target))):
-            result = replace(result, text=f"{result.text}\n\n{told}")
+        for written in verdict.effects[:1] if name in _WRITES and result.success else ():
+            if told := await report_checked(turn, Path(written.target)):
+                result = replace(result, text=f"{result.text}\n\n{told}")
         own = tuple(one.kind for one in verdict.effects) if result.receipt else ()
         for source in result.sources:
             turn.found.setdefault(target, set()).add(source.number)

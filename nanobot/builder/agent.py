@@ -340,7 +340,6 @@ class Builder:
         limits, settings = limits_of(config), settings_of(config)
         loop = AgentLoop(services, limits=limits, settings=settings, concurrency=config.gateway.concurrency)
         loop.runner.approvals.policy = policy_of(config)
-        loop.runner.approvals.shared = self.ledger if self.launch.role is not None else None
         self.equip(loop.runner, services)
         loop.add_status(self.reading_problems)
         if self.hooks is not None:

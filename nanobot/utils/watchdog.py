@@ -107,12 +107,6 @@ def _members(value: object) -> Iterator[object]:
     return (one for one in list(several) if isinstance(one, asyncio.Task))
 
 
-def stack_of(name: str) -> str:
-    """Where the threads whose name begins so stand now, innermost line last."""
-    idents = [one.ident for one in threading.enumerate() if one.name.startswith(name) and one.ident is not None]
-    return "\n".join(map(_stack, idents)) or "  (it has ended)"  # English: the log reads it
-
-
 def _stack(ident: int) -> str:
     # English: the log reads it
     frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to the stack of another thread

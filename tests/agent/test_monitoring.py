@@ -2,13 +2,11 @@
 
 import asyncio
 import shutil
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from nanobot.agent.monitoring import WatchedDatabase, in_the_terminal, watched, watched_bus
 from nanobot.agent.turn import TurnLimits
@@ -19,7 +17,6 @@ from nanobot.messages import Completed, Message, Text, ToolCall, UserMessage
 from nanobot.providers.base import Capabilities, LLMProvider, Request
 from nanobot.providers.scripted import Call, Fail, Pause, ScriptedProvider, Step
 from nanobot.results import ToolResult, error_result
-from nanobot.session.database import Transaction
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.session.store import SessionInfo, SessionStore
@@ -157,41 +154,6 @@ async def test_U71_a_disk_that_refuses_three_times_in_a_row_is_reported_and_a_wr
         await heard.until(1)
     assert f"Writing to {folder / 'nanobot.db'} failed 3 times in a row" in heard.texts[0]
     assert "free space" in heard.texts[0]
-
-
-@growing(0.1, 1, 10)
-async def test_U5_a_disk_that_does_not_answer_is_named_in_the_log_and_waited_for(tmp_path: Path, limit: float) -> None:
-    lines: list[str] = []
-    seen, gate = asyncio.Event(), threading.Event()
-    loop = asyncio.get_running_loop()
-
-    def note(message: object) -> None:
-        lines.append(str(message))
-        loop.call_soon(seen.set)
-
-    async def hang(_: Transaction) -> int:
-        assert gate.wait(BOUND)
-        return 7
-
-    async def eight(_: Transaction) -> int:
-        return 8
-
-    sink = logger.add(note, level="ERROR", format="{message}")
-    database = WatchedDatabase(tmp_path / "nanobot.db", Alarms(), slow=limit)
-    try:
-        first = asyncio.create_task(database.run(hang))
-        second = asyncio.create_task(database.run(eight))
-        async with asyncio.timeout(BOUND):
-            await seen.wait()
-            gate.set()
-            assert [await first, await second] == [7, 8]
-    finally:
-        gate.set()
-        logger.remove(sink)
-        await database.aclose()
-    assert len(lines) == 1
-    assert "nanobot.db has not answered" in lines[0]
-    assert "in hang" in lines[0]
 
 
 async def test_in_the_terminal_an_alarm_is_a_notice() -> None:

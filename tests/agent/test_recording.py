@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.context import ContextBuilder
+from nanobot.agent.history import parse_arguments
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.recording import RecordedAnswer, RecordedCall, Recording, Replay, read, record
 from nanobot.agent.tools.base import Tool, ToolContext
@@ -75,7 +76,7 @@ async def recorded(path: Path, *steps: StepSource) -> tuple[TurnFinished, Record
             bus, store, provider, ContextBuilder(), builtin_router(), {AskingTool.name: AskingTool}
         )
         loop = AgentLoop(services)
-        recorder.begin(loop.registry, provider.info, TurnLimits())
+        recorder.begin(bus, loop.registry, provider.info, TurnLimits())
         result = await asked(loop)
         recorder.end(result)
     return result, read(path)
@@ -100,17 +101,15 @@ def numbered(sources: tuple[Source, ...]) -> list[tuple[int, str]]:
     return [(source.number, source.url) for source in sources]
 
 
-async def test_requests_of_tools_are_told_from_those_of_the_turn_and_sources_keep_their_numbers(tmp_path: Path) -> None:
+async def test_requests_of_tools_are_left_out_and_sources_keep_their_numbers(tmp_path: Path) -> None:
     both = (call("first"), call("second"))
     # The height stands in the page alone, not in the result; the check of the citation needs the page again.
     answer = "The pond lies at 4711 metres [2], or is shallow [1]."
     result, recording = await recorded(tmp_path / "t.jsonl", both, "shallow", "deep", answer)
     assert numbered(result.sources) == [(2, "https://example.com/first"), (1, "https://example.com/second")]
-    assert [one.within for one in recording.lines if isinstance(one, RecordedAnswer)] == ["", "call 2", "call 1", ""]
+    assert sum(isinstance(one, RecordedAnswer) for one in recording.lines) == 2
     again, differences = await replayed(recording)
     assert (again.text, numbered(again.sources), differences) == (answer, numbered(result.sources), [])
-    assert again.usage == result.usage
-    assert again.usage.requests == 4
 
 
 async def test_a_number_beyond_all_bounds_in_a_call_leaves_a_recording_that_can_be_read(tmp_path: Path) -> None:
@@ -140,6 +139,7 @@ async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_w
     calls = [line for line in recording.lines if isinstance(line, RecordedCall)]
     assert answers[0].message is not None
     assert answers[0].message.calls[0].error == ""
-    assert calls[0].arguments["note"] == 'see "https://example.com/?token=[secret]" and [secret] \u2028\x85'
+    noted = parse_arguments(calls[0].call)[0]["note"]
+    assert noted == 'see "https://example.com/?token=[secret]" and [secret] \u2028\x85'
     again, differences = await replayed(recording)
     assert (again.text, differences) == (result.text, [])

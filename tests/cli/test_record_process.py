@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shlex
 import signal
 import stat
@@ -112,7 +111,7 @@ async def test_no_secret_stands_in_the_recording_and_nobody_else_may_read_it(tmp
     assert "my ü is fine" in text
     assert stat.S_IMODE(here.tape.stat().st_mode) == 0o600
     head = lines(here.tape)[0]
-    assert (head["type"], head["format"], head["nanobot"]) == ("recording", 2, __version__)
+    assert (head["type"], head["format"], head["nanobot"]) == ("recording", 3, __version__)
     assert [line["type"] for line in lines(here.tape)] == ["recording", "answer", "call", "call", "answer", "end"]
     ran = await elsewhere(tmp_path).run("replay", str(here.tape))
     assert (ran.code, ran.out) == (0, "You gave me [secret], [secret] and [secret].\n")
@@ -169,19 +168,10 @@ async def test_a_file_that_is_no_recording_is_refused_with_its_line(tmp_path: Pa
     assert "turn.jsonl:2: the recording breaks off here" in await refused(*good[:-1])
     assert "turn.jsonl:1: " in await refused(*good[1:])
     assert "turn.jsonl:1: the file is empty" in await refused()
-    assert "in format 3, and this one reads 2; update nanobot" in await refused(
-        {"type": "symphony", "format": 3, "nanobot": "9.9"}, *good[1:]
-    )
-    assert "in format 1, and this one reads 2; record it again" in await refused(good[0] | {"format": 1}, *good[1:])
+    other = {"type": "symphony", "format": 9, "nanobot": "9.9"}
+    assert "in format 9, and this one reads 3; record it again" in await refused(other, *good[1:])
     ran = await nanobot.run("replay", str(tmp_path / "nowhere.jsonl"))
     assert (ran.code, "nowhere.jsonl cannot be read" in ran.err) == (2, True)
-    huge = tmp_path / "huge.jsonl"
-    with huge.open("wb") as file:
-        file.truncate(10**12)
-    os.mkfifo(tmp_path / "pipe")
-    for odd, why in ((huge, "larger than any recording"), (tmp_path / "pipe", "no file"), ("/dev/zero", "no file")):
-        ran = await nanobot.run("replay", str(odd))
-        assert (ran.code, f"{odd} cannot be read: it is {why}." in ran.err) == (2, True), ran.err
 
 
 async def test_a_turn_that_failed_fails_again_in_the_same_words(tmp_path: Path) -> None:
@@ -213,8 +203,7 @@ async def test_what_the_model_said_of_pages_inside_a_call_is_repeated_too(tmp_pa
         async with world(tmp_path, Reply(read), "At rivers [1].", "The heron stands at rivers [1].") as here:
             said = await here.record(f"Where do herons live? {site.url}/a")
             assert len(here.model.requests) == 3
-    answers = [line for line in lines(here.tape) if line["type"] == "answer"]
-    assert [bool(answer["within"]) for answer in answers] == [False, True, False]
+    assert [line["type"] for line in lines(here.tape)] == ["recording", "answer", "call", "answer", "end"]
     ran = await elsewhere(tmp_path).run("replay", str(here.tape))
     assert (ran.code, ran.out) == (0, said)
     assert "Herons" in said

@@ -63,9 +63,9 @@ class Chat(Struct):
     setting `stop` ends the running one. `recalled` tells that the model that was chosen for the chat in an earlier
     process was looked for, and `chosen` is its name; it is made anew when it is `outdated`. `addresses` are
     those that were named in its session. `unsummed`: its last summary was taken back. `instructions` are the AGENTS.md
-    of its last prompt with what tells whether they have changed; `announced`: there was one. `session` is the one that
-    it has for itself now, empty where none; `left` is set when it has left that. `ahead` are ordered commands that run,
-    each set when it has replied or asked.
+    of its prompts so far with what tells whether they have changed. `session` is the one that it has for itself now,
+    empty where none; `left` is set when it has left that. `ahead` are ordered commands that run, each set when it has
+    replied or asked.
     """
 
     key: str
@@ -84,7 +84,6 @@ class Chat(Struct):
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     unsummed: bool = False
-    announced: bool = False
     instructions: dict[str, int] = field(default_factory=dict)
     session: str = ""
     ahead: list[asyncio.Event] = field(default_factory=list)

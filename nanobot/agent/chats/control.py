@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nanobot.agent import explanations
-from nanobot.agent.chats.chat import Chat, Entry
+from nanobot.agent.chats.chat import Chat
 from nanobot.agent.chats.questions import Questions
 from nanobot.agent.chats.services import AgentServices
 from nanobot.agent.chats.sessions import session_now
@@ -292,12 +292,6 @@ class ChatControl:
         session = await session_now(self.store, chat)
         others = (one for one in self._chats.values() if session and one.session == session and one.turn is not None)
         return next(others, chat)
-
-    def _unread_of(self, key: str) -> list[tuple[Chat, Entry]]:
-        """What was said in a chat and waits, in order; the turn of another one in the session may be about to read
-        what came first."""
-        chats = sorted(self._chats.values(), key=lambda chat: chat.key == key)
-        return [(chat, entry) for chat in chats for entry in chat.inbox if entry.message.key == key]
 
     def at_work(self, channel: str) -> tuple[InboundMessage, ...]:
         """The messages of a channel that are answered now or wait for that."""

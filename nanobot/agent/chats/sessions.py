@@ -1,7 +1,7 @@
 """One session, one turn: what is asked while another chat or another process has the session waits, or is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager
 
 from nanobot.agent import explanations
@@ -21,25 +21,15 @@ HOLD_SECONDS = 0.5
 
 @asynccontextmanager
 async def own_session(
-    services: AgentServices,
-    chat: Chat,
-    chats: Collection[Chat],
-    message: InboundMessage,
-    lend: Callable[[Chat, Chat], bool],
+    services: AgentServices, chat: Chat, chats: Collection[Chat], message: InboundMessage
 ) -> AsyncIterator[None]:
-    """The session of a chat, for it alone among `chats`: what is asked while another one has it waits.
-
-    `lend` hands what waits in the first chat to the turn of the second one, as far as that may read it.
-    """
+    """The session of a chat, for it alone among `chats`: what is asked while another one has it waits."""
     told = False
     while True:
         session = await session_now(services.store, chat)
         other = next((one for one in chats if session and one.session == session), None)
         if other is None or chat.stop.is_set() or not chat.inbox:
             break
-        if lend(chat, other):
-            await Publisher(services.bus, message.shown_at)(Notice(_("Got it. I will read this at the next step.")))
-            continue
         if not told:
             channel = other.key.partition(":")[0]
             another = message.address.channel == channel
@@ -69,33 +59,12 @@ async def session_now(store: SessionStore, chat: Chat) -> str:
 
 
 def steers(running: Chat, entry: Entry) -> bool:
-    """Whether the turn of a chat may read a message as said in it: only its own person speaks there. The owner is one
-    person on all surfaces on which nobody else listens."""
+    """Whether the turn of a chat may read a message as said in it: only its own person speaks there."""
     said = entry.message
     if said.cause != "chat" or said.aside or entry.alone or entry.behind:
         return False
-    return all(not one.alone and _hears(one.message, said) for one in running.taken[:1])
-
-
-def lends(running: Chat, entry: Entry) -> bool:
-    """The same of a message to another chat in the session, also before that turn has begun."""
-    said, firsts = entry.message, [*running.taken[:1], *list(running.inbox)[:1]]
-    present = all(one.message.cause == "chat" and one.message.errand is None for one in firsts)
-    return (
-        present
-        and bool(firsts)
-        and not (said.command or said.conversation)
-        and steers(running, entry)
-        and all(not one.alone and _hears(one.message, said) for one in firsts)
-    )
-
-
-def _hears(one: InboundMessage, other: InboundMessage) -> bool:
-    if one.aside:  # which keeps nothing
-        return False
-    if one.address.channel == other.address.channel:
-        return one.sender.id == other.sender.id
-    return one.direct and other.direct and one.sender.role == other.sender.role == "owner"
+    first = next(iter(running.taken), entry)
+    return not (first.alone or first.message.aside) and first.message.sender.id == said.sender.id
 
 
 async def hold(store: SessionStore, turn: Turn) -> bool:

@@ -109,9 +109,9 @@ class ToolRegistry:
 
         return tuple(spec for spec in self._specs if is_offered(self._tools[spec.name]))
 
-    def described(self, specs: tuple[ToolSpec, ...] | None = None) -> tuple[ToolWords, ...]:
-        """What strangers say of these tools, or of all, which a model is told."""
-        told = (self._tools[spec.name].foreign_words for spec in (self.specs() if specs is None else specs))
+    def described(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolWords, ...]:
+        """What strangers say of these tools, which a model is told."""
+        told = (self._tools[spec.name].foreign_words for spec in specs)
         return tuple(filter(None, told))
 
     async def execute(

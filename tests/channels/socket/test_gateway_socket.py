@@ -255,7 +255,7 @@ async def test_each_terminal_has_a_session_of_its_own_and_who_is_in_one_session_
             assert await third.answer() == "Three."
 
 
-async def test_what_is_typed_beside_another_terminal_is_read_at_its_next_step_or_after(tmp_path: Path) -> None:
+async def test_what_is_typed_beside_another_terminal_is_answered_after_it(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with gate(tmp_path, "One.", (Say("Begun."), Wait(held), Say(" Two.")), "Three.") as at, at.joined() as first:
         await first.say("a")
@@ -264,11 +264,13 @@ async def test_what_is_typed_beside_another_terminal_is_read_at_its_next_step_or
             await first.say("b")
             await second.until(lambda: any(isinstance(one.event, TextDelta) for one in second.seen))
             key = await second.say("c")
-            await second.until(lambda: any("next step" in getattr(one.event, "text", "") for one in second.seen[-1:]))
+            await second.until(
+                lambda: any("in use elsewhere" in getattr(one.event, "text", "") for one in second.seen[-1:])
+            )
             held.set()
             await second.until(lambda: sum(isinstance(one.event, TurnFinished) for one in second.seen) == 2)
             ends = [one.event for one in second.seen if isinstance(one.event, TurnFinished)]
-            assert [one.text for one in ends] == ["Begun. Two.", "Three."], "there was no next step"
+            assert [one.text for one in ends] == ["Begun. Two.", "Three."]
             assert ends[1].answered == (key,)
 
 
