@@ -329,7 +329,7 @@ def prepare(tools: ToolRegistry) -> None:
 async def _examined(builder: Builder, fix: bool) -> str:
     """What `/doctor` tells, within a process that talks."""
     from nanobot.doctor.checkup import Patient, examine
-    from nanobot.doctor.repair import repair
+    from nanobot.doctor.home import repair
     from nanobot.doctor.report import as_markdown
 
     done = await asyncio.to_thread(repair, builder.paths) if fix else []

@@ -34,13 +34,13 @@ from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 
-#: Whose name is looked for, and whose clock is asked, where nothing else is set up; it searches then.
+#: Whose name is looked for where nothing else is set up; it searches then.
 _SEARCHES = "https://duckduckgo.com"
 
 
 class Patient(Struct, frozen=True):
     """The installation that is looked at. `broken` is why its configuration cannot be read; all else has its default
-    then. `talking`: it is this process that talks, and neither its terminal nor its MCP servers are asked anew."""
+    then. `talking`: it is this process that talks, and its MCP servers are not asked anew."""
 
     builder: Builder
     broken: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = 
 async def examine(patient: Patient) -> list[Finding]:
     """What all checks find, in the order in which they are told."""
     checks: list[Check] = [("Configuration", partial(_configuration, patient))]
-    checks += [*_kept(patient), *_machine(patient), *([] if patient.talking else _shown(patient)), *_way_out(patient)]
+    checks += [*_kept(patient), *_machine(patient), *_way_out(patient)]
     if not patient.broken:
         checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
     found = said_once(await findings_of(checks))
@@ -128,7 +128,6 @@ def _kept(patient: Patient) -> list[Check]:
     return [
         ("Permissions", _in_thread(partial(home.permissions, paths))),
         ("Gateway", _in_thread(partial(gateway.gateway, where, paths.home, telegram=telegram))),
-        ("Watchdog", _in_thread(partial(gateway.supervisor, where))),
         *([("Database", partial(_postgresql, patient))] if shared else alone),
         ("Library", _in_thread(partial(home.library, paths, folders))),
     ]
@@ -157,15 +156,7 @@ def _machine(patient: Patient) -> list[Check]:
         ("Disk", _in_thread(partial(machine.disk, patient.paths.home, patient.paths.workspace))),
         ("Time zone", _in_thread(partial(machine.time_zone, config.agents.defaults.timezone, env))),
         ("Versions", _in_thread(machine.versions)),
-        ("Updates", _in_thread(machine.updates)),
         ("Sandbox", partial(machine.sandbox, config.tools)),
-    ]
-
-
-def _shown(patient: Patient) -> list[Check]:
-    return [
-        ("Locale", _in_thread(partial(machine.locale, patient.env))),
-        ("Terminal", _in_thread(partial(machine.terminal, patient.env))),
     ]
 
 
@@ -193,7 +184,6 @@ def _way_out(patient: Patient) -> list[Check]:
     return [
         ("Proxy", partial(network.proxy, (patient.proxies, direct))),
         ("DNS and IPv6", names),
-        ("Clock", lambda: network.clock(_addresses(patient), direct)),
     ]
 
 
@@ -208,13 +198,7 @@ def _model(patient: Patient) -> list[Check]:
         found, info = await try_model(chosen, prices_of(builder.loaded.config.prices))
         if info is None or found.state == "bad":
             return [found]
-        able = info.capabilities
-        sees = (
-            Finding("Pictures", "ok", _("{model} can see them", model=info.model))
-            if able.vision
-            else Finding("Pictures", "off", _("the model sees none; it is told that one was sent"))
-        )
-        return [found, await try_context(info), sees]
+        return [found, await try_context(info)]
 
     return [("Model", model)]
 

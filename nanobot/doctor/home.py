@@ -1,4 +1,5 @@
-"""Checks of what nanobot keeps: who can read it, the database, the library, the schedule. Nothing is changed."""
+"""Checks of what nanobot keeps: who can read it, the database, the library, the schedule; and what of it is safe to put
+right, which a check never does."""
 
 import os
 import shutil
@@ -12,16 +13,13 @@ from pathlib import Path
 from nanobot.config.paths import Paths
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.files.database import unusable_advice
-from nanobot.library.walk import files_below
-from nanobot.security.paths import Root, Roots
+from nanobot.library.index import discard
 from nanobot.session.database import stamp
 from nanobot.session.layout import APPLICATION_ID, VERSION
 from nanobot.utils.translation import _, _n
 
 #: Seconds that reading a file, or walking folders, may take here.
 _SECONDS = 6.0
-#: Bytes of changes that wait beside a database until it is said.
-_LONG_LOG = 64_000_000
 #: Bytes of room without which SQLite cannot even read a database that others use.
 _ROOM = 1_000_000
 #: How late a job may be, and how often it may fail in a row, until it is said.
@@ -71,10 +69,7 @@ def database(path: Path, files: Path) -> Finding:
         return off(_("{path} is made at the first start", path=path))
     if shutil.disk_usage(path.parent).free < _ROOM:
         return warn(_("not looked at, because the disk is full"), _("Free some room, then run it again."))
-    waiting = log.stat().st_size if log.exists() else 0
     size = f"{path.stat().st_size / 1e6:,.1f} MB"
-    if waiting:
-        size = _("{size}, {waiting:,.1f} MB wait beside it", size=size, waiting=waiting / 1e6)
     fix = _("Stop nanobot, move {name} away and put a backup in its place.", name=path.name)
     try:
         with reading(path) as db:
@@ -99,11 +94,6 @@ def database(path: Path, files: Path) -> Finding:
         return bad(_("{path} is damaged: {error}", path=path, error=one_line("; ".join(told))), fix)
     if wrong := _wrong(files):
         return bad(_("{path} is damaged: {error}", path=files, error=wrong), unusable_advice())
-    if waiting > _LONG_LOG:
-        return warn(
-            _("whole; {size}", size=size),
-            _("Write what waits into it while no gateway runs: `nanobot doctor --fix` does it."),
-        )
     return ok(_("whole; {size}", size=size))
 
 
@@ -163,7 +153,7 @@ def schedule(path: Path, *, kept: bool) -> Finding:
 
 
 def library(paths: Paths, folders: Sequence[Path]) -> Finding:
-    """Whether the index is whole, and what of the documents is not read or cannot be."""
+    """Whether the index is whole, and what of the documents cannot be read."""
     index = paths.home / "index.db"
     missing = [str(one) for one in folders if not one.is_dir()]
     if not index.exists():
@@ -173,7 +163,7 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
         with reading(index) as db:
             if (told := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                 return warn(_("the index is damaged: {told}", told=told), anew)
-            rows = db.execute("SELECT name, problem FROM document WHERE kind = 'document'").fetchall()
+            rows = db.execute("SELECT problem FROM document WHERE kind = 'document'").fetchall()
     except sqlite3.Error as error:
         return warn(_("the index cannot be read: {error}", error=error), anew)
     if missing:
@@ -181,24 +171,46 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
         return warn(_("folders that are not there: {folders}", folders=", ".join(missing)), fix)
     if not folders:
         return ok(_("the index of conversations is whole; no folder of documents is named"))
-    broken, unread = sum(bool(row[1]) for row in rows), _unread(folders, {str(row[0]) for row in rows}, paths)
+    broken = sum(bool(row[0]) for row in rows)
     words = _n("{number:,} document", "{number:,} documents", len(rows))
-    if unread:
-        words = _("{documents}, {unread:,} not read yet", documents=words, unread=unread)
     if broken:
         fix = _("`nanobot library status` names them and says why.")
         return warn(_("{words}, {broken:,} that cannot be read", words=words, broken=broken), fix)
-    if unread:
-        return warn(words, _("`nanobot library read` reads them now; a gateway does so by and by."))
-    return ok(_("{documents}, all read", documents=words))
+    return ok(words)
 
 
-def _unread(folders: Sequence[Path], known: set[str], paths: Paths) -> int:
-    """Documents that stand in the folders and not in the index, as far as they are seen in time."""
-    until, count = time.monotonic() + _SECONDS, 0
-    for folder in folders:
-        for name, _at in files_below(folder, Roots((Root(folder),), (paths.home, paths.config, paths.database))):
-            count += name not in known
-            if time.monotonic() > until:
-                return count
-    return count
+def repair(paths: Paths) -> list[str]:
+    """What `nanobot doctor --fix` puts right: only what loses nothing. A sentence for each thing that was done, or that
+    could not be."""
+    return [*_closed(paths), *_indexed(paths.home)] if paths.home.is_dir() else []
+
+
+def _closed(paths: Paths) -> list[str]:
+    """Take the rights of others from what holds keys and conversations."""
+    done = []
+    for path in open_to_others(paths):
+        try:
+            path.chmod(path.stat().st_mode & 0o700)
+        except OSError as error:
+            done.append(_("{path} could not be closed to others: {error}.", path=path, error=error.strerror))
+        else:
+            done.append(_("{path} can be read by you alone now.", path=path))
+    return done
+
+
+def _indexed(home: Path) -> list[str]:
+    """Take a damaged index away; it is made anew from conversations and documents, which are all kept elsewhere."""
+    index = home / "index.db"
+    if not index.exists():
+        return []
+    try:
+        with reading(index) as db:
+            if db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok":
+                return []
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            return []
+    except sqlite3.DatabaseError:
+        pass
+    discard(index)
+    return [_("The damaged index is gone. It is made anew by and by; `nanobot library read` reads your documents now.")]

@@ -2,22 +2,18 @@
 
 import json
 import re
-import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from urllib.parse import urlsplit
 
 from nanobot.config.keys import masked, walk_keys
 from nanobot.config.schema import Config
-from nanobot.config.section import Section
 from nanobot.doctor.checkup import Patient
 from nanobot.doctor.findings import MARKS, Finding, exit_code
 from nanobot.providers.vendors import BY_NAME
 from nanobot.utils.logs import scrub
-from nanobot.utils.secrecy import mask_keys
-from nanobot.utils.translation import _, _n, listed
+from nanobot.utils.translation import _, _n, folder, listed, read
 from nanobot.web.search.catalog import CATALOG
 
 #: Values of the configuration that are words of ours and tell of nobody.
@@ -27,22 +23,9 @@ _WIDTH = 80
 #: Lines of the log that are counted, from its end.
 _LOG_LINES = 5_000
 _LEVEL = re.compile(r"\b(WARNING|ERROR|CRITICAL) (nanobot[\w.]*)")
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|“[^”]*”")
-_NAMED = re.compile(r"(allowFrom|folders|env|headers)\b.*")
-_UNKNOWN = re.compile(r"[^\s:]+(?=: unknown key)")
-_PATH = re.compile(r"(?<![\w.:/])/[^\s,;()]*")
-_BOT = re.compile(r"@\w+")
-#: Numbers of chats and people, and addresses inside of a house or a company.
-_NUMBER = re.compile(r"(?<![\w.,-])-?\d{6,}(?![\w.])")
-_INSIDE = re.compile(
-    r"(?i)\b[\w.-]+\.(?:lan|local|localdomain|internal|intranet|home|home\.arpa|corp|private|ts\.net)\b"
-    r"|\b(?:10|127|169\.254|172\.(?:1[6-9]|2\d|3[01])|192\.168)(?:\.\d{1,3}){2,3}\b"
-)
-#: What stands behind a group whose members people name, such as `providers.mine.apiKey`.
-_GROUPS = {path[path.index("<name>") - 1] for path, _ in walk_keys() if "<name>" in path}
-_CHOSEN = re.compile(rf"\b({'|'.join(sorted(_GROUPS))})\.[^\s:,]+")
-#: Variables that name a person, and the length from which a text can be told from a word of a sentence.
-_WHO, _SHORTEST = ("USER", "LOGNAME", "HOSTNAME"), 3
+_NUMBER = re.compile(r"\d{1,5}(?:\.\d{1,5}){0,2}")
+#: What stands around a word of a sentence.
+_SIGNS = ".,;:!?()[]{}\"'`“”"
 
 
 def verdict(found: Sequence[Finding]) -> str:
@@ -105,82 +88,40 @@ def as_json(found: Sequence[Finding]) -> str:
 
 # English: whoever helps reads it
 def bundle(patient: Patient, found: Sequence[Finding]) -> str:
-    """A report for who helps: no keys, no texts of chats, no names of people, bots, servers or folders."""
-    shown = masked(patient.loaded.config)
-    hide = _Hiding(patient.loaded.config, patient.env)
+    """A report for who helps: of what was found the words that our own sentences have, so no keys, texts of chats, or
+    names of people, bots, servers or folders."""
+    shown, known = masked(patient.loaded.config), _known()
     servers = [one.name for one in found if one.name.startswith("MCP: ")]
     lines = ["nanobot doctor: a report without secrets", verdict(found), ""]
     for one in found:
         if one.name in servers:
             lines.append(f"{one.state:<5}MCP: server {servers.index(one.name) + 1}")
             continue
-        lines.append(f"{one.state:<5}{hide.all_of(one.name)}: {hide.all_of(one.words)}")
+        lines.append(f"{one.state:<5}{_bare(one.name, known)}: {_bare(one.words, known)}")
     config = json.dumps(_shape(shown, masked(Config())), indent=2)
     lines += ["", "What the configuration sets (texts left out):", "" if patient.broken else config, ""]
     lines += ["Warnings and errors at the end of the log, by where they come from:", *_counted(patient.paths.logs)]
     return scrub("\n".join([*lines, ""]))
 
 
-class _Hiding:
-    """Takes out of a sentence what tells of a person: texts, paths, numbers of chats, names of bots, hosts, and every
-    name and text of the configuration that is no word of ours."""
-
-    def __init__(self, config: Config, env: Mapping[str, str]) -> None:
-        told = {*_texts(config), *_addresses(dict(env)), *(env.get(name, "") for name in _WHO), socket.gethostname()}
-        parts = {part for text in told for part in (text, *_parts(text))}
-        kept = _ours() | {*_texts(Config())}
-        private = sorted((one for one in parts if _tells(one) and one not in kept), key=len, reverse=True)
-        # A name is spelled with either sign by the programs of the family.
-        words = "|".join(re.sub(r"_|\\-", "[-_]", re.escape(one)) for one in private)
-        self._private = re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)", re.IGNORECASE)
-
-    def all_of(self, text: str) -> str:
-        text = self._private.sub("…", _CHOSEN.sub(r"\1.…", _UNKNOWN.sub("…", scrub(text))))
-        text = _BOT.sub("@…", _QUOTED.sub("…", _NAMED.sub(r"\1 …", text)))
-        return mask_keys(_NUMBER.sub("…", _INSIDE.sub("…", _PATH.sub("…", text))), "…")
+def _known() -> frozenset[str]:
+    """Every word of our own sentences, of services and search engines, and of what keys have to choose from."""
+    catalogues = (path.read_text(encoding="utf-8") for path in folder().rglob("*.po"))
+    said = (word for text in catalogues for sentence in read(text) for word in re.split(r"[\s\0]+", sentence))
+    return frozenset(word.strip(_SIGNS).casefold() for word in (*said, *_ours()))
 
 
-def _tells(text: str) -> bool:
-    """Whether a text is long enough to be no word or number of any sentence."""
-    return len(text) >= _SHORTEST and (len(text) > 5 or any(map(str.isalpha, text)))
+def _bare(text: str, known: frozenset[str]) -> str:
+    """A sentence with a mark in the place of all that is neither such a word nor a small number."""
+    words = ((one, one.strip(_SIGNS)) for one in text.split())
+    told = (one if word.casefold() in known or _NUMBER.fullmatch(word) else "…" for one, word in words)
+    return re.sub(r"…( …)+", "…", " ".join(told))
 
 
 def _ours() -> set[str]:
     """Words that are the same for everybody: services, search engines, and what keys have to choose from."""
     chosen = {choice for _, key in walk_keys() for choice in key.slot.choices}
     return chosen | {*BY_NAME} | {*CATALOG}
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text and every chosen name in a part of the configuration."""
-    match value:
-        case Section():
-            for name in value.__struct_fields__:
-                yield from _texts(getattr(value, name))
-        case dict():
-            yield from map(str, value)
-            for one in value.values():
-                yield from _texts(one)
-        case tuple() | list():
-            for one in value:
-                yield from _texts(one)
-        case str():
-            yield value
-
-
-def _parts(address: str) -> Iterator[str]:
-    """What in an address, or in the name of a model, tells whose it is; a proxy may stand there without its scheme."""
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-    except ValueError:
-        return
-    if " " not in address and address[:1] not in ("/", "~"):
-        yield from (one for one in (parts.hostname, parts.username, parts.password, *parts.path.split("/")) if one)
-
-
-def _addresses(env: Mapping[str, str]) -> Iterator[str]:
-    """The addresses that stand in variables."""
-    yield from (one for name, one in env.items() if "://" in one or name.casefold().endswith("_proxy"))
 
 
 def _shape(value: object, usual: object, key: str = "") -> object:

@@ -22,15 +22,13 @@ _LOOK, _LOOKS = 0.01, 50
 class FileLock:
     """A context manager on a file. Entering raises `StoreError`: `taken` with its `values` and the `holder`.
 
-    The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one. `note` is
-    written into it for others, such as where the holder says how it is. One that is `shared` keeps out only those that
-    want it for themselves.
+    The file goes with the lock; whoever has opened it meanwhile sees that it is gone, and makes a new one. One that is
+    `shared` keeps out only those that want it for themselves.
     """
 
-    def __init__(self, path: Path, taken: str = "", note: str = "", *, shared: bool = False, **values: object) -> None:
+    def __init__(self, path: Path, taken: str = "", *, shared: bool = False, **values: object) -> None:
         self._path = path
         self._taken, self._values = taken, values
-        self._note = note
         self._way = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._file: int | None = None
 
@@ -46,7 +44,7 @@ class FileLock:
             try:
                 fcntl.flock(file, self._way | fcntl.LOCK_NB)
             except OSError as error:
-                holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
+                holder = os.read(file, 20).decode("ascii", "replace").strip()
                 os.close(file)
                 if not isinstance(error, BlockingIOError):  # as on a disk without locks
                     raise StoreError(_(_NOT_MADE, path=self._path, why=error.strerror)) from error
@@ -59,25 +57,17 @@ class FileLock:
             os.close(file)
         with suppress(OSError):  # a disk without room: the number is for people, the lock holds without it
             os.ftruncate(file, 0)
-            os.write(file, f"{os.getpid()}\n{self._note}".encode())
+            os.write(file, str(os.getpid()).encode())
         self._file = file
         return ""
 
     @property
     def held(self) -> bool:
         """Whether a living process seems to hold it. The lock is not touched: whoever takes it meanwhile gets it."""
-        holder = self._told()[0]
-        return holder.isdecimal() and is_alive(int(holder))
-
-    def note_of_holder(self) -> str:
-        """What a living holder has noted; empty where there is none."""
-        return self._told()[2] if self.held else ""
-
-    def _told(self) -> tuple[str, str, str]:
-        try:
-            return self._path.read_text(encoding="utf-8").strip().partition("\n")
-        except (OSError, UnicodeDecodeError):
-            return "", "", ""
+        with suppress(OSError, UnicodeDecodeError):
+            holder = self._path.read_text(encoding="utf-8").strip()
+            return holder.isdecimal() and is_alive(int(holder))
+        return False
 
     def release(self) -> None:
         """Give it back, if it is held."""
@@ -111,21 +101,15 @@ def session_lock(store: Path, session_id: str) -> FileLock:
     return FileLock(Path(f"{store}-turns/{session_id}"))
 
 
-def token_lock(token: str, folder: Path | None = None, note: str = "") -> FileLock:
-    """One poller per bot token for every home of one user; the token itself is in no file name. `note` is the path of
-    the file in which its holder says how it is."""
+def token_lock(token: str, folder: Path | None = None) -> FileLock:
+    """One poller per bot token for every home of one user; the token itself is in no file name."""
     place = folder or _runtime()
     digest = hashlib.sha256(token.encode()).hexdigest()[:16]
     taken = N_(
         "Another nanobot on this machine ({holder}) already answers this bot. Stop it first, or give this "
         "one a bot of its own."
     )
-    return FileLock(place / f"bot-{digest}.lock", taken, note)
-
-
-def token_locks() -> list[FileLock]:
-    """Those of all pollers of this user."""
-    return [FileLock(one) for one in sorted(_runtime().glob("bot-*.lock"))]
+    return FileLock(place / f"bot-{digest}.lock", taken)
 
 
 def _runtime() -> Path:

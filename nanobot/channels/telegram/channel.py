@@ -142,8 +142,7 @@ class TelegramChannel:
 
     async def start(self) -> None:
         """Serve until `stop`. Raises `ChannelError` where Telegram refuses the token or another nanobot uses it."""
-        note = str(self._setup.health_file.absolute())
-        lock = token_lock(self._settings.token, note=note) if self._share is None else nullcontext()
+        lock = token_lock(self._settings.token) if self._share is None else nullcontext()
         with lock:
             events = self._setup.agent.bus.subscribe(self.name)
             try:

@@ -19,8 +19,8 @@ from nanobot.cli.terminal import agreed, somebody_is_here
 from nanobot.config.paths import prepare_home
 from nanobot.doctor.checkup import Patient, examine, patient_of
 from nanobot.doctor.findings import Finding, exit_code, one_line
+from nanobot.doctor.home import repair
 from nanobot.doctor.probes import send_to
-from nanobot.doctor.repair import repair
 from nanobot.doctor.report import as_json, as_text, bundle
 from nanobot.errors import NanobotError, UsageError
 from nanobot.session.ledger import Ledger
