@@ -1,23 +1,21 @@
 """A conversation as people remember it: questions and answers in order, each with its sources and what was really done.
 
-An export shows this as Markdown for people; records that steer the model alone, such as the notes of nanobot to itself,
-are left out of it. As JSON lines for programs it holds everything.
+What an export shows is this; records that steer the model alone, such as the notes of nanobot to itself, are left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot import jsonval
 from nanobot.messages import ROLES, AssistantMessage, Citation, Media, Message, Role, ToolCall, ToolMessage, UserMessage
-from nanobot.session.listing import SessionEntry, name_in, own_words
+from nanobot.session.listing import name_in, own_words
 from nanobot.session.store import Record
-from nanobot.utils.text import printable, squeeze
+from nanobot.utils.text import printable
 from nanobot.utils.tool_hints import tool_hint
-from nanobot.utils.translation import _, listed
+from nanobot.utils.translation import _
 
 
 class SourceLine(Struct, frozen=True):
@@ -85,57 +83,6 @@ def speaker_of(exchange: TalkExchange) -> str:
     return _(exchange.speaker) if exchange.speaker in ROLES else exchange.speaker
 
 
-def markdown_of(entry: SessionEntry, records: Sequence[Record], zone: tzinfo | None) -> str:
-    """Questions as quotations, answers as they were written, sources under their numbers, and what was done."""
-    parts = [f"# {_heading(entry.title)}", _about(entry, zone)]
-    for one in exchanges_of(records):
-        parts += [f"## {one.at.astimezone(zone):%Y-%m-%d %H:%M}", *_shown(one)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _about(entry: SessionEntry, zone: tzinfo | None) -> str:
-    """Where and when it was, in a line."""
-    info = entry.info
-    begun, last = (f"{at.astimezone(zone):%Y-%m-%d %H:%M}" for at in (info.created_at, info.updated_at))
-    told = _(
-        "{place}, {begun} to {last} ({zone}), session {id}, {messages} messages",
-        place=entry.place,
-        begun=begun,
-        last=last,
-        zone=zone or _("local time"),
-        id=info.id,
-        messages=info.messages,
-    )
-    return _("{session}, {cost:.4f} USD", session=told, cost=entry.cost) if entry.cost else told
-
-
-def lines_of(entry: SessionEntry, records: Sequence[Record]) -> str:
-    """Everything that is kept, a JSON object a line: first of the session, then of each record in order."""
-    info = entry.info
-    head = {
-        "type": "session",
-        "id": info.id,
-        "key": info.key,
-        "title": info.title,
-        "messages": info.messages,
-        "createdAt": info.created_at,
-        "updatedAt": info.updated_at,
-        "costUsd": round(entry.cost, 6),
-    }
-    return "\n".join(msgspec.json.encode(one).decode() for one in (head, *map(_record, records))) + "\n"
-
-
-def _record(record: Record) -> dict[str, object]:
-    return {
-        "type": "record",
-        "seq": record.seq,
-        "kind": record.kind,
-        "at": record.at,
-        "turn": record.turn,
-        "message": record.message,
-    }
-
-
 def _said(at: datetime, message: UserMessage) -> list[TalkExchange]:
     if message.kind == "notice":
         return []
@@ -176,38 +123,3 @@ def _sources(citations: Sequence[Citation]) -> tuple[SourceLine, ...]:
 def _step(call: ToolCall) -> str:
     """What a call was about, in a line."""
     return printable(tool_hint(call.name, jsonval.obj(jsonval.parse(call.arguments))))
-
-
-def _shown(one: TalkExchange) -> Iterator[str]:
-    if one.summary:
-        yield _("*What was said before, summed up:*")
-    if one.question:
-        name = speaker_of(one)
-        speaker = f"**{_heading(name)}:** " if name else ""
-        yield "\n".join(f"> {line}".rstrip() for line in f"{speaker}{one.question}".splitlines())
-    if one.files:
-        yield _("Files: {files}", files=listed(map(_heading, one.files)))
-    if one.steps:
-        yield "\n".join(f"- {_heading(step)}" for step in one.steps)
-    if one.answer:
-        yield one.answer
-    if one.sources:
-        yield "\n".join([_("Sources:"), "", *(_source_line(mark.number, mark.title, mark.url) for mark in one.sources)])
-    wrong = [f"- [{mark.number}] {text}" for mark in one.sources for text in mark.wrong]
-    if wrong:
-        yield "\n".join([_("Marks whose source does not carry the words:"), "", *wrong])
-    if one.receipts:
-        yield "\n".join([_("Done:"), "", *(f"- {_heading(line)}" for line in one.receipts)])
-    if one.unbacked:
-        yield "\n".join(
-            [_("Claimed, and not done by any call:"), "", *(f"- {_heading(line)}" for line in one.unbacked)]
-        )
-
-
-def _source_line(number: int, title: str, url: str) -> str:
-    return f"- [{number}] {_heading(title)} <{squeeze(url)}>" if title else f"- [{number}] <{squeeze(url)}>"
-
-
-def _heading(text: str) -> str:
-    """A text on one line, without what Markdown would take for more than words."""
-    return squeeze(text).replace("<", "\\<").replace("`", "\\`").replace("[", "\\[").replace("*", "\\*")

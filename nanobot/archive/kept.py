@@ -12,7 +12,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from nanobot.archive.exchanges import lines_of, markdown_of, seen_by
+from nanobot.archive.exchanges import seen_by
+from nanobot.archive.text import lines_of, markdown_of
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.config.paths import Paths, replace_file
 from nanobot.errors import UsageError
