@@ -263,7 +263,7 @@ _SKILLS = {
 }
 _IMPORT = (
     _perhaps("home", N_("hermes, openclaw, nanobot, or a folder (default: the one)"), metavar="HOME"),
-    _option("--only", "KINDS", N_("config, files, sessions, skills; several with commas"), default=""),
+    _option("--only", "KINDS", N_("config, files, sessions, schedules, skills; several with commas"), default=""),
     _flag("--secrets", N_("with --yes: keys and tokens too")),
     _YES,
     _flag("--dry-run", N_("show what would be taken, and take nothing")),

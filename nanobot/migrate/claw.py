@@ -1,8 +1,8 @@
-"""The homes of the nanobot family and of openclaw, which write workspaces alike.
+"""The homes of the nanobot family and of openclaw, which write jobs and workspaces alike.
 
 nanobot: `config.json` in the form of our own, `workspace/`, `sessions/*.jsonl` whose first line is metadata,
-`cron/`. openclaw, also under its older names clawdbot and moltbot: `openclaw.json`, `workspace/`,
-`agents/<name>/sessions/*.jsonl` of events, `cron/`, `skills/`, `.env`, `auth-profiles.json`.
+`cron/jobs.json`. openclaw, also under its older names clawdbot and moltbot: `openclaw.json`, `workspace/`,
+`agents/<name>/sessions/*.jsonl` of events, `cron/jobs.json`, `skills/`, `.env`, `auth-profiles.json`.
 Formats as their public documentation has them in 2026.
 """
 
@@ -15,7 +15,7 @@ from nanobot.config.jsonc import JsoncError, parse
 from nanobot.config.keys import NAMES
 from nanobot.errors import UsageError
 from nanobot.jsonval import JsonObject
-from nanobot.migrate.home import ForeignHome, ForeignSession, message_of
+from nanobot.migrate.home import ForeignHome, ForeignSession, claw_job, message_of
 from nanobot.migrate.reading import (
     inside,
     is_file,
@@ -73,7 +73,7 @@ def family_home(folder: Path) -> ForeignHome:
             if file.suffix == ".jsonl" and is_file(file):
                 _take_family_session(home, file, owners if isinstance(owners, list) else [])
     for place in (folder / "cron", workspace / "cron"):
-        home.leave_jobs(place / "jobs.json")
+        home.take_jobs(place / "jobs.json", claw_job)
     return home
 
 
@@ -92,7 +92,7 @@ def claw_home(folder: Path) -> ForeignHome:
     for path in sorted(folder.glob("agents/*/sessions/*.jsonl")):
         if is_file(path):
             _take_claw_session(home, path)
-    home.leave_jobs(folder / "cron" / "jobs.json")
+    home.take_jobs(folder / "cron" / "jobs.json", claw_job)
     return home
 
 

@@ -35,13 +35,13 @@ _VARIABLES: Mapping[str, Program] = {"HERMES_HOME": "hermes", "OPENCLAW_STATE_DI
 
 def homes_there(env: Mapping[str, str], own: Path) -> list[tuple[Program, Path]]:
     """The homes of other programs of this person; `own` is this nanobot's, in which another of the family may have
-    kept conversations before."""
+    kept conversations and schedules before."""
     user = person_home(env)
     named = [(program, Path(env[name])) for name, program in _VARIABLES.items() if env.get(name)]
     places = [*named, *((program, user / name) for program, name in _PLACES)]
     found: dict[Path, Program] = {}
     for program, folder in places:
-        older = (own / "workspace" / "sessions").is_dir()
+        older = (own / "workspace" / "sessions").is_dir() or (own / "cron" / "jobs.json").is_file()
         if (folder.resolve() != own.resolve() or older) and _is_home(folder, program):
             found.setdefault(folder.resolve(), program)
     return [(program, folder) for folder, program in found.items()]

@@ -1,21 +1,29 @@
-"""The home of hermes-agent: `.env`, `SOUL.md`, `memories/`, `skills/` in groups, `state.db`; its `config.yaml` is left.
+"""The home of hermes-agent: `config.yaml`, `.env`, `SOUL.md`, `memories/`, `skills/` in groups, `state.db`,
+`cron/jobs.json`. Formats as its public documentation has them in 2026.
 
-Formats as its public documentation has them in 2026.
+Its configuration is YAML, of which we read what such files hold: keys in indented blocks, lists, plain and quoted
+texts. What goes beyond, such as anchors and texts over many lines, is left and said so.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from nanobot import jsonval
 from nanobot.errors import UsageError
-from nanobot.migrate.claw import take_keys
-from nanobot.migrate.home import ForeignHome, ForeignMessage, ForeignSession, message_of
+from nanobot.jsonval import JsonObject
+from nanobot.migrate.claw import take_keys, take_servers
+from nanobot.migrate.home import ForeignHome, ForeignJob, ForeignMessage, ForeignSession, cron, every, message_of
 from nanobot.migrate.reading import (
+    instant,
     is_file,
     read_text,
     rows_of,
     text_of,
     variables,
 )
+from nanobot.schedule.job import Once
 from nanobot.utils.translation import _
 
 _FILES: Mapping[str, str] = {
@@ -28,14 +36,17 @@ _FILES: Mapping[str, str] = {
 _LOCAL = frozenset({"cli", "tui", "local", "acp", "desktop"})
 _SESSIONS = "SELECT id, source, title, started_at FROM sessions ORDER BY started_at"
 _MESSAGES = "SELECT * FROM messages ORDER BY id"
+_KEY = re.compile(r"(?P<key>[A-Za-z0-9_.\-]+|\"[^\"]*\"|'[^']*'):(?:\s+(?P<value>.*))?$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_SCALARS: Mapping[str, object] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 def hermes_home(folder: Path) -> ForeignHome:
-    """A home of hermes."""
+    """A home of hermes. Raises `UsageError` where its configuration cannot be read."""
     home = ForeignHome("hermes", folder)
+    config = jsonval.obj(read_yaml(read_text(folder / "config.yaml"))) if is_file(folder / "config.yaml") else {}
+    _take_config(home, config)
     take_keys(home, variables(folder / ".env"))
-    if is_file(folder / "config.yaml"):
-        home.leave("config.yaml", _("It is not read. `nanobot onboard` sets up a model and the time zone."))
     if is_file(folder / "auth.json"):
         home.leave("auth.json", _("Logins cannot be moved; nanobot takes keys."))
     home.take_files(folder, _FILES)
@@ -44,8 +55,27 @@ def hermes_home(folder: Path) -> ForeignHome:
     home.skills = [one for one in home.skills if one.name not in shipped]
     if is_file(folder / "state.db"):
         _take_sessions(home, folder / "state.db")
-    home.leave_jobs(folder / "cron" / "jobs.json")
+    home.take_jobs(folder / "cron" / "jobs.json", _job)
     return home
+
+
+def _take_config(home: ForeignHome, config: JsonObject) -> None:
+    model = config.get("model")
+    chosen = jsonval.obj(model)
+    name = text_of(model) or text_of(chosen.get("default")) or text_of(chosen.get("model"))
+    ours = ("agents", "defaults")
+    home.take("model", (*ours, "model"), name)
+    provider, base = text_of(chosen.get("provider")), text_of(chosen.get("base_url"))
+    if base:
+        home.take("model.base_url", ("providers", "custom", "apiBase"), base)
+        home.take("model.provider", (*ours, "provider"), "custom")
+        home.take("model.api_key", ("providers", "custom", "apiKey"), text_of(chosen.get("api_key")), secret=True)
+    elif provider != "auto" and "/" not in name:
+        home.take("model.provider", (*ours, "provider"), provider)
+    home.take("timezone", (*ours, "timezone"), text_of(config.get("timezone")))
+    take_servers(home, config.get("mcp_servers"))
+    for key in sorted(config.keys() - {"model", "timezone", "mcp_servers"}):
+        home.leave(_("{key} in config.yaml", key=key), _("There is no such setting here, or none of this form."))
 
 
 def _take_sessions(home: ForeignHome, path: Path) -> None:
@@ -71,8 +101,93 @@ def _take_sessions(home: ForeignHome, path: Path) -> None:
             home.sessions.append(ForeignSession(name, text_of(session.get("title")), tuple(said[name])))
 
 
+def _job(row: JsonObject) -> ForeignJob | str:
+    """A job as hermes writes it: `schedule` with `kind` once, interval or cron, and a `prompt`."""
+    schedule, text = jsonval.obj(row.get("schedule")), text_of(row.get("prompt"))
+    if row.get("enabled") is False or row.get("state") in ("paused", "completed"):
+        return _("It is switched off or over there.")
+    if not text or row.get("no_agent") or row.get("script"):
+        return _("It runs a program there; that is no task for an agent.")
+    kind, name = text_of(schedule.get("kind")), text_of(row.get("id"))
+    if kind == "once":
+        return ForeignJob(name, text, Once(instant(text_of(schedule.get("run_at")))))
+    if kind == "interval":
+        minutes = schedule.get("minutes")
+        return ForeignJob(name, text, every(float(minutes) * 60 if isinstance(minutes, int | float) else 0.0))
+    return ForeignJob(name, text, cron(text_of(schedule.get("expr"))), text_of(schedule.get("tz")))
+
+
 def _bundled(path: Path) -> frozenset[str]:
     """The names of the skills that came with the other program: lines `name:hash`."""
     if not is_file(path):
         return frozenset()
     return frozenset(line.partition(":")[0].strip() for line in read_text(path).splitlines())
+
+
+def read_yaml(text: str) -> object:
+    """A block of YAML as JSON data. Raises `UsageError` for a line that is beyond us."""
+    lines: list[tuple[int, int, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = _uncommented(line).rstrip()
+        if bare.strip() and bare.strip() not in ("---", "..."):
+            lines.append((number, len(bare) - len(bare.lstrip(" ")), bare.strip()))
+    return _block(lines, 0, lines[0][1])[0] if lines else {}
+
+
+def _uncommented(line: str) -> str:
+    return line if "'" in line or '"' in line else _COMMENT.sub("", line)
+
+
+def _block(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[object, int]:
+    """The value that begins in a line, and the line behind it."""
+    listed = lines[at][2].startswith("- ") or lines[at][2] == "-"
+    made: dict[str, object] = {}
+    items: list[object] = []
+    while at < len(lines) and lines[at][1] == indent:
+        number, text = lines[at][0], lines[at][2]
+        if listed != (text.startswith("- ") or text == "-"):
+            break
+        if listed:
+            value, at = _item(lines, at, indent)
+            items.append(value)
+            continue
+        match = _KEY.match(text)
+        if match is None:
+            raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
+        made[match["key"].strip("'\"")], at = _value(lines, at, match["value"] or "", indent)
+    return (items if listed else made), at
+
+
+def _item(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[object, int]:
+    number, text = lines[at][0], lines[at][2]
+    rest = text[1:].strip()
+    if not rest or _KEY.match(rest) is None:
+        return _value(lines, at, rest, indent)
+    inner = indent + len(text) - len(rest)
+    lines[at] = (number, inner, rest)
+    return _block(lines, at, inner)
+
+
+def _value(lines: list[tuple[int, int, str]], at: int, text: str, indent: int) -> tuple[object, int]:
+    """The value behind a key or a dash: on its line, or in the deeper lines below."""
+    following = at + 1
+    if text or following >= len(lines):
+        return _scalar(text, lines[at][0]), following
+    deeper = lines[following][1] > indent
+    same = lines[following][1] == indent and lines[following][2].startswith("- ") and not lines[at][2].startswith("-")
+    return _block(lines, following, lines[following][1]) if deeper or same else (None, following)
+
+
+def _scalar(text: str, number: int) -> object:
+    if text[:1] in "&*!|>" and text:
+        raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
+    if text[:1] in '[{"':
+        try:
+            return json.loads(text)
+        except ValueError:
+            return [one.strip().strip("'\"") for one in text.strip("[]").split(",") if one.strip()]
+    if text[:1] == "'":
+        return text.strip("'").replace("''", "'")
+    if text.casefold() in _SCALARS:
+        return _SCALARS[text.casefold()]
+    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else text

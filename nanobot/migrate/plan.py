@@ -19,15 +19,16 @@ from nanobot.config.edit import ConfigFile
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError
 from nanobot.migrate.home import ForeignHome
-from nanobot.migrate.put import copy_skill, known_sessions, put_file, put_session, same_folder, session_id
+from nanobot.migrate.put import copy_skill, known_sessions, put_file, put_job, put_session, same_folder, session_id
 from nanobot.migrate.reading import read_text
+from nanobot.schedule.appointments import Appointments
 from nanobot.session.store import SessionStore
 from nanobot.utils.host import shipped
 from nanobot.utils.text import printable, shorten
 from nanobot.utils.translation import _, _n
 
-ImportKind = Literal["config", "secrets", "files", "sessions", "skills"]
-KINDS: tuple[ImportKind, ...] = ("config", "secrets", "files", "sessions", "skills")
+ImportKind = Literal["config", "secrets", "files", "sessions", "schedules", "skills"]
+KINDS: tuple[ImportKind, ...] = ("config", "secrets", "files", "sessions", "schedules", "skills")
 #: Characters of a value in a line.
 _VALUE = 60
 
@@ -55,6 +56,7 @@ class ImportTarget(Struct, frozen=True):
     config: ConfigFile
     paths: Paths
     store: SessionStore
+    appointments: Appointments
 
 
 class ImportPlan(Struct, frozen=True):
@@ -76,6 +78,7 @@ async def plan_of(home: ForeignHome, target: ImportTarget) -> ImportPlan:
         *_config_items(home, target, left, secret=True),
         *await asyncio.to_thread(_file_items, home, target, left),
         *await _session_items(home, target),
+        *await _job_items(home, target),
         *await asyncio.to_thread(_skill_items, home, target),
     ]
     return ImportPlan(tuple(items), tuple(left))
@@ -174,6 +177,18 @@ async def _session_items(home: ForeignHome, target: ImportTarget) -> list[Import
         becomes = more if have else _("session {id}", id=own)
         act = partial(put_session, target.store, home.program, one)
         found.append(ImportItem("sessions", what, becomes, act, have >= count))
+    return found
+
+
+async def _job_items(home: ForeignHome, target: ImportTarget) -> list[ImportItem]:
+    known = {job.origin for job in await target.appointments.jobs.all()}
+    found: list[ImportItem] = []
+    for one in home.jobs:
+        origin = f"import {home.program} {one.id or hashlib.sha256(one.text.encode()).hexdigest()[:12]}"
+        what = shorten(printable(one.text.replace("\n", " ")), _VALUE)
+        act = partial(put_job, target.appointments, one, origin)
+        becomes = _("a reminder, paused") if one.says else _("a task, paused")
+        found.append(ImportItem("schedules", what, becomes, act, origin in known))
     return found
 
 

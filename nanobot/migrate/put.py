@@ -16,8 +16,10 @@ from pathlib import Path
 from nanobot.config.paths import replace_file
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
-from nanobot.migrate.home import ForeignSession
+from nanobot.migrate.home import ForeignJob, ForeignSession
 from nanobot.migrate.reading import read_text
+from nanobot.schedule.appointments import Appointments
+from nanobot.schedule.job import ScheduledJob
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
@@ -87,6 +89,21 @@ def _message(role: str, text: str, program: str) -> Message:
     if role == "user":
         return UserMessage((Text(text),), untrusted=True)
     return AssistantMessage((Text(text),), strangers=(f"conversation in {program}",))
+
+
+async def put_job(appointments: Appointments, job: ForeignJob, origin: str) -> None:
+    """Keep a job, paused: the other program may still do it. Raises `UsageError` and `StoreError`."""
+    made = ScheduledJob(
+        kind="remind" if job.says else "ask",
+        text=job.text,
+        when=job.when,
+        zone=job.zone or appointments.zone,
+        person=_OWNER,
+        chat=_OWNER,
+        paused=True,
+        origin=origin,
+    )
+    await appointments.jobs.add(made, datetime.now(UTC))
 
 
 def put_file(place: Path, text: str, template: str | None) -> None:

@@ -21,13 +21,18 @@ _MOST_BYTES = 50_000_000
 _DOTENV = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
 
+def instant(text: str) -> datetime:
+    """A time in ISO form; without a zone it is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 def moment(value: object) -> datetime | None:
-    """A time as programs write it: seconds or milliseconds since 1970, or text in ISO form, without a zone of UTC."""
+    """A time as programs write it: seconds or milliseconds since 1970, or text in ISO form."""
     with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return at if at is None or at.tzinfo else at.replace(tzinfo=UTC)
+        return instant(value) if isinstance(value, str) else None
     return None
 
 

@@ -60,7 +60,7 @@ async def test_the_care_of_an_installation_is_told_in_chinese(tmp_path: Path) ->
             "soul diff | soul diff a b | soul edit"
         ).split(" | ")
     )
-    assert english(told, "config, secrets, files, sessions, skills") == {}
+    assert english(told, "config, secrets, files, sessions, schedules, skills") == {}
     assert "没有 'nothings' 这一类" in told["import --only nothings"]
     assert "已恢复到" in told["restore last --yes"]
     assert "键" in told["config show agents.default"]
@@ -134,7 +134,7 @@ async def test_a_home_of_another_program_is_shown_and_taken_in_chinese(tmp_path:
     homes.openclaw(tmp_path / ".openclaw")
     at = chinese(tmp_path)
     told = await at.told("import", "import hermes --dry-run", "import openclaw --dry-run", "import hermes --yes")
-    given = ("tides in Brest", "Where is the net", "nanobot import hermes")
+    given = ("tides in Brest", "Look up the tides", "Where is the net", "Oil the winch", "nanobot import hermes")
     assert english(told, *given) == {}
     assert "已导入：" in told["import hermes --yes"]
 

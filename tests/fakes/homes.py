@@ -24,7 +24,13 @@ def skill(folder: Path, name: str) -> None:
 
 def hermes(folder: Path) -> Path:
     """A home of hermes-agent."""
-    written(folder / "config.yaml", "model:\n  default: anthropic/claude-x\n")
+    written(
+        folder / "config.yaml",
+        "# settings\nmodel:\n  default: anthropic/claude-x  # the usual one\n  provider: auto\n"
+        "terminal:\n  backend: local\ntimezone: Europe/Lisbon\n"
+        "mcp_servers:\n  files:\n    command: npx\n    args:\n      - -y\n      - '@files/server'\n"
+        f"    env:\n      FILES_TOKEN: {SECRETS[2]}\nfallback_providers:\n- provider: x\n  model: y\n",
+    )
     written(
         folder / ".env",
         f"# keys\nANTHROPIC_API_KEY={SECRETS[0]}\nexport TELEGRAM_BOT_TOKEN='{SECRETS[1]}'\nHOME_KEY=1\n",
@@ -35,7 +41,26 @@ def hermes(folder: Path) -> Path:
     skill(folder / "skills" / "sea", "read-tides")
     skill(folder / "skills", "came-with-it")
     written(folder / "skills" / ".bundled_manifest", "came-with-it:0123\n")
-    written(folder / "cron" / "jobs.json", {"jobs": []})
+    jobs = [
+        {
+            "id": "a1",
+            "name": "tides",
+            "prompt": "Look up the tides",
+            "enabled": True,
+            "schedule": {"kind": "cron", "expr": "0 9 * * *", "display": "0 9 * * *"},
+        },
+        {"id": "a2", "name": "often", "prompt": "Look again", "schedule": {"kind": "interval", "minutes": 90}},
+        {
+            "id": "a3",
+            "name": "off",
+            "prompt": "Never",
+            "enabled": False,
+            "schedule": {"kind": "cron", "expr": "0 9 * * *"},
+        },
+        {"id": "a4", "name": "script", "prompt": "x", "script": "x.sh", "schedule": {"kind": "interval", "minutes": 5}},
+        {"id": "a5", "name": "broken", "prompt": "x", "schedule": {"kind": "cron", "expr": "sometimes"}},
+    ]
+    written(folder / "cron" / "jobs.json", {"jobs": jobs})
     with closing(sqlite3.connect(folder / "state.db")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("CREATE TABLE sessions (id TEXT, source TEXT, user_id TEXT, title TEXT, started_at REAL)")
@@ -68,7 +93,6 @@ def openclaw(folder: Path, name: str = "openclaw.json") -> Path:
         "models": {"providers": {"openai": {"apiKey": "${OPENAI_API_KEY}", "baseUrl": "https://api.openai.com/v1"}}},
         "env": {"OPENAI_API_KEY": SECRETS[0]},
         "channels": {"telegram": {"botToken": SECRETS[1], "allowFrom": [42, "*"]}, "discord": {"token": SECRETS[2]}},
-        "mcp": {"servers": {"files": {"command": "npx", "env": {"FILES_TOKEN": SECRETS[2]}}}},
     }
     written(folder / name, f"// written by the wizard\n{json.dumps(config, indent=1)}\n")
     for document in ("SOUL.md", "AGENTS.md", "IDENTITY.md", "HEARTBEAT.md"):
@@ -95,7 +119,22 @@ def openclaw(folder: Path, name: str = "openclaw.json") -> Path:
     ]
     file = folder / "agents" / "main" / "sessions" / "b7300bff.jsonl"
     written(file, "".join(f"{json.dumps(line)}\n" for line in lines) + "{cut of")
-    written(folder / "cron" / "jobs.json", {"jobs": []})
+    jobs = [
+        {
+            "id": "j1",
+            "name": "Reminder",
+            "enabled": True,
+            "schedule": {"kind": "cron", "expr": "0 8 * * 1", "tz": "Europe/Paris"},
+            "payload": {"kind": "systemEvent", "text": "Oil the winch"},
+        },
+        {
+            "id": "j2",
+            "name": "past",
+            "schedule": {"kind": "at", "at": "2020-01-01T00:00:00Z"},
+            "payload": {"kind": "agentTurn", "message": "x"},
+        },
+    ]
+    written(folder / "cron" / "jobs.json", {"version": 1, "jobs": jobs})
     return folder
 
 
@@ -122,5 +161,13 @@ def family(folder: Path) -> Path:
             folder / "workspace" / "sessions" / f"{key}.jsonl",
             "".join(f"{json.dumps(one)}\n" for one in (meta, said, answer)),
         )
-    written(folder / "cron" / "jobs.json", {"jobs": []})
+    jobs = [
+        {
+            "id": "f1",
+            "name": "water",
+            "schedule": {"kind": "every", "everyMs": 7_200_000},
+            "payload": {"kind": "agent_turn", "message": "Ask whether the plants have water"},
+        }
+    ]
+    written(folder / "cron" / "jobs.json", {"version": 1, "jobs": jobs})
     return folder

@@ -44,20 +44,22 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     again = await at.run("import", "hermes", "--yes")
     assert print_of(other) == before, "the other home is only read"
     for line in (
+        'model = "anthropic/claude-x" → agents.defaults.model',
         "the variable ANTHROPIC_API_KEY = *** → providers.anthropic.apiKey",
         "the variable TELEGRAM_BOT_TOKEN = *** → channels.telegram.token",
         "SOUL.md → SOUL.md",
         "“tides in Brest” (2 messages) → session ",
+        "Look up the tides → a task, paused",
         "read-tides → skills/read-tides, which counts once you say yes to it",
         "the session 20260101_2_bb (telegram): Nobody can tell whether it is yours alone.",
-        "the schedules: Set them here with /schedule, and switch them off there.",
-        "config.yaml: It is not read.",
+        "schedule broken: Its time cannot be read: 'sometimes' has not the five fields of cron",
+        "fallback_providers in config.yaml: There is no such setting here",
     ):
         assert line in shown.out, shown.out
     assert "came-with-it" not in shown.out
     assert (unasked.code, "--yes" in unasked.err, untouched) == (2, True, "{\n  // mine\n}\n")
     assert (taken.code, again.code) == (0, 0), taken.out + taken.err
-    assert "Taken: files 3, sessions 1, skills 1." in taken.out
+    assert "Taken: config 3, files 3, sessions 1, schedules 2, skills 1." in taken.out
     assert "Taken: nothing." in again.out
     everything = "".join(one.out + one.err for one in (shown, unasked, taken, again))
     assert not any(secret in everything for secret in homes.SECRETS)
@@ -75,6 +77,7 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     assert [one["content"][0]["text"] for one in said] == ["When is the tide high in Brest?", "At six."]  # type: ignore[index]
     assert (said[0]["untrusted"], said[1]["strangers"]) == (True, ["conversation in hermes"])  # type: ignore[index]
     assert "read-tides` shows one and lets it count" in (await at.run("skill", "list")).out
+    assert "paused" in (await at.run("schedule", "list")).out
 
 
 @pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
@@ -116,8 +119,7 @@ async def test_U15_secrets_are_taken_on_a_yes_of_their_own_and_what_is_set_here_
     assert not (work / "HEARTBEAT.md").exists()
     assert "the channel discord: nanobot talks on Telegram and in the terminal." in taken.out
     assert "“Where is the net?” (2 messages)" in taken.out
-    server = config["tools"]["mcpServers"]["files"]
-    assert server == {"command": "npx", "env": {"FILES_TOKEN": homes.SECRETS[2].replace("$", "$$")}}
+    assert "schedule past: Its time is over." in taken.out
     assert "Taken: nothing." in again.out
     assert not any(secret in taken.out + taken.err for secret in homes.SECRETS)
 
@@ -134,7 +136,7 @@ async def test_a_home_of_the_family_is_taken_by_kinds_and_grows_with_what_is_new
     assert "Taken: files 2, sessions 2." in first.out
     assert "the session telegram:7: Nobody can tell whether it is yours alone." in first.out
     assert "1 more" in second.out
-    assert "Taken: config 4, sessions 1." in second.out
+    assert "Taken: config 4, sessions 1, schedules 1." in second.out
     assert "hello from my phone" in found.out
     assert "“and a new word”" in found.out
     assert (wrong.code, nowhere.code) == (2, 2)
@@ -164,7 +166,6 @@ async def test_an_import_that_was_killed_leaves_nothing_half_and_the_next_finish
     again = await at.run("import", "--yes", "--secrets")
     assert done.code == 0, done.out + done.err
     assert "Taken: nothing." in again.out
-    config = json.loads((at.home / "config.json").read_text(encoding="utf-8").replace("// mine", ""))
-    assert config["providers"]["anthropic"]["apiKey"] == homes.SECRETS[0]
-    assert config["channels"]["telegram"]["token"] == homes.SECRETS[1]
+    servers = json.loads((at.home / "config.json").read_text(encoding="utf-8").replace("// mine", ""))["tools"]
+    assert servers["mcpServers"]["files"]["env"] == {"FILES_TOKEN": homes.SECRETS[2].replace("$", "$$")}
     assert (await at.run("sessions")).out.count("tides in Brest") == 1

@@ -10,7 +10,7 @@ from nanobot.archive.kept import ExportForm, KeptSessions
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError
 from nanobot.library.index import LibraryIndex
-from nanobot.messages import AssistantMessage, Media, Role, Text, UserMessage
+from nanobot.messages import AssistantMessage, Media, Message, Role, Text, UserMessage
 from nanobot.session.listing import SessionEntry, SessionHolder, entries_of
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.permissions import told as permissions_told

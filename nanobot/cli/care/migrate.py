@@ -19,6 +19,7 @@ from nanobot.errors import NanobotError, UsageError
 from nanobot.migrate.find import homes_there, named_home, read_home
 from nanobot.migrate.home import Program
 from nanobot.migrate.plan import KINDS, ImportItem, ImportKind, ImportPlan, ImportTarget, plan_of
+from nanobot.schedule.appointments import appointments_of
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, listed, sentences, yes_or_no
 
@@ -32,6 +33,7 @@ _TITLES: dict[ImportKind, str] = {
     "secrets": N_("Secrets (their values are never shown)"),
     "files": N_("Files"),
     "sessions": N_("Conversations"),
+    "schedules": N_("Schedules"),
     "skills": N_("Skills"),
 }
 #: Lines of one kind that are shown.
@@ -53,8 +55,10 @@ async def _import(
 ) -> int:
     home = await asyncio.to_thread(read_home, program, folder)
     async with own_ledger(setup.paths) as ledger:
+        zone = setup.loaded.config.agents.defaults.timezone
+        times = appointments_of(ledger, setup.paths.home, zone, setup.env)
         config = ConfigFile(setup.paths.config, setup.env)
-        plan = await plan_of(home, ImportTarget(config, setup.paths, ledger.sessions))
+        plan = await plan_of(home, ImportTarget(config, setup.paths, ledger.sessions, times))
         say(_("{program} in {folder}, which is only read:", program=program, folder=folder))
         _preview(plan, only)
         if args.dry_run:
@@ -156,6 +160,8 @@ async def _take(items: Sequence[ImportItem]) -> int:
             done[one.kind] += 1
     told = listed(f"{kind} {done[kind]}" for kind in KINDS if done[kind]) or _("nothing")
     say(_("Taken: {told}. The other home is as it was; importing again takes only what is new.", told=told))
+    if done["schedules"]:
+        say(_("Schedules are paused, because the other program may still keep them: `nanobot schedule` shows them."))
     if done["skills"]:
         say(_("Skills count when you have said yes to them: `nanobot skill list`, then `nanobot skill show NAME`."))
     return FAILED if failed else 0
