@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from nanobot.archive.exchanges import seen_by
+from nanobot.archive.page import page_of
 from nanobot.archive.text import lines_of, markdown_of
 from nanobot.bus.events import Address, InboundMessage
 from nanobot.config.paths import Paths, replace_file
@@ -28,13 +29,20 @@ from nanobot.session.store import SessionStore
 from nanobot.utils.text import nearest
 from nanobot.utils.translation import N_, _, _n, sentences, together
 
-ExportForm = Literal["md", "jsonl"]
-_FORMS: dict[str, ExportForm] = {"md": "md", "markdown": "md", "jsonl": "jsonl", "json": "jsonl"}
+ExportForm = Literal["md", "jsonl", "html"]
+_FORMS: dict[str, ExportForm] = {
+    "md": "md",
+    "markdown": "md",
+    "jsonl": "jsonl",
+    "json": "jsonl",
+    "html": "html",
+    "htm": "html",
+}
 _STAYS = N_(
     "What was noted in memory, files that were written, exports and backups stay, and so do the sums of what it has "
     "cost."
 )
-_TYPES: Mapping[ExportForm, str] = {"md": "text/markdown", "jsonl": "application/jsonl"}
+_TYPES: Mapping[ExportForm, str] = {"md": "text/markdown", "jsonl": "application/jsonl", "html": "text/html"}
 
 
 class FileCarrier(Protocol):
@@ -71,10 +79,13 @@ class KeptSessions:
     async def exported(self, entry: SessionEntry, form: ExportForm, role: Role = "owner") -> ExportedSession:
         """A conversation in one of the forms, as somebody of this role may see it. Raises `StoreError`."""
         records = seen_by(await self._store.transcript(entry.info.id), role)
-        if form == "md":
-            text = await asyncio.to_thread(markdown_of, entry, records, self._zone)
-        else:
-            text = await asyncio.to_thread(lines_of, entry, records)
+        match form:
+            case "md":
+                text = await asyncio.to_thread(markdown_of, entry, records, self._zone)
+            case "jsonl":
+                text = await asyncio.to_thread(lines_of, entry, records)
+            case "html":
+                text = await asyncio.to_thread(page_of, entry, records, self._zone)
         return ExportedSession(f"nanobot-{entry.info.id}.{form}", text)
 
     async def export(self, message: InboundMessage, entry: SessionEntry, form: str) -> str:
@@ -129,8 +140,8 @@ class KeptSessions:
             self._index().erase(removed.sessions)
         forget_lines(self._paths.history, removed.said)
         for one in removed.sessions:
-            for path in self._paths.media.glob(f"nanobot-{one}.*"):
-                _gone(path)
+            for form in set(_FORMS.values()):
+                _gone(self._paths.media / f"nanobot-{one}.{form}")
         return sum(map(_gone, files))
 
 
@@ -140,7 +151,7 @@ def form_of(word: str) -> ExportForm:
     if found is None:
         near = nearest(word, _FORMS)
         hint = _("Did you mean {near!r}?", near=near) if near else ""
-        raise UsageError(sentences(_("There is no form {word!r}: name md or jsonl.", word=word), hint))
+        raise UsageError(sentences(_("There is no form {word!r}: name md, jsonl or html.", word=word), hint))
     return found
 
 

@@ -14,13 +14,13 @@ from nanobot.utils.translation import _, listed
 
 def markdown_of(entry: SessionEntry, records: Sequence[Record], zone: tzinfo | None) -> str:
     """Questions as quotations, answers as they were written, sources under their numbers, and what was done."""
-    parts = [f"# {_heading(entry.title)}", _about(entry, zone)]
+    parts = [f"# {_heading(entry.title)}", about(entry, zone)]
     for one in exchanges_of(records):
         parts += [f"## {one.at.astimezone(zone):%Y-%m-%d %H:%M}", *_exchange(one)]
     return "\n\n".join(parts) + "\n"
 
 
-def _about(entry: SessionEntry, zone: tzinfo | None) -> str:
+def about(entry: SessionEntry, zone: tzinfo | None) -> str:
     """Where and when it was, in a line."""
     info = entry.info
     begun, last = (f"{at.astimezone(zone):%Y-%m-%d %H:%M}" for at in (info.created_at, info.updated_at))

@@ -242,7 +242,7 @@ _SESSIONS = {
     "export": _action(
         N_("print a session, or write it into a file, as Markdown, JSON lines or HTML"),
         _SESSION,
-        _word("--format", N_("the form (default: that of the file, else md)"), choices=("md", "jsonl")),
+        _word("--format", N_("the form (default: that of the file, else md)"), choices=("md", "jsonl", "html")),
         Argument(("-o", "--output"), {"metavar": "FILE", "help": N_("write into this file instead of printing")}),
         _flag("--force", N_("replace the file where it is there already")),
     ),

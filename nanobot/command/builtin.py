@@ -280,9 +280,9 @@ _COMMANDS = (
     Command("name", N_("Name this session"), _later("nanobot.command.sessions:name"), "[id] <name>"),
     Command(
         "export",
-        N_("Put a session into a file: Markdown or JSON lines"),
+        N_("Put a session into a file: Markdown, HTML or JSON lines"),
         _later("nanobot.command.sessions:export"),
-        "[id] [md|jsonl]",
+        "[id] [md|html|jsonl]",
     ),
     Command("delete", N_("Delete a session for good"), _later("nanobot.command.sessions:delete"), "[id]"),
     Command(

@@ -108,7 +108,7 @@ async def export(ctx: CommandContext) -> None:
     """`/export`"""
     ctx.change_what_all_share()
     words = ctx.args.split()
-    form = words.pop() if words and words[-1].casefold().lstrip(".") in ("md", "markdown", "jsonl") else "md"
+    form = words.pop() if words and words[-1].casefold().lstrip(".") in ("md", "markdown", "jsonl", "html") else "md"
     entry = await _meant(ctx, " ".join(words))
     await ctx.reply(await _kept(ctx).export(ctx.message, entry, form))
 

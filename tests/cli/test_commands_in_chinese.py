@@ -74,7 +74,7 @@ async def test_conversations_and_their_exports_are_told_in_chinese(tmp_path: Pat
         await at.run("--continue", "-m", "谢谢")
         listed = await at.run("sessions")
         (which,) = [line.split("`")[1] for line in listed.out.splitlines() if line.startswith("- `")]
-        page = str(tmp_path / "page.md")
+        page = str(tmp_path / "page.html")
         told = await at.told(
             f"sessions show {which}",
             "sessions search 谢谢",
@@ -85,7 +85,8 @@ async def test_conversations_and_their_exports_are_told_in_chinese(tmp_path: Pat
             f"sessions delete {which} --yes",
         )
     exported = Path(page).read_text(encoding="utf-8")
-    assert english({**first, "list": listed.out, **told, "page": exported}) == {}
+    body = exported[exported.index("<body>") :]
+    assert english({**first, "list": listed.out, **told, "page": body}) == {}
     assert "，owner：“谢谢”" in told["sessions search 谢谢"]
     assert "已删除：6 条消息。" in told[f"sessions delete {which} --yes"]
 

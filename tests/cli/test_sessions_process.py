@@ -70,22 +70,27 @@ async def test_U67_a_session_is_found_by_its_words_named_and_gone_on_with_by_its
     assert double.code == 2
 
 
-async def test_U67_an_export_holds_everything(tmp_path: Path) -> None:
+async def test_U67_an_export_holds_everything_and_its_page_runs_and_loads_nothing(tmp_path: Path) -> None:
     call = Reply(Call("write_file", {"path": "notes.md", "content": "tides"}))
     async with LlmServer(call, HOSTILE) as server:
         at = program(tmp_path, server, tools={"policy": {"rules": [{"tool": "write_file", "decision": "allow"}]}})
         await at.run("write <b>notes</b>")
         (which,) = await ids(at, "--all")
         text = await at.run("sessions", "export", which)
-        page = tmp_path / "talk.md"
+        page = tmp_path / "talk.html"
         written = await at.run("sessions", "export", which, "-o", str(page))
         again = await at.run("sessions", "export", which, "-o", str(page))
         lines = (await at.run("sessions", "export", which, "--format", "jsonl")).lines
     assert "> write <b>notes</b>" in text.out
     assert HOSTILE in text.out
     assert "Done:\n\n- created notes.md" in text.out
-    assert page.read_text(encoding="utf-8") == text.out
+    html = page.read_text(encoding="utf-8")
     assert (written.code, page.stat().st_mode & 0o777) == (0, 0o600)
+    assert "write &lt;b&gt;notes&lt;/b&gt;" in html
+    assert "<li>created notes.md" in html
+    assert "<strong>bold</strong>" in html
+    assert "default-src 'none'" in html
+    assert not any(sign in html for sign in ("<script", "<img", 'href="javascript', "<b>"))
     assert (again.code, "is there already" in again.err) == (2, True)
     assert lines[0]["id"] == which
     assert [one["message"]["role"] for one in lines[1:]][:2] == ["user", "assistant"]  # type: ignore[index]

@@ -1,16 +1,19 @@
-"""What becomes of whole conversations: what an export holds, files that stay, and all of it in Chinese."""
+"""What becomes of whole conversations: pages on which nothing acts, files that stay, and all of it in Chinese."""
 
 import json
+import re
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from nanobot.archive.kept import ExportForm, KeptSessions
+from nanobot.archive.page import page_of
 from nanobot.config.paths import Paths
 from nanobot.errors import NanobotError
 from nanobot.library.index import LibraryIndex
-from nanobot.messages import AssistantMessage, Media, Message, Role, Text, UserMessage
+from nanobot.messages import AssistantMessage, Citation, Media, Message, Role, Text, UserMessage
 from nanobot.session.listing import SessionEntry, SessionHolder, entries_of
 from nanobot.session.permissions import Permission, Permissions
 from nanobot.session.permissions import told as permissions_told
@@ -21,6 +24,11 @@ from nanobot.session.store import SessionInfo, SessionStore
 from tests.fakes.chinese import english_left
 
 KEY = "terminal:local"
+HOSTILE = (
+    'A <img src=x onerror=alert(1)> [a](javascript:alert(2) "t [1] onmouseover=alert(3)") '
+    '[b](https://ok.example "x[2]y onmouseover=alert(7)") '
+    "tides [1], noon [2][9].\n\n```\ncode [1] </code><script>alert(4)</script>\n```\n\n<svg/onload=alert(5)>"
+)
 
 
 def kept_in(store: SessionStore, home: Path) -> KeptSessions:
@@ -29,7 +37,52 @@ def kept_in(store: SessionStore, home: Path) -> KeptSessions:
     return KeptSessions(store, lambda: LibraryIndex(home / "index.db"), paths, UTC)
 
 
-@pytest.mark.parametrize("form", ["md", "jsonl"])
+class Seen(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+async def talk(*messages: Message) -> SessionStore:
+    store = SessionStore(MemoryDatabase())
+    await store.append((await store.start(KEY)).id, messages)
+    return store
+
+
+async def test_U67_the_page_of_a_conversation_leads_from_marks_to_sources_and_nothing_in_it_acts() -> None:
+    cited = (
+        Citation(1, "https://tides.example/brest?a=1&b=<2>", "Tides <b>of</b> Brest"),
+        Citation(2, "javascript:alert(6)", "", missing="The source does not say noon."),
+    )
+    store = await talk(
+        UserMessage((Text("When is <u>high</u> tide?"), Media("/m/x.png", "image/png", "<map>.png"))),
+        AssistantMessage((Text(HOSTILE),), citations=cited, receipts=("wrote <notes>.md (+1 −0)",)),
+    )
+    (entry,) = await entries_of(store, SessionHolder(""))
+    page = page_of(entry, await store.transcript(entry.info.id), UTC)
+    seen = Seen()
+    seen.feed(page)
+    assert {tag for tag, _ in seen.tags} <= set(
+        "html head meta title style body h1 p section time div a ul ol li pre code span".split()
+    )
+    assert not any(name.startswith("on") for _, attributes in seen.tags for name in attributes)
+    links = [str(attributes["href"]) for tag, attributes in seen.tags if tag == "a"]
+    assert links[-3:] == ["#e1-s1", "#e1-s2", "https://tides.example/brest?a=1&b=<2>"]
+    assert set(links[:-3]) == {"https://ok.example", "#e1-s1"}, "a link that runs something is none"
+    assert {"e1-s1", "e1-s2"} <= {attributes.get("id") for tag, attributes in seen.tags if tag == "li"}
+    assert "The source does not say noon." in page
+    assert "wrote &lt;notes&gt;.md (+1 −0)" in page
+    assert "code [1] &lt;/code&gt;&lt;script&gt;" in page, "a mark in code is code"
+    assert "[9]" in page, "a mark without a source leads nowhere"
+    assert re.search(r'http-equiv="Content-Security-Policy" content="default-src \'none\'', page)
+
+
+@pytest.mark.parametrize("form", ["md", "html", "jsonl"])
 async def test_U47_an_export_holds_what_its_person_may_read_and_no_more(tmp_path: Path, form: ExportForm) -> None:
     store = SessionStore(MemoryDatabase())
     session = await store.start("telegram:7")

@@ -106,9 +106,9 @@ async def test_U67_sessions_are_chosen_exported_and_deleted_in_a_chat_and_are_th
             assert "question 1 · today " in ada.seen[-1]
             await ada.asks("and from my phone?", lambda: ada.seen[-1] == "bot: Fine.")
             assert "again 1" in json.dumps(llm.requests[-1].body), "what was begun in the terminal goes on here"
-            await ada.asks("/export jsonl", lambda: bool(telegram.sent("sendDocument")))
+            await ada.asks("/export html", lambda: bool(telegram.sent("sendDocument")))
             await telegram.until(lambda: any("is on its way" in one for one in telegram.visible(OWNER)))
-            assert any(".jsonl" in one for one in telegram.visible(OWNER)), "as a file"
+            assert any(".html" in one for one in telegram.visible(OWNER)), "as a file"
             await ada.asks("/delete", lambda: "Delete this session for good?" in ada.seen[-1])
             await ada.presses("Delete it", lambda: "Deleted: 6 messages." in ada.seen[-1])
             await ada.asks("/resume", lambda: "Tap one." in ada.seen[-1])
