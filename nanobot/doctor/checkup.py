@@ -34,13 +34,13 @@ from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
 
-#: Whose name is looked for where nothing else is set up; it searches then.
+#: Whose name is looked for, and whose clock is asked, where nothing else is set up; it searches then.
 _SEARCHES = "https://duckduckgo.com"
 
 
 class Patient(Struct, frozen=True):
     """The installation that is looked at. `broken` is why its configuration cannot be read; all else has its default
-    then. `talking`: it is this process that talks, and its MCP servers are not asked anew."""
+    then. `talking`: it is this process that talks, and neither its terminal nor its MCP servers are asked anew."""
 
     builder: Builder
     broken: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ async def patient_of(env: Mapping[str, str], config: str = "", workspace: str = 
 async def examine(patient: Patient) -> list[Finding]:
     """What all checks find, in the order in which they are told."""
     checks: list[Check] = [("Configuration", partial(_configuration, patient))]
-    checks += [*_kept(patient), *_machine(patient), *_way_out(patient)]
+    checks += [*_kept(patient), *_machine(patient), *([] if patient.talking else _shown(patient)), *_way_out(patient)]
     if not patient.broken:
         checks += [*_model(patient), *_search(patient), *_telegram(patient), *_around(patient)]
     found = said_once(await findings_of(checks))
@@ -160,6 +160,13 @@ def _machine(patient: Patient) -> list[Check]:
     ]
 
 
+def _shown(patient: Patient) -> list[Check]:
+    return [
+        ("Locale", _in_thread(partial(machine.locale, patient.env))),
+        ("Terminal", _in_thread(partial(machine.terminal, patient.env))),
+    ]
+
+
 def _addresses(patient: Patient) -> list[str]:
     """The services that this configuration talks to, as far as it names them."""
     config, found = patient.loaded.config, []
@@ -184,6 +191,7 @@ def _way_out(patient: Patient) -> list[Check]:
     return [
         ("Proxy", partial(network.proxy, (patient.proxies, direct))),
         ("DNS and IPv6", names),
+        ("Clock", lambda: network.clock(_addresses(patient), direct)),
     ]
 
 
@@ -198,7 +206,13 @@ def _model(patient: Patient) -> list[Check]:
         found, info = await try_model(chosen, prices_of(builder.loaded.config.prices))
         if info is None or found.state == "bad":
             return [found]
-        return [found, await try_context(info)]
+        able = info.capabilities
+        sees = (
+            Finding("Pictures", "ok", _("{model} can see them", model=info.model))
+            if able.vision
+            else Finding("Pictures", "off", _("the model sees none; it is told that one was sent"))
+        )
+        return [found, await try_context(info), sees]
 
     return [("Model", model)]
 

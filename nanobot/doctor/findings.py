@@ -27,10 +27,10 @@ CHECK_SECONDS = 8.0
 _CHARS = 400
 #: How the names of findings begin.
 NAMES = (
-    N_("Budget"), N_("Configuration"), N_("DNS"), N_("Database"), N_("Disk"), N_("Gateway"), N_("IPv6"),
-    N_("Library"), N_("Local context"), N_("MCP"), N_("Model"), N_("Network"), N_("Not tried"),
-    N_("Permissions"), N_("Proxy"), N_("Sandbox"), N_("Schedule"), N_("Search"), N_("Telegram message"),
-    N_("Telegram token"), N_("Telegram updates"), N_("Time zone"), N_("Versions"),
+    N_("Budget"), N_("Clock"), N_("Configuration"), N_("DNS"), N_("Database"), N_("Disk"), N_("Gateway"), N_("IPv6"),
+    N_("Library"), N_("Local context"), N_("Locale"), N_("MCP"), N_("Model"), N_("Network"), N_("Not tried"),
+    N_("Permissions"), N_("Pictures"), N_("Proxy"), N_("Sandbox"), N_("Schedule"), N_("Search"), N_("Telegram message"),
+    N_("Telegram token"), N_("Telegram updates"), N_("Terminal"), N_("Time zone"), N_("Versions"),
     N_("Voice"), N_("DNS and IPv6"), N_("Question"),
 )  # fmt: skip
 

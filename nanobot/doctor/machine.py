@@ -1,10 +1,16 @@
-"""Checks of the machine: disk, time zone, sandbox, versions. None leaves the machine."""
+"""Checks of the machine and the terminal: disk, time zone, sandbox, versions, locale, keys. None leaves the machine."""
 
 import os
 import platform
+import re
+import select
 import shutil
 import site
 import sqlite3
+import sys
+import termios
+import time
+import tty
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import datetime
@@ -16,10 +22,15 @@ from nanobot.config.schema_tools import ToolsConfig
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.host import zone_of
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
 
 #: Bytes of free room below which it is said, and below which nothing can be kept.
 _LITTLE, _FULL = 500_000_000, 20_000_000
+#: Seconds that a terminal has to answer what it can do.
+_TERMINAL_SECONDS = 0.3
+#: Asks whether pastes can be marked (DECRQM of mode 2004), then what every terminal answers (DA1).
+_ASK = b"\x1b[?2004$p\x1b[c"
+_PASTE, _ANSWERED = re.compile(rb"\x1b\[\?2004;([0-4])\$y"), re.compile(rb"\x1b\[\?[0-9;]*c")
 
 
 def disk(home: Path, workspace: Path) -> Finding:
@@ -119,3 +130,61 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
+
+
+def locale(env: Mapping[str, str]) -> Finding:
+    """Whether signs beyond ASCII can be read and shown."""
+    named = next((env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if env.get(name)), "")
+    encoding = (sys.stdout.encoding or "unknown").lower()
+    if encoding.replace("-", "") == "utf8":
+        return ok(_("{locale}, {encoding}", locale=named or _("none named"), encoding=encoding))
+    fix = _("Set LANG to one with UTF-8, such as export LANG=C.UTF-8 (or en_US.UTF-8).")
+    return warn(
+        _("{locale}: only {encoding}; other signs become ?", locale=named or _("none named"), encoding=encoding),
+        fix,
+    )
+
+
+def terminal(env: Mapping[str, str]) -> Finding:
+    """What this terminal is and whether it marks pastes."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return off(_("this is none; it is looked at when a person runs it in one"))
+    kind = env.get("TERM", "")
+    if kind in {"", "dumb", "unknown"}:
+        fix = _("Set TERM to what your terminal is, such as xterm-256color; `nanobot --plain` works in any.")
+        return warn(
+            _("TERM is {kind}: no colours, no live area, no editing", kind=kind or _("not set")),
+            fix,
+        )
+    size = shutil.get_terminal_size()
+    words = f"{kind}, {size.columns} × {size.lines}"
+    answer = _answer(sys.stdin.fileno())
+    if _ANSWERED.search(answer) is None:
+        return warn(_("{words}; it does not answer what it can do", words=words), _(_NO_ANSWER))
+    marks = _PASTE.search(answer)
+    if marks is not None and marks[1] in b"12":
+        return ok(_("{words}; marks pastes; Alt-Enter makes a new line", words=words))
+    if marks is not None and marks[1] == b"0":
+        fix = _("Paste long texts with care: every line may be sent alone. A newer terminal or tmux marks pastes.")
+        return warn(_("{words}; it does not mark pastes", words=words), fix)
+    return ok(_("{words}; does not say whether it marks pastes; Alt-Enter makes a new line", words=words))
+
+
+_NO_ANSWER = N_("If keys or pastes behave oddly, try another terminal; `nanobot --plain` works in any.")
+
+
+def _answer(file: int) -> bytes:
+    """What the terminal says to the questions; what a person types meanwhile is lost."""
+    before = termios.tcgetattr(file)
+    told, until = b"", time.monotonic() + _TERMINAL_SECONDS
+    try:
+        tty.setcbreak(file, termios.TCSANOW)
+        os.write(file, _ASK)
+        while _ANSWERED.search(told) is None and (left := until - time.monotonic()) > 0:
+            if select.select([file], [], [], left)[0]:
+                told += os.read(file, 1_000)
+    except OSError:
+        return told
+    finally:
+        termios.tcsetattr(file, termios.TCSAFLUSH, before)
+    return told

@@ -1,20 +1,26 @@
-"""Checks of the way out: proxy, names and IPv6."""
+"""Checks of the way out: proxy, names, IPv6, and the clock against that of a server."""
 
 import asyncio
 import ipaddress
 import socket
+import time
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+import httpx
+
 from nanobot.config.proxy import Proxies, UnusableProxy, address_of
-from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
+from nanobot.doctor.findings import Finding, State, bad, off, ok, one_line, warn
 from nanobot.providers.http import is_private
 from nanobot.security.network import INVENTED
-from nanobot.utils.connections import look_up, reason_of
+from nanobot.utils.connections import Connections, look_up, reason_of
 from nanobot.utils.translation import N_, _
 
 #: Seconds for one connection, and for one answer.
 _CONNECT, _ANSWER = 3.0, 5.0
+#: Seconds by which the clock may be wrong, and by which certificates and logins begin to fail.
+_SOME, _MUCH = 30.0, 300.0
 _NO_NAMES = N_("Check the connection and the DNS of this machine (/etc/resolv.conf).")
 Names = Mapping[str, Sequence[str]]
 
@@ -134,3 +140,42 @@ def _has_route(address: str) -> bool:
         except OSError:
             return False
     return True
+
+
+async def clock(urls: Sequence[str], proxies: Proxies) -> Finding:
+    """This machine's clock beside that of the first server that answers; no key is sent."""
+    for url in urls:
+        if (wrong := await _skew(url, proxies)) is None:
+            continue
+        told = {"seconds": abs(wrong), "host": urlsplit(url).hostname}
+        state: State = "bad" if abs(wrong) > _MUCH else "warn" if abs(wrong) > _SOME else "ok"
+        if state == "ok":
+            words = _("it agrees with that of {host}", host=told["host"])
+        elif wrong > 0:
+            words = _("{seconds:.0f} s behind that of {host}", **told)
+        else:
+            words = _("{seconds:.0f} s ahead of that of {host}", **told)
+        if state == "bad":
+            words = _("{words}: certificates and logins may be refused, reminders are wrong", words=words)
+        fix = _("Set the clock: `timedatectl set-ntp true`, or your system's settings of date and time.")
+        return Finding(
+            "Clock", state, words, "" if state == "ok" else fix, network="" if is_private(url) else "reached"
+        )
+    return off(_("no server answered to compare it with"))
+
+
+async def _skew(url: str, proxies: Proxies) -> float | None:
+    """Seconds by which this clock is behind that of a server; None where it does not say. Certificates are not judged:
+    with a wrong clock none is valid."""
+    proxy_url = _proxy_of(url, proxies)
+    if proxy_url == "":
+        return None
+    way = Connections(lambda: httpx.create_ssl_context(verify=False), proxy=proxy_url)
+    try:
+        async with httpx.AsyncClient(transport=way, timeout=_ANSWER) as client:
+            began = time.time()
+            async with client.stream("GET", url) as answer:
+                middle = (began + time.time()) / 2
+                return parsedate_to_datetime(answer.headers["Date"]).timestamp() - middle
+    except (httpx.HTTPError, OSError, KeyError, ValueError):
+        return None

@@ -3,9 +3,12 @@
 import asyncio
 import json
 import re
+import time
 from contextlib import closing
+from email.utils import formatdate
 from pathlib import Path
 
+from nanobot.config.proxy import Proxies
 from nanobot.doctor import network
 from nanobot.doctor.findings import Finding, bounded
 from nanobot.session.layout import open_file
@@ -13,6 +16,7 @@ from tests.channels.telegram.gateway import OWNER, furnished, running
 from tests.cli.harness import Program, Ran, program
 from tests.doctor.test_tries import PING
 from tests.fakes.chinese import english_left
+from tests.fakes.http_server import HttpServer, Request, Responder
 from tests.fakes.ledger import rows
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.postgres import TestServer
@@ -121,6 +125,17 @@ async def test_the_postgresql_of_many_gateways_is_asked(tmp_path: Path, postgres
         assert found[0] == state, found
         assert words in found[1]
         assert "canary-password" not in ran.out
+
+
+async def test_U65_a_clock_that_is_wrong_is_seen_by_the_date_of_a_server() -> None:
+    async def late(_request: Request, respond: Responder) -> None:
+        await respond.send(404, headers=[("Date", formatdate(time.time() + 900, usegmt=True))])
+
+    async with HttpServer(late) as server:
+        found = await network.clock([CLOSED, server.url], Proxies())
+    assert found.state == "bad"
+    assert "900 s behind" in found.words or "899 s behind" in found.words
+    assert (await network.clock([CLOSED], Proxies())).state == "off"
 
 
 async def test_made_up_addresses_and_an_ipv6_that_leads_nowhere_are_found() -> None:
