@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loguru import logger
 from msgspec.structs import replace
@@ -47,9 +46,6 @@ from nanobot.utils.tool_hints import numbered, shared_hint, tool_hint
 from nanobot.utils.translation import N_, _, told
 from nanobot.utils.watchdog import log_chain
 
-if TYPE_CHECKING:
-    from nanobot.cluster.share import SharedSlots
-
 #: Tools that write a text, whose marks are checked then.
 _WRITES = frozenset({"write_file", "edit_file"})
 #: How many calls of one batch run at the same time.
@@ -85,7 +81,7 @@ class AgentRunner:
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.spawn: Spawner | None = None
         self.helpers = SubagentsConfig()
-        self.helper_slots: asyncio.Semaphore | SharedSlots = asyncio.Semaphore(self.helpers.max)
+        self.helper_slots: asyncio.Semaphore = asyncio.Semaphore(self.helpers.max)
 
     def bound(self, helpers: SubagentsConfig) -> None:
         """Let helpers have these limits; before the first of them. One can always run, for what an earlier

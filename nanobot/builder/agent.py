@@ -354,10 +354,6 @@ class Builder:
         limits = self.loaded.config.agents.subagents
         if limits != runner.helpers:
             runner.bound(limits)
-        if self.launch.role is not None:
-            from nanobot.cluster.share import SharedSlots
-
-            runner.helper_slots = SharedSlots(self.ledger.database, "helper", max(1, limits.max))
         runner.spawn = self._spawner(runner, services)
 
     def _spawner(self, runner: AgentRunner, services: AgentServices) -> Spawner | None:

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="stand_in")  # what the locale cannot show is replaced, never an error
+            stream.reconfigure(errors="replace")  # what the locale cannot show is replaced, never an error
     arguments = list(sys.argv[1:] if argv is None else argv)
     settle(os.environ)
     os.umask(0o077)  # conversations, lists of tools, recordings: whatever is written is its owner's alone

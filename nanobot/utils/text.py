@@ -1,6 +1,5 @@
 """Small pure functions on text."""
 
-import codecs
 import difflib
 import re
 import sys
@@ -17,41 +16,13 @@ _UNSAFE = re.compile(
 _ESCAPES = re.compile(
     "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])"
 )
-
-
-#: What stands for signs of ours that an encoding lacks, each about as wide as the sign.
-_STAND_INS = {
-    **dict.fromkeys("─━═╌┄", "-"),
-    **dict.fromkeys("│┃║▌", "|"),
-    **dict.fromkeys("┼╇╋├┤┬┴┌┐└┘╷╵", "+"),
-    **dict.fromkeys("•⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "*"),
-    **dict.fromkeys("–—·", "-"),
-    **dict.fromkeys("‘’", "'"),
-    **dict.fromkeys("“”„", '"'),
-    "✓": "+", "✗": "x", "❯": ">", "→": ">", "…": "..",
-}  # fmt: skip
 #: The address key of whoever sits at this machine, with which those of single terminals begin.
 _TERMINAL = "terminal:local"
 
 
-def stand_in(error: UnicodeError) -> tuple[str, int]:
-    """An error handler for `encode`: a sign that is alike, the letter without its accent, or `?` for each column."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    shown = ""
-    for sign in error.object[error.start : error.end]:
-        plain = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode()
-        columns = 2 if unicodedata.east_asian_width(sign) in "WF" else 1
-        shown += _STAND_INS.get(sign) or plain or "?" * columns
-    return shown, error.end
-
-
-codecs.register_error("stand_in", stand_in)
-
-
 def encodable(text: str, encoding: str) -> str:
-    """`text` as an encoding can show it."""
-    return text.encode(encoding, "stand_in").decode(encoding, "replace")
+    """`text` as an encoding can show it, with `?` for what it lacks."""
+    return text.encode(encoding, "replace").decode(encoding, "replace")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

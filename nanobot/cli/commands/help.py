@@ -49,7 +49,7 @@ def _show(text: str) -> None:
     if words and shutil.which(words[0]) and os.environ.get("TERM") != "dumb":
         env = {"LESS": _LESS, **os.environ}
         with suppress(KeyboardInterrupt):  # the person's own program, as their shell would start it
-            subprocess.run(words, input=shown.encode(sys.stdout.encoding, "stand_in"), env=env, check=False)  # noqa: S603
+            subprocess.run(words, input=shown.encode(sys.stdout.encoding, "replace"), env=env, check=False)  # noqa: S603
         return
     sys.stdout.write(shown)
 
