@@ -12,12 +12,11 @@ from pathlib import Path
 
 from loguru import logger
 from msgspec import Struct
-from msgspec.structs import replace
 
 from nanobot.errors import StoreError, UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.permissions import Permission, Permissions
-from nanobot.skills.skill import FILE, NAME, Place, Skill, marks_around, read_skill
+from nanobot.skills.skill import FILE, NAME, Place, Skill, read_skill
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import nearest, shorten
 from nanobot.utils.translation import _, apart, listed, sentences
@@ -93,27 +92,6 @@ class SkillShelf:
             if one.about != given.about:
                 await self.permissions.take_back(one.id)
         return given
-
-    async def follow(self, person: str, path: Path, before: bytes | None, after: bytes) -> bool:
-        """After the owner said yes to a change of one file: where it is of a skill that counted as it was before, the
-        skill counts with this change, and nothing else, too; whether it does. Raises `StoreError`."""
-        for place, above in self._folders:
-            if above not in path.parents or path.parent == above:
-                continue
-            folder = above / path.relative_to(above).parts[0]
-            try:
-                skill = await asyncio.to_thread(read_skill, folder, place)
-                was, now = await asyncio.to_thread(
-                    marks_around, folder, path.relative_to(folder).as_posix(), before, after
-                )
-            except UsageError:
-                return False
-            agreed = {one.about for one in await self._given((skill,))}
-            if not was or _about(replace(skill, mark=was)) not in agreed:
-                return False
-            await self.agree(person, replace(skill, mark=now))
-            return True
-        return False
 
     async def count(self, name: str) -> None:
         """One more use of a skill."""

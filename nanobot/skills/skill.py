@@ -191,16 +191,6 @@ def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
     return _marked(held), tuple(names)
 
 
-def marks_around(folder: Path, name: str, before: bytes | None, after: bytes) -> tuple[str, str]:
-    """The marks of a folder before and after one of its files was changed from `before`, None where it was new, to
-    `after`: of one look at all the others. Empty where the file holds something else by now, or all is too large."""
-    held = _held(folder)
-    if held is None or held.get(name) != after:
-        return "", ""
-    others = {one: told for one, told in held.items() if one != name}
-    return _marked(others if before is None else {**others, name: before}), _marked(held)
-
-
 def _held(folder: Path) -> dict[str, bytes] | None:
     """Everything in a folder by its name; None where that is too much, or cannot be read.
 

@@ -240,33 +240,16 @@ async def test_no_rule_and_no_lasting_answer_stands_for_the_yes_to_what_a_skill_
         answering.cancel()
 
 
-async def test_an_edit_that_the_owner_has_approved_keeps_the_yes_and_one_by_hand_is_asked_for_in_one_line(
-    tmp_path: Path,
-) -> None:
+async def test_a_skill_that_was_changed_by_hand_is_asked_for_in_one_line(tmp_path: Path) -> None:
     folder = put(tmp_path / ".nanobot/workspace/skills/report", text="Canary text.", notes="beside")
-    put(tmp_path / ".nanobot/workspace/skills/stranger")
-    path = "skills/report/SKILL.md"
     asked: list[ApprovalAsked] = []
     async with home(tmp_path) as box:
-        answering = await answered(box, asked, "always", "no", "once", "always", "no", "once")
+        answering = await answered(box, asked, "always")
         await box.ask("report", read("report"))
-        edit = Call("edit_file", {"path": path, "old": "Canary", "new": "Better"})
-        await box.ask("change it", read("stranger"), edit)
-        assert [one.title for one in asked[:2]] == ["Let the skill report count?", "Let the skill stranger count?"]
-        assert "-Canary text." in asked[2].shown
-        await box.ask("/new")
-        assert not re.search(r"`report` \(.*not read", (await box.ask("/skills")).text), "the yes was to all of it"
-
         (folder / "notes").write_text("by hand")
         await box.ask("report", read("report"))
-        assert asked[3].title == "Let the skill report count as it is now?"
-        assert asked[3].detail.count("\n") == 0
-        await box.ask("/new")
-        (folder / "notes").write_text("evil.test")
-        await box.ask("change it", read("stranger"), Call("edit_file", {"path": path, "old": "Better", "new": "Best"}))
-        listed = (await box.ask("/skills")).text
-        assert "Best text." in (folder / "SKILL.md").read_text()
-        assert re.search(r"`report` \(.*not read", listed), "a yes to one file is none to another"
+        assert asked[1].title == "Let the skill report count as it is now?"
+        assert asked[1].detail.count("\n") == 0
         answering.cancel()
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
+from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.errors import SkipTool
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
@@ -83,8 +84,9 @@ class ToolRegistry:
         return {name: told(why) if isinstance(why, Later) else _(why) for name, why in self._skipped.items()}
 
     def get(self, name: str) -> ToolLike | None:
-        """The tool of that name or alias."""
-        return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
+        """The tool of that name or alias, made by now where it was deferred."""
+        tool = self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
+        return tool.tool if isinstance(tool, DeferredTool) else tool
 
     def specs(
         self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True

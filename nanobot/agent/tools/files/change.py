@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -19,15 +19,11 @@ from nanobot.agent.tools.offers import (
 )
 from nanobot.errors import EditMiss, MissingFile, PathError
 from nanobot.files.edits import Change, Edit, apply_edits, text_of
-from nanobot.files.spaces import FileSpaces
 from nanobot.files.store import FileStore, Make
 from nanobot.results import ToolResult
 from nanobot.security.paths import ResolvedPath, is_control
 from nanobot.security.policy import Effect, EffectKind
 
-#: Told of a change that the owner has just said yes to: who that is, the file, what it held (None: it was new), what it
-#: holds now. Whether something else counts with that yes.
-Follow = Callable[[str, Path, bytes | None, bytes], Awaitable[bool]]
 _EDIT_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("old_string", "old_str", "old_text", "search", "find"), "old"),
     **dict.fromkeys(("new_string", "new_str", "new_text", "replace", "replacement"), "new"),
@@ -48,32 +44,19 @@ def _effect(store: FileStore, place: ResolvedPath, make: Make) -> Effect:
 
 
 class _ContentTool(FileTool[PathArgs]):
-    """What changes what a file holds. `follow` is told of a change to which the owner has said yes just now."""
-
-    def __init__(self, spaces: FileSpaces, follow: Follow | None = None) -> None:
-        super().__init__(spaces)
-        self._follow = follow
+    """What changes what a file holds."""
 
     async def _changed(
         self, store: FileStore, path: str, make: Callable[[ResolvedPath, bytes | None], bytes], context: ToolContext
     ) -> ToolResult:
         """Make a change that was judged, and tell it."""
-        made: list[tuple[Path, bytes | None, bytes]] = []
 
         def work() -> Change:
             place = store.roots.place(path, write=True)
             hold(place, _kind(place), context)
-
-            def making(before: bytes | None) -> bytes:
-                made[:] = [(place.path, before, make(place, before))]
-                return made[0][2]
-
-            return store.change(place, making, session=context.chat, taint=context.taint)
+            return store.change(place, partial(make, place), session=context.chat, taint=context.taint)
 
         change = await to_its_end(work)
-        asked = made and any(one.target == str(made[0][0]) and one.shown for one in context.asked)
-        if self._follow is not None and asked:
-            await self._follow(context.person, *made[0])
         if not (change.created or change.diff or change.added < 0):
             return ToolResult(f"{change.shown} holds exactly that already.", "nothing to change")
         said = change.receipt

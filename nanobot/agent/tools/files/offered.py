@@ -23,7 +23,6 @@ from nanobot.utils.host import shipped
 from nanobot.utils.translation import N_, Later
 
 if TYPE_CHECKING:
-    from nanobot.agent.tools.files.change import Follow
     from nanobot.agent.tools.files.read import ReadFileTool
     from nanobot.files.spaces import FileSpaces, FileUser
     from nanobot.security.paths import Root
@@ -34,7 +33,7 @@ class FileTools:
     """The tools for files as the configuration has them, and what they share; nothing is imported before one is called.
 
     `person` is the folder of who runs nanobot, which `~` stands for; `outside` one whose files are of others. `beside`
-    are folders of skills, which may be read. `follow` is told of changes that the owner has said yes to.
+    are folders of skills, which may be read.
     """
 
     def __init__(
@@ -50,7 +49,6 @@ class FileTools:
         self._config = config
         self._paths = paths
         self.person = person
-        self.follow: Follow | None = None
 
     def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where files are switched off."""
@@ -74,8 +72,7 @@ class FileTools:
 
         spaces = self.spaces
         self._pruning = asyncio.create_task(self._prune(spaces))
-        writing = (WriteFileTool(spaces, self.follow), EditFileTool(spaces, self.follow))
-        changing = (*writing, DeleteFileTool(spaces))
+        changing = (WriteFileTool(spaces), EditFileTool(spaces), DeleteFileTool(spaces))
         finding = (ListDirTool(spaces), GlobTool(spaces), GrepTool(spaces))
         return {tool.name: tool for tool in (self._reading, *changing, *finding)}
 

@@ -45,17 +45,6 @@ class SkillTools:
     def __init__(self, folders: "tuple[tuple[Place, Path], ...]", files: FileTools) -> None:
         self._folders = folders
         self._files = files
-        files.follow = self._follow
-
-    async def _follow(self, person: str, path: Path, before: bytes | None, after: bytes) -> bool:
-        """What `SkillShelf.follow` does; nothing for a file that is of no skill."""
-        if not any(folder in path.parents for _, folder in self._folders):
-            return False
-        try:
-            return await self.shelf.follow(person, path, before, after)
-        except (StoreError, UsageError) as error:
-            logger.warning("that a changed skill counts is not kept: {}", error)
-            return False
 
     def factories(self) -> dict[str, ToolFactory]:
         """A factory for each tool; it raises `SkipTool` where nothing can be written."""

@@ -6,13 +6,9 @@ fact about the world, for the next one may succeed; that is told by the results 
 """
 
 import asyncio
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
-from functools import partial
-from urllib.parse import urlsplit
-
-from msgspec import Struct
+from functools import partial, reduce
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.files.common import FileTool, hold, to_its_end
@@ -22,10 +18,10 @@ from nanobot.files.edits import Change, text_of
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
 from nanobot.library.lines import MEMORY, PERSON, added, day_note, fact_of, lines_of, origin_of, replaced, same
-from nanobot.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+from nanobot.messages import Message, Text, ToolMessage, UserMessage
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
-from nanobot.security.policy import Effect, texts_of
+from nanobot.security.policy import Effect
 from nanobot.security.trust import unwrap
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
@@ -123,72 +119,28 @@ class RememberTool(FileTool[RememberArguments], name="remember"):
         return shorten(best[1], _RECEIPT) if best[0] >= _ALIKE else ""
 
 
-class _Done(Struct, frozen=True):
-    """A call with its result; `targets` are the hosts that it was for, else its arguments."""
-
-    call: ToolCall
-    result: ToolMessage
-    targets: frozenset[str]
-
-
 def unsafe_to_note(fact: str, said: Sequence[Message]) -> str:
     """Why `fact` may not be noted beside these messages of a turn; empty where it may.
 
-    After a call has failed that no later one made good, a fact has to stand in the words of the person, or in what
-    another call has found, and must not name what the failed call was for.
+    After a call has failed, a fact has to stand in the words of the person, or in what another call has found.
     """
-    done = list(_done(said))
-    failed = [
-        one
-        for place, one in enumerate(done)
-        if one.result.error not in _NO_FAILURE and not _made_good(one, done[place + 1 :])
-    ]
-    if not failed:
-        return ""
-    name = failed[-1].call.name
-    named = {target for one in failed for target in one.targets if "." in target and target in fact.casefold()}
+    results = [one for one in said if isinstance(one, ToolMessage) and one.name != "remember"]
+    failed = [one.name for one in results if one.error not in _NO_FAILURE]
+    found = [one.text for one in results if not one.error]
     words = set(terms(fact))
-    known = {word for text in _known(said, done) for word in terms(text)}
-    if not named and len(words & known) >= _BACKED * len(words):
+    known = {word for text in (*_told(said), *found) for word in terms(text)}
+    if not failed or len(words & known) >= _BACKED * len(words):
         return ""
-    about = f" for {', '.join(sorted(named))}" if named else ""
     return (
-        f"Not noted: {name} failed{about} in this turn. That something failed is no fact: the next try may succeed. "
+        f"Not noted: {failed[-1]} failed in this turn. That something failed is no fact: the next try may succeed. "
         "While that stands, only what the person has told, in their own words, or what another call has found is noted."
     )
 
 
-def _done(said: Iterable[Message]) -> Iterator[_Done]:
-    calls: dict[str, ToolCall] = {}
-    for message in said:
-        if isinstance(message, AssistantMessage):
-            calls.update((call.id, call) for call in message.calls)
-        elif isinstance(message, ToolMessage) and message.call_id in calls:
-            call = calls[message.call_id]
-            if call.name != "remember":
-                yield _Done(call, message, _targets(call))
-
-
-def _targets(call: ToolCall) -> frozenset[str]:
-    try:
-        given: object = json.loads(call.arguments or "{}")
-    except ValueError:
-        given = call.arguments
-    texts = texts_of({"arguments": given}, names=False)
-    hosts = {urlsplit(url).hostname or "" for text in texts for url in extract_urls(text).urls}
-    return frozenset(hosts - {""}) or frozenset({call.arguments})
-
-
-def _made_good(failed: _Done, later: Iterable[_Done]) -> bool:
-    return any(
-        one.call.name == failed.call.name and not one.result.error and failed.targets <= one.targets for one in later
-    )
-
-
-def _known(said: Iterable[Message], done: Iterable[_Done]) -> Iterator[str]:
-    """The words of the person in this turn, and what calls have found."""
+def _told(said: Iterable[Message]) -> Iterator[str]:
+    """The words of the person in this turn, without the addresses among them."""
     for message in said:
         if isinstance(message, UserMessage) and message.kind != "notice":
-            texts = (part.text for part in message.content if isinstance(part, Text))
-            yield from (text for text in texts if unwrap(text.strip()) is None)
-    yield from (one.result.text for one in done if not one.result.error)
+            for text in (part.text for part in message.content if isinstance(part, Text)):
+                if unwrap(text.strip()) is None:
+                    yield reduce(lambda left, url: left.replace(url, " "), extract_urls(text).urls, text)
