@@ -118,11 +118,11 @@ class ExternalTools:
 
     def known(self) -> str:
         """What is known of every allowance, as Markdown, without asking anybody."""
-        return self._with_lookups(self._made.known_usage()) if self._offers else ""
+        return self._with_lookups(self._made.chain.known_usage()) if self._offers else ""
 
     async def usage(self) -> str:
         """The allowance of every back end now, as Markdown; one that is slow stands with what it said last."""
-        return self._with_lookups(await self._made.usage(timeout=USAGE_SECONDS)) if self._offers else ""
+        return self._with_lookups(await self._made.chain.usage(timeout=USAGE_SECONDS)) if self._offers else ""
 
     def _with_lookups(self, infos: "tuple[SearchUsageInfo, ...]") -> str:
         from nanobot.utils.searchusage import lookups_line, usage_lines

@@ -169,9 +169,9 @@ class WebFetchConfig(Section, frozen=True):
         "Let the model's own service read public pages first where a `prompt` asks about them "
         "(Anthropic, Gemini, OpenAI).",
     ] = False
-    render: Annotated[Literal["text", "json"], "What the model sees: a short header and text, or one JSON object."] = (
-        "text"
-    )
+    render: Annotated[
+        Literal["text", "json"], "What the model sees of one page: a short header and text, or one JSON object."
+    ] = "text"
     allow_private: Annotated[
         Literal["deny", "ask", "allow"], "Addresses of your own network: refuse, ask first, or read."
     ] = "deny"

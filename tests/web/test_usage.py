@@ -122,7 +122,7 @@ async def test_a_spent_budget_hands_over_to_the_next_back_end_and_says_so(apis: 
     assert result.extras["provider"] == "duckduckgo"
     assert "Note: answered by duckduckgo, because tavily is not asked: its budget of 1 requests a day" in result.text
     assert len(apis.asked("tavily")) == 1
-    assert "Counted here: 1 of 1 today, 1 this month" in tool.known_usage()[0].format()
+    assert "Counted here: 1 of 1 today, 1 this month" in tool.chain.known_usage()[0].format()
 
 
 async def test_a_spent_budget_stops_where_nobody_may_step_in(apis: SearchApis) -> None:
@@ -147,7 +147,7 @@ async def test_the_price_of_answers_is_added_up_where_no_allowance_is_told(apis:
         assert await answered_by(searcher(apis, ledger, "exa")) == "exa"
         ledger.close()
     ledger = UsageLedger(tmp_path / "usage.db")
-    exa = searcher(apis, ledger, "exa").known_usage()[0]
+    exa = searcher(apis, ledger, "exa").chain.known_usage()[0]
     assert exa.used == pytest.approx(0.01)
     assert (exa.unit, exa.local_count) == ("USD", 2)
     assert "Usage: 0.01 USD" in exa.format()
@@ -161,7 +161,7 @@ async def test_what_a_header_told_is_shown_with_its_age_after_a_restart(apis: Se
     assert await answered_by(searcher(apis, before, "brave")) == "brave"
     before.close()
     after = UsageLedger(tmp_path / "usage.db", calendar)
-    brave = searcher(apis, after, "brave").known_usage()[0]
+    brave = searcher(apis, after, "brave").chain.known_usage()[0]
     later = calendar.now + timedelta(hours=3)
     assert "Usage: 10 / 15,000 requests per month (header, 3 h ago)" in brave.format(later)
     after.close()
@@ -171,9 +171,9 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
     ledger = UsageLedger()
     apis.answer("tavily", {"account": {"plan_usage": 12, "plan_limit": 1000}})
     tool = searcher(apis, ledger)
-    await tool.usage(timeout=60)
+    await tool.chain.usage(timeout=60)
     apis.always("tavily", "unavailable")
-    tavily = (await tool.usage(timeout=60))[0]
+    tavily = (await tool.chain.usage(timeout=60))[0]
     await tool.aclose()
     assert "Usage: unavailable (Tavily answered with status 503: overloaded)" in tavily.format()
     assert re.search(r"Last seen: Usage: 12 / 1,000 credits per month \(endpoint, [\d.]+ s ago\)", tavily.format())
@@ -182,17 +182,17 @@ async def test_an_allowance_that_cannot_be_asked_now_stands_as_last_seen(apis: S
 async def test_N45_C19_every_back_end_has_a_line_without_a_request(apis: SearchApis) -> None:
     providers = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in CATALOG if name != "duckduckgo"}
     tool = WebSearchTool(section(WebSearchConfig, {"providers": providers}), ddgs=FakeDdgs())
-    lines = [info.format() for info in tool.known_usage()]
+    lines = [info.format() for info in tool.chain.known_usage()]
     assert {line.splitlines()[0] for line in lines} == {f"🔍 Web Search: {name}" for name in CATALOG}
     assert all("Counted here: 0 today, 0 this month" in line for line in lines)
     assert not any(apis.asked(name) for name in providers)
 
 
 def test_C8_the_published_limit_of_keyless_exa_is_a_budget() -> None:
-    infos = {info.provider: info for info in WebSearchTool(WebSearchConfig()).known_usage()}
+    infos = {info.provider: info for info in WebSearchTool(WebSearchConfig()).chain.known_usage()}
     assert infos["exa"].budget_per_day == 50
     keyed = WebSearchTool(WebSearchConfig(), env={"EXA_API_KEY": KEY})
-    assert {info.provider: info for info in keyed.known_usage()}["exa"].budget_per_day is None
+    assert {info.provider: info for info in keyed.chain.known_usage()}["exa"].budget_per_day is None
 
 
 def test_G38_lookups_of_one_kind_are_counted_together_with_their_seconds() -> None:

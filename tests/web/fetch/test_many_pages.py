@@ -161,15 +161,6 @@ async def test_without_a_model_a_prompt_gives_the_passages_that_fit_it(make_tool
     assert [source.number for source in result.sources] == [1, 2]
 
 
-async def test_many_pages_as_json_are_a_list_with_every_url(make_tool: MakeTool) -> None:
-    async with Website({"/a": plain("alpha text")}) as site:
-        result = await make_tool(render="json").call({"urls": [f"{site.url}/a", f"{site.url}/b"]})
-        rows = json.loads(result.text)
-        assert [row["url"] for row in rows] == [f"{site.url}/a", f"{site.url}/b"]
-    assert rows[0]["text"] == "alpha text"
-    assert "error" in rows[1]
-
-
 def test_M7_other_sizes_and_other_pages_are_other_lookups() -> None:
     def key(**arguments: object) -> str | None:
         return external_lookup_signature("web_fetch", arguments)

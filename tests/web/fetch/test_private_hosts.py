@@ -162,7 +162,7 @@ async def test_G23_the_question_shows_reason_host_the_address_that_is_read_and_w
         "Host: nas.lan",
         "Address: http://nas.lan:8080/disk?full=1",
         (
-            "What leaves: a request for this address, from this machine straight to nas.lan (192.168.7.7). "
+            "What leaves: a request for each address, from this machine straight to nas.lan (192.168.7.7). "
             "What it answers goes to the model."
         ),
         "Always: read pages of nas.lan (192.168.7.7) in your own network, until you take it back with /permissions.",
@@ -190,16 +190,13 @@ async def test_W11_one_call_asks_once_and_marks_what_is_refused_anyway(make_tool
     assert f"Refused whatever you answer: http://127.0.0.1:{port}/d (127.0.0.1 is in the special" in owner.details[0]
 
 
-@pytest.mark.parametrize(("answers", "asked", "read_pages"), [(["always"], 1, 2), (["no"], 1, 0)])
-async def test_calls_that_want_one_host_at_the_same_time_ask_once(
-    make_tool: MakeTool, answers: list[Approval], asked: int, read_pages: int
-) -> None:
-    tool, owner = asking(make_tool), Owner(answers)
+async def test_calls_that_want_one_host_at_the_same_time_ask_once_after_an_always(make_tool: MakeTool) -> None:
+    tool, owner = asking(make_tool), Owner(["always"])
     async with Website({f"/{number}": Answer("hello", "text/plain") for number in range(3)}) as site:
         local = f"http://nas.lan:{site.port}"
         got = await asyncio.gather(*(read(tool, f"{local}/{number}", owner) for number in range(2)))
-    assert len(owner.asked) == asked
-    assert got.count("read") == read_pages
+    assert len(owner.asked) == 1
+    assert got == ["read", "read"]
 
 
 async def test_yes_for_once_is_for_the_address_that_was_shown(make_tool: MakeTool) -> None:

@@ -437,13 +437,13 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
     sink = logger.add(lines.append, level="WARNING", format="{message}")
     made = WebSearchTool(config(provider=name.lower()), ddgs=FakeDdgs())
     logger.remove(sink)
-    assert made.providers[0] == "duckduckgo"
+    assert made.chain.names[0] == "duckduckgo"
     assert f"{name}_API_KEY" in lines[0]
     first, second = await ask(made), await ask(made)
     assert f"Note: {name.lower()} lacks a key" in first.text
     assert "Note:" not in second.text
     with_key = WebSearchTool(config(provider=name.lower()), env={f"{name}_API_KEY": KEY}, ddgs=FakeDdgs())
-    assert with_key.providers[0] == name.lower()
+    assert with_key.chain.names[0] == name.lower()
 
 
 @table(
@@ -463,7 +463,7 @@ async def test_N24_a_keyed_back_end_without_key_means_duckduckgo_and_a_warning(n
 )
 def test_N23_N24_N25_C18_the_first_back_end(values: dict[str, object], env: dict[str, str], first: str) -> None:
     made = WebSearchTool(config(**values), env=env)
-    assert made.providers[0] == first
+    assert made.chain.names[0] == first
 
 
 def test_S05_no_usable_back_end_means_no_tool() -> None:
@@ -555,7 +555,7 @@ async def test_N35_C25_an_older_kagi_key_is_found_out_once(apis: SearchApis, sta
             assert (await made.call({"query": "python"}, None)).error is None
     paths = [request.path for request in apis.asked("kagi")]
     assert paths == ["/kagi/api/v1/search", "/kagi/api/v0/search", "/kagi/api/v0/search"]
-    assert made.known_usage()[0].remaining == 4.5
+    assert made.chain.known_usage()[0].remaining == 4.5
 
 
 async def test_N31_N45_C26_the_allowance_of_brave_is_what_its_headers_say(apis: SearchApis) -> None:
@@ -567,16 +567,16 @@ async def test_N31_N45_C26_the_allowance_of_brave_is_what_its_headers_say(apis: 
     )
     made = tool(keyed(apis, "brave"))
     await ask(made)
-    month = made.known_usage()[0]
+    month = made.chain.known_usage()[0]
     assert (month.window, month.used, month.limit, month.source) == ("month", 14000, 15000, "header")
-    (shown,) = made.known_usage()
+    (shown,) = made.chain.known_usage()
     assert (shown.window, shown.limit) == ("month", 15000), "the widest allowance is the one that /status shows"
 
 
 async def test_N45_usage_is_asked_where_there_is_an_endpoint(apis: SearchApis) -> None:
     apis.answer("tavily", {"key": {"usage": 3, "limit": None}, "account": {"plan_usage": 12, "plan_limit": 1000}})
     async with aclosing(tool(keyed(apis, "tavily", fallback=["duckduckgo"]))) as made:
-        tavily, duckduckgo = await made.usage(timeout=60)
+        tavily, duckduckgo = await made.chain.usage(timeout=60)
     assert (tavily.used, tavily.limit, tavily.remaining, tavily.source) == (12, 1000, 988, "endpoint")
     assert re.search(r"Usage: 12 / 1,000 credits per month \(endpoint, [\d.]+ s ago\)", tavily.format())
     assert duckduckgo.local_count == 0
@@ -589,7 +589,7 @@ async def test_N45_each_back_end_has_a_line_even_where_it_does_not_answer(apis: 
     settings = {name: {"apiKey": KEY, "baseUrl": apis.base(name)} for name in ("brave", "tavily", "exa")}
     async with aclosing(tool({"provider": "brave", "fallback": ["tavily", "exa"], "providers": settings})) as made:
         await made.call({"query": "python"}, None)
-        brave, tavily, _ = await made.usage(timeout=0.2)
+        brave, tavily, _ = await made.chain.usage(timeout=0.2)
     assert (brave.used, brave.source, brave.local_count) == (10, "header", 1)
     assert "within 0.2 s" in tavily.error
     assert KEY not in tavily.format()
@@ -795,8 +795,8 @@ LADDER = ("duckduckgo", "tavily", "exa", "firecrawl", "parallel")
 
 
 def test_C8_without_any_key_the_keyless_services_follow_duckduckgo() -> None:
-    assert WebSearchTool(config()).providers == LADDER
-    assert WebSearchTool(config(), env={"KAGI_API_KEY": "k"}).providers == ("kagi", *LADDER)
+    assert WebSearchTool(config()).chain.names == LADDER
+    assert WebSearchTool(config(), env={"KAGI_API_KEY": "k"}).chain.names == ("kagi", *LADDER)
 
 
 @pytest.mark.parametrize("answers", LADDER[1:])

@@ -6,8 +6,6 @@ a prompt; `page_results` writes the result.
 
 import asyncio
 import contextlib
-import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -56,6 +54,7 @@ _NO_URL = "The 'prompt' must contain at least one valid URL."
 _SECTION_ALONE = "'section' does not go with 'offset' or 'find'"
 #: So many pages that what reading them costs is said before.
 _MANY = 5
+_TARGETS = frozenset({"url", "urls", "prompt"})
 _NO_MODEL = "No model has read these pages for you."
 
 
@@ -85,30 +84,14 @@ def _as_meant(given: Mapping[str, object]) -> dict[str, object]:
     meant = dict(given)
     if isinstance(form := meant.get("format"), str):
         meant["format"] = {"md": "markdown"}.get(form.strip().lower(), form.strip().lower())
-    urls = meant.get("urls")
-    if isinstance(urls, str):
-        meant["urls"] = urls = _split(urls)
-    if isinstance(urls, list):
+    if isinstance(url := meant.get("url"), list):
+        meant |= {"url": "", "urls": meant.get("urls") or url}
+    if isinstance(urls := meant.get("urls"), str):
+        meant["urls"] = extract_urls(urls).urls or urls.replace(",", " ").split()
+    elif isinstance(urls, list):
         meant["urls"] = [url for url in urls if url != ""]
-    url = meant.get("url")
-    if isinstance(url, list) and url and not urls:
-        del meant["url"]
-        meant |= {"url": url[0]} if len(url) == 1 else {"urls": url}
-    empty = [name for name in ("url", "urls", "prompt") if meant.get(name) in ("", [])]
-    if any(meant.get(name) for name in ("url", "urls", "prompt")):
-        meant = {name: value for name, value in meant.items() if name not in empty}
-    return meant
-
-
-def _split(urls: str) -> list[object]:
-    """The pages in a text: a list in JSON, or addresses with commas or blanks between them."""
-    try:
-        listed: object = json.loads(urls)
-    except (ValueError, RecursionError):
-        listed = None
-    if isinstance(listed, list):
-        return listed
-    return [part for part in re.split(r",?\s+|,(?=https?://|www\.|#)", urls.strip()) if part]
+    full = {name: value for name, value in meant.items() if name not in _TARGETS or value not in ("", [], ())}
+    return full if full.keys() & _TARGETS else meant
 
 
 class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
@@ -165,7 +148,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         """Exactly one of `url`, `urls` and a `prompt` that names pages; a prompt without any goes with the others."""
         meant = _as_meant(given)
         args = super().read(meant)
-        targets = meant.keys() & {"url", "urls", "prompt"}
+        targets = meant.keys() & _TARGETS
         if len(targets) > 1 and not extract_urls(args.prompt).urls:
             targets -= {"prompt"}
         alone = "url" in targets and not args.prompt.strip()
@@ -215,7 +198,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         ]
         unread = {url: errors[url] for url in (*wanted, *asked.malformed) if url in errors}
         rest = await self._told(shown, unread, args.prompt if asked.question else "", context)
-        return rest if native is None else beside(native, rest, self._style)
+        return rest if native is None else beside(native, rest)
 
     def _request(self, url: str, args: WebFetchArguments, context: ToolContext) -> PageRequest:
         """The page that a call means by `url`. Raises `FetchError` where it names the number of no page."""
@@ -263,7 +246,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         text, sources = native
         for url in [url for url, meant in public.items() if meant in {source.url for source in sources}]:
             del requests[url]
-        return answered_elsewhere(text, sources, self._style)
+        return answered_elsewhere(text, sources)
 
     async def _told(
         self, shown: Sequence[ShownPage], unread: Mapping[str, FetchError], prompt: str, context: ToolContext
@@ -280,7 +263,7 @@ class WebFetchTool(OwnTool[WebFetchArguments], name="web_fetch"):
         except ProviderError as error:
             notice = f"The model could not read these pages for you ({error.brief})."
             return joined(shown, unread, self._style, notice=notice)
-        return answered(text, notes, shown, unread, self._style)
+        return answered(text, notes, shown, unread)
 
     async def _shown(
         self, page: Page, args: WebFetchArguments, most: int, context: ToolContext, question: str = ""

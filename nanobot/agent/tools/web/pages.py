@@ -36,7 +36,7 @@ class WebPages:
 
     def __init__(self, reader: PageReader, concurrency: int, ledger: UsageLedger, clock: Callable[[], float]) -> None:
         self._reader = reader
-        self._consent = PrivateConsent(reader)
+        self._questions = KeyLocks()
         self._slots = HostSlots(concurrency, reader.is_own, clock)
         self._ledger = ledger
         self._store: PageStore[Page] = PageStore(clock=clock)
@@ -44,7 +44,7 @@ class WebPages:
 
     def consent(self, requests: Iterable[PageRequest], context: ToolContext) -> "CallConsent":
         """The consent for all pages of a call, by the addresses that are really read."""
-        return CallConsent(self._consent, [request.address for request in requests], context)
+        return CallConsent(self._reader, self._questions, [request.address for request in requests], context)
 
     async def get(self, request: PageRequest, consent: "CallConsent", *, fresh: bool = False) -> Page:
         """The page from memory or the web. `fresh` and scripts that are wanted load it anew. Raises `FetchError`."""
@@ -108,25 +108,16 @@ class WebPages:
             return await self._reader.read(replace(request, opened=opened)), False
 
 
-class PrivateConsent(Struct):
-    """Consent to read private hosts. What is allowed for good is remembered by who asks; here is what was refused.
+class CallConsent(Struct):
+    """What the owner says to one call. It asks once, for all of its pages: `urls` are the addresses that it reads.
 
     A yes counts for the host at the addresses that were shown and nothing but reading: where the name has another
     address later, the owner is asked anew, and loopback, link-local and cloud metadata addresses are never asked for.
-    Questions of one session come one after the other; a no counts for the calls that waited for it.
+    What is allowed for good is remembered by who asks. `questions` of one session come one after the other.
     """
 
     reader: PageReader
-    locks: KeyLocks = field(default_factory=KeyLocks)
-    #: How many questions were answered, and the number of the last no to a host, by who asks and its name.
-    answers: int = 0
-    last_no: dict[tuple[str, str], int] = field(default_factory=dict)
-
-
-class CallConsent(Struct):
-    """What the owner says to one call. It asks once, for all of its pages: `urls` are the addresses that it reads."""
-
-    kept: PrivateConsent
+    questions: KeyLocks
     urls: Sequence[str]
     context: ToolContext
     _said: dict[PrivateHost, bool] = field(default_factory=dict)
@@ -137,18 +128,15 @@ class CallConsent(Struct):
 
         A name that the model made up stays closed: the owner was asked for a public page.
         """
-        host = await self.kept.reader.private_host(url)
+        host = await self.reader.private_host(url)
         if not isinstance(host, PrivateHost):
             raise refusal
         if host.name in self.context.made_up:
             raise _made_up(host)
-        since, holder = self.kept.answers, self.context.holder
-        async with self.kept.locks.hold((holder,)):
-            opened = self._said.get(host)
-            if opened is None:  # a no to another call that was given meanwhile counts for this one
-                said_no = self.kept.last_no.get((holder, host.name), 0) > since
-                opened = not said_no and await self._ask(host, url, refusal)
-        if not opened:
+        async with self.questions.hold((self.context.holder,)):
+            if host not in self._said:
+                await self._ask(host, url, refusal)
+        if not self._said[host]:
             raise FetchError(
                 "denied",
                 f"The owner does not want {host.name} to be read{self._reason}. {_LOCAL}; use another source.",
@@ -156,12 +144,12 @@ class CallConsent(Struct):
             )
         return host
 
-    async def _ask(self, host: PrivateHost, url: str, refusal: AddressBlocked) -> bool:
+    async def _ask(self, host: PrivateHost, url: str, refusal: AddressBlocked) -> None:
         if self.context.approve is None:
             raise AddressBlocked(f"{refusal}. Nobody can be asked here.", host=host.name)
         shown, closed = {url: host}, dict[str, str]()
         for other in dict.fromkeys(self.urls):
-            found = await self.kept.reader.private_host(other)
+            found = await self.reader.private_host(other)
             if isinstance(found, PrivateHost) and found.name in self.context.made_up:
                 found = _made_up(found)
             if isinstance(found, AddressBlocked):
@@ -171,10 +159,6 @@ class CallConsent(Struct):
         answer = await self.context.approve(_question(shown, closed))
         self._reason = f": {answer.reason.rstrip('.')}" if answer.reason else ""
         self._said |= dict.fromkeys(shown.values(), answer.yes)
-        self.kept.answers += 1
-        if not answer.yes:
-            self.kept.last_no |= {(self.context.holder, one.name): self.kept.answers for one in shown.values()}
-        return answer.yes
 
 
 def _lookups(host: str, steps: Sequence[Mapping[str, object]]) -> Iterator[Lookup]:
@@ -211,24 +195,16 @@ def _detail(shown: dict[str, PrivateHost], closed: dict[str, str]) -> str:
     """The question: which host at which address, what is read of it, what is refused anyway, and what leaves."""
     hosts = {host.name: ", ".join(map(str, host.addresses)) for host in shown.values()}
     places = [name if name == at else f"{name} ({at})" for name, at in hosts.items()]
-    reason = _("Reason: {place} is an address of your own network.", place=places[0])
     leaves = N_(
-        "What leaves: a request for this address, from this machine straight to {to}. What it answers goes to the "
+        "What leaves: a request for each address, from this machine straight to {to}. What it answers goes to the "
         "model."
     )
-    if len(places) > 1:
-        reason = _("Reason: {places} are addresses of your own network.", places=together(places))
-    if len(shown) > 1:
-        leaves = N_(
-            "What leaves: a request for each address, from this machine straight to {to}. What it answers goes to the "
-            "model."
-        )
     refused = N_("Refused whatever you answer: {target} ({reason})")
     lines = [
-        reason,
+        *(_("Reason: {place} is an address of your own network.", place=one) for one in places),
         _("Host: {host}", host=", ".join(hosts)),
         *(_("Address: {target}", target=in_question(url)) for url in shown),
         *(_(refused, target=in_question(url), reason=why) for url, why in closed.items()),
-        _(leaves, to=places[0] if len(places) == 1 else _("these hosts")),
+        _(leaves, to=together(places)),
     ]
     return "\n".join(lines)

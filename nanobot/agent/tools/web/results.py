@@ -21,7 +21,8 @@ _PASSAGES = "{} Their texts follow, of long ones the places that fit your prompt
 
 
 class Style(Struct, frozen=True):
-    """`as_json`: results are JSON. `metadata`: the lines above a page tell its site, author, date and language."""
+    """`as_json`: the result for one page is JSON. `metadata`: the lines above a page tell its site, author, date and
+    language."""
 
     as_json: bool
     metadata: bool
@@ -98,7 +99,9 @@ class ShownPage(Struct, frozen=True):
             "attempts": [dict(one) for one in page.attempts],
             **_said_of_itself(page),
         }
-        text = _dumped({**self.facts, "text": self.part.text}) if style.as_json else self.text(style)
+        text = self.text(style)
+        if style.as_json:
+            text = json.dumps({**self.facts, "text": self.part.text}, ensure_ascii=False)
         line = _("empty body") if page.kind == "empty" else line
         return ToolResult(text, line, media=self.media, sources=(self.source,), extras=extras, untrusted=True)
 
@@ -120,12 +123,8 @@ def joined(
         told = "\n".join(["No page could be read.", *_lines(unread)])
         wrong = error_result(first.kind, told, message=f"{line}. {_first_line(first)}")
         return replace(wrong, extras=extras, untrusted=True)
-    if style.as_json:
-        rows: list[dict[str, object]] = [{**one.facts, "text": one.part.text} for one in shown]
-        text = _dumped([*rows, *({"url": url, "error": str(error)} for url, error in unread.items())])
-    else:
-        above = [f"[{_PASSAGES.format(notice)}]"] if notice else []
-        text = "\n\n".join([*above, *(one.text(style) for one in shown), *_lines(unread)])
+    above = [f"[{_PASSAGES.format(notice)}]"] if notice else []
+    text = "\n\n".join([*above, *(one.text(style) for one in shown), *_lines(unread)])
     return ToolResult(
         text,
         line,
@@ -138,39 +137,31 @@ def joined(
 
 
 def answered(
-    answer: str, notes: Sequence[str], shown: Sequence[ShownPage], unread: Mapping[str, FetchError], style: Style
+    answer: str, notes: Sequence[str], shown: Sequence[ShownPage], unread: Mapping[str, FetchError]
 ) -> ToolResult:
     """The model's answer, then its sources with their status, so that its citations can be followed."""
-    plain = joined(shown, unread, style)
-    whole = [one.whole for one in shown]
-    if style.as_json:
-        sources = [{"number": one.source.number, **one.facts} for one in whole]
-        text = _dumped({"answer": answer, "notes": [*notes, *_lines(unread)], "sources": sources})
-    else:
-        heads = [one.head(Style(as_json=False, metadata=False)) for one in whole]
-        text = "\n\n".join(part for part in (answer, bracketed(notes), *heads, *_lines(unread)) if part)
+    style = Style(as_json=False, metadata=False)
+    plain, heads = joined(shown, unread, style), [one.whole.head(style) for one in shown]
+    text = "\n\n".join(part for part in (answer, bracketed(notes), *heads, *_lines(unread)) if part)
     return replace(plain, text=text, extras={**plain.extras, "answered": True})
 
 
-def answered_elsewhere(answer: str, sources: tuple[Source, ...], style: Style) -> ToolResult:
+def answered_elsewhere(answer: str, sources: tuple[Source, ...]) -> ToolResult:
     """The answer of the model's own service about pages that it has read itself."""
     line = _n("The model's service read {number} page", "The model's service read {number} pages", len(sources))
     by = "read: by the model's service, not here"
     notes = uncited(answer, [source.number for source in sources])
     heads = [f"[{one.number}] {one.title or '(no title)'}\nurl: {one.url}\n{by}" for one in sources]
     text = "\n\n".join(part for part in (answer, bracketed(notes), *heads) if part)
-    if style.as_json:
-        numbers = [{"number": one.number, "url": one.url} for one in sources]
-        text = _dumped({"answer": answer, "notes": notes, "sources": numbers})
     extras: dict[str, object] = {"native": [one.url for one in sources], "answered": True}
     return ToolResult(text, line, sources=sources, extras=extras, untrusted=True)
 
 
-def beside(first: ToolResult, rest: ToolResult, style: Style) -> ToolResult:
+def beside(first: ToolResult, rest: ToolResult) -> ToolResult:
     """Both parts of a call of which the model's service has read some pages and this machine the others."""
     return replace(
         first,
-        text=f"[{first.text},\n{rest.text}]" if style.as_json else f"{first.text}\n\n{rest.text}",
+        text=f"{first.text}\n\n{rest.text}",
         message=f"{first.message}. {rest.message}",
         media=rest.media,
         sources=(*first.sources, *rest.sources),
@@ -217,10 +208,6 @@ def _why(error: FetchError, url: str) -> str:
 
 def _first_line(error: FetchError) -> str:
     return str(error).partition("\n")[0]
-
-
-def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _kept(page: Page) -> str:

@@ -18,7 +18,6 @@ from nanobot.config.schema_web import WebFetchConfig, WebSearchConfig
 from nanobot.errors import FetchError, SearchErrorKind
 from nanobot.results import ToolErrorKind, ToolResult, error_result
 from nanobot.security.network import ANY_HOST, Hosts
-from nanobot.utils.searchusage import DEADLINE, SearchUsageInfo
 from nanobot.utils.text import fold, strip_unsafe
 from nanobot.utils.translation import _, _n, sentences
 from nanobot.web.cache import KeyLocks, PageStore
@@ -98,27 +97,15 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         if wanted not in ("", "auto", self._first):
             self._lacking = f"{wanted} lacks {self._catalog.missing(wanted)}; using {self._first}"
             logger.warning("search back end {}", self._lacking)
-        self._chain = SearchChain([self._catalog.link(name) for name in self._catalog.order()], ledger=self._ledger)
+        #: The back ends in the order in which they are asked, and what is left of their allowances.
+        self.chain = SearchChain([self._catalog.link(name) for name in self._catalog.order()], ledger=self._ledger)
 
     def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:  # noqa: ARG002
         """The words of a search go to the engine, whatever address stands in them."""
         return ()
 
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The back ends in the order in which they are asked."""
-        return self._chain.names
-
-    async def usage(self, *, timeout: float = DEADLINE) -> tuple[SearchUsageInfo, ...]:
-        """The allowance of every back end now, as far as it tells; a failure stands in its place."""
-        return await self._chain.usage(timeout=timeout)
-
-    def known_usage(self) -> tuple[SearchUsageInfo, ...]:
-        """What is known of every allowance without asking."""
-        return self._chain.known_usage()
-
     async def aclose(self) -> None:
-        await self._chain.aclose()
+        await self.chain.aclose()
 
     def read(self, given: Mapping[str, object]) -> WebSearchArguments:
         """The arguments as engines take them."""
@@ -172,7 +159,7 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
         """What the back ends found. Raises `ChainFailed`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.timeout
-        answered = await self._chain.search(query, timeout=self._config.timeout, private=context.privacy)
+        answered = await self.chain.search(query, timeout=self._config.timeout, private=context.privacy)
         self._count(answered.attempts)
         hits, left_out = _chosen(answered.reply.hits, query)
         hits = [hit if self._hosts.lets(hit.url) else replace(hit, content="") for hit in hits]
