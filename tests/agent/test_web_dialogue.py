@@ -198,7 +198,7 @@ async def test_N02_N04_N06_A02_an_empty_configuration_offers_both_tools_without_
     assert {"web_search", "web_fetch"} <= tools.keys()
     off = {"exec", "task", "library"}  # a shell is off until it is wanted, and there are no folders of documents
     assert {name for name, reason in tools.items() if reason} == off
-    assert WebSearchTool(WebSearchConfig(), env={}).providers == (
+    assert WebSearchTool(WebSearchConfig(), env={}).chain.names == (
         "duckduckgo",
         "tavily",
         "exa",
