@@ -22,7 +22,6 @@ _WORDS = {
     "local": N_("local"),
 }
 UsageSource = Literal["endpoint", "header", "body", "local"]
-DEADLINE = 8.0
 _HOSTS = 5
 
 
