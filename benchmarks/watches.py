@@ -165,6 +165,10 @@ class Kept:
         return
 
 
+async def nothing(*_: object) -> bool:
+    return False
+
+
 async def no_model(message: InboundMessage, settle: object) -> TurnFinished:
     raise AssertionError(f"a model was asked: {message} {settle}")
 
@@ -185,7 +189,7 @@ class Day:
         self.sight = ToolSight(self.tool)
         looks = Looks(WatchStore(self.ledger.database), self.sight, clock=lambda: self.at, sleep=self.no_sleep)
         services = ScheduleServices(
-            self.jobs, self.ledger, MessageBus(), no_model, PromptTemplates(), works={"watch": looks.work}
+            self.jobs, self.ledger, MessageBus(), no_model, PromptTemplates(), looks.work, nothing, nothing
         )
         self.scheduler = Scheduler(
             services, [JobSurface(person.partition(":")[0], self.reports)], clock=lambda: self.at

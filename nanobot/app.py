@@ -230,7 +230,7 @@ class Nanobot:
             return await watches().anything(job, sender, turn)
 
         kept = (builder.appointments().jobs, builder.ledger, self.bus, self._process, builder.templates)
-        return ScheduleServices(*kept, {"watch": look}, stop=self.loop.cancel, news=news)
+        return ScheduleServices(*kept, look, self.loop.cancel, news)
 
     async def _process(self, message: InboundMessage, settle: Settle) -> TurnFinished:
         """A turn of the schedule; one of a helper takes a place among those that run at once."""

@@ -345,31 +345,40 @@ def window_of(history: Sequence[Message], limit: int) -> tuple[Message, ...]:
 
 
 def trim(history: Sequence[Message], turn: Sequence[Message], limit: int) -> tuple[tuple[Message, ...], list[Message]]:
-    """`history` and the running `turn` made smaller, rung by rung, until both are within `limit` tokens.
-
-    First old tool results shrink and old pictures go, then the oldest turns, then the results, the pictures and at last
-    the texts of the running turn.
-    """
-    running = list(turn)
-    kept = tuple(_cut(message, _OLD_RESULT) if isinstance(message, ToolMessage) else message for message in history)
-    if estimate_all([*kept, *running]) > limit:
-        kept = without_pictures(kept)
-    if estimate_all([*kept, *running]) > limit:
-        kept = window_of(kept, max(0, limit - estimate_all(running)))
-        kept = kept if estimate_all([*kept, *running]) <= limit else ()
-    for width in _RUNNING_RESULTS:
-        if estimate_all([*kept, *running]) > limit:
-            running = [_cut(message, width) if isinstance(message, ToolMessage) else message for message in running]
-    if estimate_all([*kept, *running]) > limit:
-        last = max((place for place, one in enumerate(running) if _has_media(one)), default=0)
-        running = [*without_pictures(running[:last]), *running[last:]]
-    width, whole = _LONG_TEXT, running
-    while estimate_all([*kept, *running]) > limit and width >= _LEAST_TEXT:
-        running = [message if isinstance(message, AssistantMessage) else _cut(message, width) for message in whole]
-        width //= 2
-    if estimate_all([*kept, *running]) > limit:
-        running = list(without_pictures(running))
+    """`history` and the running `turn` made smaller, rung by rung, until both are within `limit` tokens."""
+    kept, running = tuple(history), list(turn)
+    for kept, running in _rungs(history, turn, limit):
+        if estimate_all([*kept, *running]) <= limit:
+            break
     return kept, running
+
+
+def _rungs(
+    history: Sequence[Message], turn: Sequence[Message], limit: int
+) -> Iterator[tuple[tuple[Message, ...], list[Message]]]:
+    """First old tool results shrink and old pictures go, then the oldest turns, then the results, the pictures and at
+    last the texts of the running turn."""
+    kept, running = tuple(_cut_results(history, _OLD_RESULT)), list(turn)
+    yield kept, running
+    kept = without_pictures(kept)
+    yield kept, running
+    yield window_of(kept, max(0, limit - estimate_all(running))), running
+    for width in _RUNNING_RESULTS:
+        running = _cut_results(running, width)
+        yield (), running
+    last = max((place for place, one in enumerate(running) if _has_media(one)), default=0)
+    whole = running = [*without_pictures(running[:last]), *running[last:]]
+    yield (), running
+    width = _LONG_TEXT
+    while width >= _LEAST_TEXT:
+        running = [message if isinstance(message, AssistantMessage) else _cut(message, width) for message in whole]
+        yield (), running
+        width //= 2
+    yield (), list(without_pictures(running))
+
+
+def _cut_results(messages: Iterable[Message], width: int) -> list[Message]:
+    return [_cut(message, width) if isinstance(message, ToolMessage) else message for message in messages]
 
 
 def _has_media(message: Message) -> bool:

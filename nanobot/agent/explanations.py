@@ -1,7 +1,4 @@
-"""What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do.
-
-`explain` speaks to whoever asked, `remedy` to the owner of the installation.
-"""
+"""What nanobot itself says when a turn does not end as hoped: what happened, what it means, what to do."""
 
 from collections.abc import Collection
 
@@ -47,80 +44,57 @@ _LIMITS: dict[Spent, str] = {
     "tokens": N_("the token limit of {tokens} for one turn is reached"),
     "budget": N_("the budget is used up"),
 }
-_LOG = N_("The log has the details; if it stays, {other}.")
-_OTHER = N_(
-    "set another model with /model or agents.defaults.model, or others to fall back on: agents.defaults.fallbackModels"
-)
-#: By the kind of a failure: what the model did, what whoever asked may do, and what the owner may do.
-_FAILURES: dict[ProviderErrorKind, tuple[str, str, str]] = {
+_ANOTHER = N_("Ask again in a moment; if it stays, choose another model with /model.")
+#: By the kind of a failure: what the model did, and what to do.
+_FAILURES: dict[ProviderErrorKind, tuple[str, str]] = {
     "auth": (
         N_("{who} refused the key, so your message was not answered"),
-        N_("Check {key}."),
         N_("Check {key}; `nanobot status` shows which key is used."),
     ),
     "quota": (
         N_("{who} says that the account has no credit left, so your message was not answered"),
         N_("Top up the account, or choose another model with /model."),
-        N_("Top up the account of {name}; until then, {other}."),
     ),
     "rate_limit": (
         N_("{who} is refusing requests because too many came in, so your message was not answered"),
-        N_("Wait {wait} and ask again."),
-        N_("The account's limit is too low for this use: wait, or {other}."),
+        N_("Wait {wait} and ask again, or choose another model with /model."),
     ),
     "overloaded": (
         N_("{who} is overloaded, so your message was not answered"),
         N_("Wait {wait} and ask again, or choose another model with /model."),
-        N_("If it stays, {other}."),
     ),
-    "server": (
-        N_("{who} failed on its side, so your message was not answered"),
-        N_("Ask again in a moment; if it stays, choose another model with /model."),
-        N_("If it stays, {other}."),
-    ),
+    "server": (N_("{who} failed on its side, so your message was not answered"), _ANOTHER),
     "overflow": (
         N_("{who} cannot take a conversation of this length, so your message was not answered"),
         N_("Start a fresh one with /new."),
-        _LOG,
     ),
     "filtered": (
         N_("{who} declined to answer because of its content rules, so your message was not answered"),
         N_("Put it in other words, or use another model."),
-        _LOG,
     ),
     "not_found": (
         N_("{who} does not know this model or address, so your message was not answered"),
-        N_("Check the model's name, or choose one with /model."),
-        N_("Check agents.defaults.model and providers.{vendor}.apiBase; /model NAME tries another one."),
+        N_("Choose another with /model, or check agents.defaults.model and providers.{vendor}.apiBase{where}."),
     ),
     "bad_request": (
         N_("{who} did not accept the request, so your message was not answered"),
-        N_("Start a fresh conversation with /new, or use another model."),
-        N_("Check agents.defaults (maxTokens, temperature, reasoningEffort), or {other}."),
+        N_("Start a fresh conversation with /new, or check agents.defaults (maxTokens, temperature, reasoningEffort)."),
     ),
     "no_tools": (
         N_("{who} takes no tools, and nanobot works with tools, so your message was not answered"),
         N_("Choose a model that takes tools with /model; a server of your own may have to be told to offer them."),
-        N_("Choose a model that takes tools: {other}. A server of your own may have to be told to offer them."),
     ),
     "network": (
         N_("{who} cannot be reached, so your message was not answered"),
-        N_("Check the network connection and the address, then ask again."),
-        N_("Check the network of this machine, its proxy, and providers.{vendor}.apiBase{where}."),
+        N_("Check the network of this machine, its proxy, and providers.{vendor}.apiBase{where}; then ask again."),
     ),
-    "timeout": (
-        N_("{who} did not answer in time, so your message was not answered"),
-        N_("Ask again; if it stays, choose another model with /model."),
-        N_("Check whether the service answers at all{where}; if it is merely slow, {other}."),
-    ),
+    "timeout": (N_("{who} did not answer in time, so your message was not answered"), _ANOTHER),
     "truncated": (
         N_("{who} broke off in the middle of its answer, so your message was not answered"),
-        N_("Ask again."),
-        N_("If it stays, check the proxy in between, or {other}."),
+        _ANOTHER,
     ),
     "protocol": (
         N_("{who} sent something that is no answer, so your message was not answered"),
-        N_("Check the address of the model server, then ask again."),
         N_("Check providers.{vendor}.apiBase{where}: no model server speaks there."),
     ),
 }
@@ -140,12 +114,9 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
     """A failed request in sentences for a person. What is no language model has said it in its own words."""
     if not info.capabilities.language_model:
         return " ".join(str(error).split())
-    what, advice = _FAILURES[error.kind][:2]
-    wait = duration(error.retry_after) if error.retry_after else _("a minute")
     who = _("{model} ({service})", model=info.model or _("The model"), service=error.provider or info.name)
     detail = " ".join((error.detail or str(error)).split())[:300].rstrip(".。")
-    key = error.key_hint or _("the API key in the configuration or in the environment")
-    happened, advised = _(what, who=who), _(advice, wait=wait, key=key)
+    happened, advised = _(_FAILURES[error.kind][0], who=who), told(_advice(error, info))
     if not detail:
         return _("{happened}. {advice}", happened=happened, advice=advised)
     return _("{happened} ({detail}). {advice}", happened=happened, detail=detail, advice=advised)
@@ -153,18 +124,20 @@ def explain(error: ProviderError, info: ProviderInfo) -> str:
 
 def remedy(error: ProviderError, info: ProviderInfo) -> tuple[str, Later]:
     """Cause and advice, each without the other: what happened, and which command or key of the configuration helps."""
-    name = error.provider or info.name
     cause = error.detail or str(error)
     if error.status and str(error.status) not in cause:
         cause += f" (HTTP {error.status})"
-    values = {
-        "key": error.key_hint or f"providers.{name}.apiKey",
-        "name": name,
-        "vendor": info.name,
-        "other": Later(_OTHER),
-        "where": f" ({info.base_url})" if info.base_url else "",
-    }
-    return cause, Later(_FAILURES[error.kind][2], **values)
+    return cause, _advice(error, info)
+
+
+def _advice(error: ProviderError, info: ProviderInfo) -> Later:
+    return Later(
+        _FAILURES[error.kind][1],
+        key=error.key_hint or f"providers.{error.provider or info.name}.apiKey",
+        wait=duration(error.retry_after) if error.retry_after else Later(N_("a minute")),
+        vendor=info.name,
+        where=f" ({info.base_url})" if info.base_url else "",
+    )
 
 
 def limit_reason(spent: Spent, limits: TurnLimits, waits: str = "") -> Later:

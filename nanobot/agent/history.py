@@ -88,17 +88,12 @@ class Past:
     def tokens(self) -> int:
         return sum(self._tokens) + (estimate_all((self.summary,)) if self.summary is not None else 0)
 
-    def goes_on_with(self, records: Sequence[Record]) -> bool:
-        """Whether these records, which were appended since, change nothing of what came before them."""
-        calls: set[str] = set()
-        for place, message in enumerate(record.message for record in records):
-            if isinstance(message, AssistantMessage):
-                calls.update(call.id for call in message.calls)
-            elif isinstance(message, ToolMessage) and message.call_id not in calls:
-                return False  # a result of an earlier turn, which was gone on with later
-            if not place and not (isinstance(message, UserMessage) and message.kind == "user"):
-                return False
-        return all(record.kind == "message" for record in records)
+    @staticmethod
+    def goes_on_with(records: Sequence[Record]) -> bool:
+        """Whether these records, which were appended since, begin a turn and hide nothing of what came before them."""
+        first = records[0].message if records else None
+        begins = first is None or (isinstance(first, UserMessage) and first.kind == "user")
+        return begins and all(record.kind == "message" for record in records)
 
     def add(self, records: Sequence[Record]) -> None:
         """Take up what was appended since."""

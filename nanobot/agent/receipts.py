@@ -106,12 +106,7 @@ def _languages() -> tuple[_Language, ...]:
 
 def _found(words: str, text: str) -> re.Match[str] | None:
     """The first of some words; their pattern is made when a text has one of the cues of its language."""
-    return _compiled(words).search(text)
-
-
-@cache
-def _compiled(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE)
+    return re.search(words, text, re.IGNORECASE)
 
 
 def with_receipt(result: ToolResult, verdict: Verdict, tool: str) -> ToolResult:

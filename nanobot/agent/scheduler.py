@@ -326,7 +326,7 @@ class Scheduler:
             elif job.kind == "helper":
                 await self._help(run, sender)
             else:
-                await run.work(services.works.get(job.kind), sender)
+                await run.look(sender)
         except asyncio.CancelledError:
             await asyncio.shield(services.ledger.release((row.seq,)))
             raise

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from nanobot.agent.scheduler import JobSurface, Scheduler
 from nanobot.agent.tools.base import ToolContext
-from nanobot.agent.work.runs import MOST_FAILURES, ScheduleServices
+from nanobot.agent.work.runs import MOST_FAILURES
 from nanobot.bus.events import Address, InboundMessage, Notice, Sender
 from nanobot.config.schema import BudgetConfig
 from nanobot.errors import ProviderError
@@ -20,11 +20,10 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.utils.prompt_templates import PromptTemplates
 from tests.agent.harness import HERE, FakeTool, QueryArgs, agent, message
 from tests.agent.legal import assert_legal
 from tests.fakes.budget import capped
-from tests.fakes.schedule import PlainReports
+from tests.fakes.schedule import PlainReports, services_of
 
 LOOK = Call("web_search", {"query": "tides"})
 
@@ -214,7 +213,7 @@ async def test_an_appointment_that_the_budget_stops_says_so_once_and_is_not_paus
     provider = ScriptedProvider(after="tick", usage=dear(0.5))
     jobs, reports = JobStore(ledger), PlainReports("telegram:1")
     async with agent(provider, store=ledger.sessions, caps=caps(1)) as box:
-        services = ScheduleServices(jobs, ledger, box.bus, box.loop.process, PromptTemplates(), {})
+        services = services_of(jobs, ledger, box.loop.process, box.bus)
         scheduler = Scheduler(services, [JobSurface("telegram", reports)], file=None, clock=lambda: at[0])
         job = ScheduledJob(
             kind="ask", text="x", when=cron("0 * * * *"), zone="UTC", person="telegram:1", chat="telegram:1"

@@ -59,9 +59,8 @@ class Office:
         self.worked: list[ScheduledJob] = []
         self.stopped: list[str] = []
         self.new: list[bool | str] = []  # what briefings find: whether anything is new, or why they cannot look
-        works = {"watch": self._watch}
-        kept = (self.jobs, self.ledger, self.bus, self._turn, PromptTemplates(), works)
-        self.services = ScheduleServices(*kept, news=self._anything_new)
+        kept = (self.jobs, self.ledger, self.bus, self._turn, PromptTemplates())
+        self.services = ScheduleServices(*kept, self._watch, self._stop, self._anything_new)
         self.file = Heartbeat(self.jobs, workspace, "UTC", 60, clock=lambda: self.at) if workspace else file
         self.start()
 
@@ -228,7 +227,7 @@ async def test_a_job_that_is_still_running_when_it_is_due_again_runs_once_more_a
         await gate.wait()
         return await plain(message, settle)
 
-    services = ScheduleServices(office.jobs, office.ledger, MessageBus(), slow, PromptTemplates(), stop=office._stop)
+    services = replace(office.services, bus=MessageBus(), process=slow)
     scheduler = Scheduler(services, [JobSurface("telegram", office.reports)], clock=lambda: office.at)
     job = await office.add("ask", Every(3_600, BEGIN))
     for _ in range(4):

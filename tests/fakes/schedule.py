@@ -2,12 +2,16 @@
 
 import asyncio
 import random
-from typing import TypeVar
+from typing import Never, TypeVar
 
-from nanobot.bus.events import Address, InboundMessage, Sender, TurnFinished
+from nanobot.agent.work.runs import Process, ScheduleServices
+from nanobot.bus.events import Address, InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.schedule.store import JobStore
 from nanobot.session.database import Work
+from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
 from nanobot.session.sqlite import MemoryDatabase
+from nanobot.utils.prompt_templates import PromptTemplates
 
 T = TypeVar("T")
 
@@ -33,6 +37,16 @@ class PlainReports:
 
     def wake(self) -> None:
         return
+
+
+async def _nothing(*_: object) -> Never:
+    raise AssertionError("nothing of this kind is due")
+
+
+def services_of(jobs: JobStore, ledger: Ledger, process: Process, bus: MessageBus | None = None) -> ScheduleServices:
+    """What a scheduler works with where there are neither watches nor briefings."""
+    parts = (jobs, ledger, bus or MessageBus(), process, PromptTemplates())
+    return ScheduleServices(*parts, _nothing, _nothing, _nothing)
 
 
 class Killed(asyncio.CancelledError):

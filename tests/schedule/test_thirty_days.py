@@ -10,14 +10,12 @@ import pytest
 
 from nanobot.agent.chats.chat import Settle
 from nanobot.agent.scheduler import JobSurface, Scheduler
-from nanobot.agent.work.runs import ScheduleServices
-from nanobot.bus.events import InboundMessage, MessageBus, TurnFinished
+from nanobot.bus.events import InboundMessage, TurnFinished
 from nanobot.schedule.due import cron, due_times
 from nanobot.schedule.job import Every, JobKind, MissedPolicy, ScheduledJob, When
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
-from nanobot.utils.prompt_templates import PromptTemplates
-from tests.fakes.schedule import Disk, Killed, MortalDatabase, PlainReports
+from tests.fakes.schedule import Disk, Killed, MortalDatabase, PlainReports, services_of
 
 #: The clocks go back on 25 October.
 BEGIN = datetime(2026, 10, 10, 12, tzinfo=UTC)
@@ -61,7 +59,7 @@ class World:
             await settle(message, finished, None)
             return finished
 
-        services = ScheduleServices(jobs, ledger, MessageBus(), turn, PromptTemplates())
+        services = services_of(jobs, ledger, turn)
         return (
             database,
             jobs,

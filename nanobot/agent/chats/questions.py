@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
@@ -28,7 +27,7 @@ class _Waiting(Struct):
 
 
 class Questions(Struct):
-    """The question that waits in each chat; a second one is asked when the first is over.
+    """The question that waits in each chat; the tool that asks is `ordered`, so that there is one.
 
     `channels` are those that show a question and bring back its answer. `seconds` is how long one waits.
     """
@@ -36,7 +35,6 @@ class Questions(Struct):
     channels: set[str] = field(default_factory=set)
     seconds: float = QUESTION_SECONDS
     _open: dict[str, _Waiting] = field(default_factory=dict)
-    _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     def can_ask(self, turn: Turn) -> bool:
         """Whether the person of this turn is there to answer."""
@@ -48,16 +46,9 @@ class Questions(Struct):
             return None
 
         async def choose(question: str, choices: tuple[str, ...]) -> PersonsAnswer:
-            key = turn.message.address.key
-            lock = self._locks[key]
-            try:
-                async with lock:
-                    if turn.heard():  # what they have typed meanwhile is read first
-                        return PersonsAnswer("words")
-                    return await self._ask(turn.emit, key, _asked(turn.message, question, choices))
-            finally:
-                if not lock.locked():
-                    self._locks.pop(key, None)
+            if turn.heard():  # what they have typed meanwhile is read first
+                return PersonsAnswer("words")
+            return await self._ask(turn.emit, turn.message.address.key, _asked(turn.message, question, choices))
 
         return choose
 

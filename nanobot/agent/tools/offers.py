@@ -307,6 +307,7 @@ OFFERS: Mapping[str, Offer] = {
         "decision. They tap a choice or write something else.",
         aliases=("AskUserQuestion", "ask_user"),
         access="talks",
+        ordered=True,
         interactive=True,
         idempotent=True,
     ),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.agent.chats.chat import Settle
@@ -58,9 +58,9 @@ class Prompted(Struct, frozen=True):
     delay: str = ""
 
 
-#: What does the jobs of a kind that need no turn: the job, its due time, and who made it with the rights of now → what
-#: its chat is told, empty for nothing. Raises `NanobotError`.
-JobWork = Callable[[ScheduledJob, datetime, Sender], Awaitable[str]]
+#: Looks at what is watched: the job, its due time, and who made it with the rights of now → what its chat is told,
+#: empty for nothing. Raises `NanobotError`.
+Look = Callable[[ScheduledJob, datetime, Sender], Awaitable[str]]
 #: Stops the turn of a conversation, by its key.
 Stop = Callable[[str], Awaitable[object]]
 #: (message, settle) → the end of its turn.
@@ -72,26 +72,17 @@ Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
 News = Callable[[ScheduledJob, Sender, str], Awaitable[bool]]
 
 
-async def _no_news(job: ScheduledJob, _sender: Sender, _turn: str) -> bool:
-    raise NanobotError(_("nothing here reads what job {number} asks for", number=job.id))
-
-
-async def _leave(_key: str) -> None:
-    """Nothing is stopped."""
-
-
 class ScheduleServices(Struct, frozen=True):
-    """What the scheduler works with. `works` do the jobs of other kinds than reminders, prompts and briefings; `news`
-    tells whether one of those has anything to tell."""
+    """What the scheduler works with. `look` does watches, and `news` tells whether a briefing has anything to tell."""
 
     jobs: JobStore
     ledger: Ledger
     bus: MessageBus
     process: Process
     templates: PromptTemplates
-    works: Mapping[str, JobWork] = field(default_factory=dict)
-    stop: Stop = _leave
-    news: News = _no_news
+    look: Look
+    stop: Stop
+    news: News
 
     @property
     def sessions(self) -> SessionStore:
@@ -138,11 +129,11 @@ class JobRun:
         text = f"{title_of(self.job)}: {finished.text}"
         return await told_in(self._reports, self.job, text, now(), foreign=not known)
 
-    async def work(self, work: JobWork | None, sender: Sender) -> None:
-        """Do a job that needs no turn."""
+    async def look(self, sender: Sender) -> None:
+        """Do a watch, which needs no turn."""
         also: Also | None = None
         try:
-            text = await (work or _nobody)(self.job, self.prompted.due, sender)
+            text = await self._services.look(self.job, self.prompted.due, sender)
             items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
             also = await told_in(self._reports, self.job, text, now()) if text else None
             self._result = (_("told of a change") if text else _("nothing new"), False)
@@ -215,10 +206,6 @@ async def told_in(reports: Reports, job: ScheduledJob, text: str, at: datetime, 
         await hear(db, chat.key, Heard(at, _NAMES.get(job.kind, job.kind), text, foreign))
 
     return keep
-
-
-async def _nobody(job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
-    raise NanobotError(_("nothing here does jobs of the kind {kind}", kind=job.kind))
 
 
 def is_silent(answer: str) -> bool:
