@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from lxml import etree
 from lxml.html import HtmlElement
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +18,6 @@ from nanobot.web.extract.dom import (
     is_hidden,
     is_tex,
     language_of,
-    list_kind,
     names_of,
     numeral,
     script_mark,
@@ -54,17 +52,15 @@ _LABEL = 8  # words; a caption with no more is a label, which the text around it
 #: Where the address of a picture stands: what a program of the page loads goes before what stands in its place.
 _SOURCES = tuple("data-src data-original data-lazy-src data-lazy src data-srcset data-lazy-srcset srcset".split())
 #: What a page shows without words of its own; that of which one knows by its label alone, and by no more characters.
-_PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".split())
-_FILMS = frozenset("iframe video audio amp-video amp-iframe".split())
+_PICTURES = frozenset(("img", "svg", "iframe", "video", "audio"))
+_FILMS = frozenset(("iframe", "video", "audio"))
 #: Widths and heights of what only counts who reads, where it has no title.
 _UNSEEN = frozenset(("0", "1", "0px", "1px"))
 _MOST_INSIDE = 20  # elements in one that are looked at
 _DEEPEST = 40  # items or quotations in each other; those deeper stand on that level, as each costs signs on a line
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
-_NUMBERED = etree.XPath("boolean(.//@data-line-number)")
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
-_MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
 _ATOMIC = frozenset("pre hr table textarea xmp listing".split())
 _FIELDS = frozenset("a b label small span strong time".split())  # what shows parts of a row, each in a style of its own
@@ -205,7 +201,8 @@ class Walk:
         elif tag in {"ul", "ol"}:
             if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
                 frame.items = (*frame.items, above.last)[:_DEEPEST]
-            frame.kind = list_kind(attributes) if attributes and tag == "ol" else ""
+            if tag == "ol":
+                frame.kind = "reversed" if "reversed" in attributes else attributes.get("type", "")
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
             elif frame.kind == "reversed":
@@ -291,8 +288,7 @@ class Walk:
         if tag in _LABELLED and not _is_labelled(tag, attributes, element, above):
             return False
         self._image(element, tag, attributes, above.href)
-        # to the parser, one of AMP that is not closed has the rest of the page in it
-        return not (tag.startswith("amp-") and element.text_content().strip())
+        return True
 
     def _image(self, element: HtmlElement, tag: str, attributes: dict[str, str], href: str) -> None:
         """A picture, or what is shown like one, with its words and its address, where that is known."""
@@ -300,12 +296,6 @@ class Walk:
             return
         label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
         near = [attributes]
-        around = element.getparent()
-        if not label and around is not None and around.tag == "a" and not _words(around):
-            label = around.get("aria-label") or around.get("title") or ""
-        while around is not None and around.tag == "source" and len(near) < _MOST_INSIDE:
-            near.append(dict(around.items()))
-            around = around.getparent()
         if tag == "svg":
             label = self._drawing(element, label)
         elif tag in _FILMS:
@@ -375,7 +365,7 @@ class Walk:
         self._flush(above)
         part.first = len(self.blocks)
         captions = (Block("text", part, _cell(caption)) for caption in element.iterchildren("caption"))
-        self.blocks += [*captions, block, Block("text", part, _links_in(element) if tag == "pre" else [])]
+        self.blocks += [*captions, block]
         for one in self.blocks[part.first :]:
             one.quotes, one.items = above.quotes, above.items
             one.measure()
@@ -449,17 +439,16 @@ def _visible(element: HtmlElement) -> Iterator[str]:
         if tag == "br":
             yield "\n"
         elif tag and tag not in SILENT and not _GUTTER.search(current.get("class") or ""):
-            yield current.get("data-code-marker", "") + (current.text or "")
+            yield current.text or ""
             for child in reversed(list(current)):
                 tail = child.tail or ""
                 ends = tag_of(child) in _LINES_OF_CODE and not tail.startswith("\n")
                 stack += ["\n" + tail if ends else tail, child]
 
 
-def code_block(element: HtmlElement, part: Part, *parts: HtmlElement) -> Block:
-    """A `pre`, or these parts of a table, with line breaks, indentation and the marks of a diff as they are."""
-    said = "\n".join("".join(_visible(one)) for one in parts or (element,))
-    lines = said.replace("\r\n", "\n").replace("\xa0", " ").split("\n")
+def code_block(element: HtmlElement, part: Part) -> Block:
+    """A `pre` with line breaks and indentation as they are."""
+    lines = "".join(_visible(element)).replace("\r\n", "\n").replace("\xa0", " ").split("\n")
     text = "\n".join(line.rstrip() for line in lines).strip("\n")
     return Block("code", part, [Span(text)], language=language_of(element))
 
@@ -471,27 +460,14 @@ def _words(element: HtmlElement) -> str:
     return "".join(text[:_LONGEST_LABEL] for text in said).strip()
 
 
-def _links_in(text: HtmlElement) -> list[Span]:
-    """The links of a text with its own line breaks, such as a list of files or an old standard: code has none."""
-    found: dict[str, str] = {}
-    if text.find(".//code") is None and not text.get("class"):
-        for link in text.iter("a"):
-            said = " ".join(link.text_content().split())
-            if said and said not in link.get("href", said) and len(found) < _MOST_LINKS:
-                found.setdefault(link.get("href", ""), said)
-    return [span for href, said in found.items() for span in (Span(said, PLAIN, href), Span("\n"))]
-
-
 def table_block(table: HtmlElement, part: Part) -> Block | None:
-    """A data table as rows of cells, and one that numbers lines as code; None where it only lays the page out."""
+    """A data table as rows of cells; None where it only lays the page out."""
     if table.get("role") in {"presentation", "none"} or next(table.iterdescendants("table", "pre"), None) is not None:
         return None
-    if _NUMBERED(table):
-        return code_block(table, part, *(row[-1] for row in table.iter("tr") if len(row)))
     rows: list[list[list[Span]]] = []
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans
-    for row in sorted(table.iter("tr"), key=lambda one: one.getparent().tag == "tfoot"):
+    for row in table.iter("tr"):
         cells = [
             cell
             for cell in row

@@ -244,13 +244,9 @@ def _landmark(page: _Page, total: float) -> Part:
 def _inner(page: _Page, scope: Part, total: float) -> Part:
     """The part of `scope` that readability votes for, or that holds nearly all of its prose; at least that which has
     paragraphs of its own, where the text began."""
-    begun = _begun(page)
-    if scope in begun:
-        return scope
     nested = sum(page.words[part.last] - page.words[part.first] + page.depth[part] for part in page.parts)
     nested += 8 * sum(1 for _one in page.root.iter())  # an element takes the vote as long as so many words
     told = any(test(scope) for test in (_is_article, _is_article_body))
-    alone = any(block.kind == "table" and _weight(block) >= DESCENT * total for block in page.blocks)
     inside = page.inside(scope)
     large = [part for part in inside if part.tag not in _TEXTUAL and page.mass(part) >= VOTED * total]
     inner, least = scope, DESCENT * page.mass(scope)
@@ -258,12 +254,12 @@ def _inner(page: _Page, scope: Part, total: float) -> Part:
         if part.above is inner and page.mass(part) >= least:
             inner = part
             large.remove(part)
-    voted = _vote(page) if large and not (told or alone or nested > _MOST_NESTED) else None
+    voted = _vote(page) if large and not (told or nested > _MOST_NESTED) else None
     if voted is not None and page.mass(voted) >= VOTED * total and voted in inside:
         inner = voted
         while inner.tag in _TEXTUAL and inner is not scope and inner.above is not None:
             inner = inner.above
-    return _with_paragraphs_around(begun, inner, scope)
+    return _with_paragraphs_around(_begun(page), inner, scope)
 
 
 def _begun(page: _Page) -> set[Part | None]:

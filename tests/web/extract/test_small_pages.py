@@ -171,10 +171,6 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Answer 0:", "helper0", "helper2"),
     ),
     "elements of its own making": (f"<app-root><x-article>{STORY}</x-article></app-root>", STORY_WORDS),
-    "forms without fields around each text": (
-        f"<div role='main'><div class='post'>{P}</div><form class='text'><input type='hidden' name='id'><p>It fits my cat now. {TEXT}</p></form></div>",
-        ("It fits my cat now.",),
-    ),
     "a short release of a program": (
         "<main><span>Latest</span> <a href='/ann'>ann</a> released this<div class='markdown-body'><p>Say <code>tide --json --port Ost --zone north</code> from now on.</p></div><h3>Assets</h3><ul><li><a href='/tide.zip'>tide.zip</a> 48 KB</li></ul></main>",
         ("Latest", "released this", "`tide --json", "### Assets", "[tide.zip](https://ex.org/tide.zip) 48 KB"),
@@ -234,14 +230,6 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         article("<blockquote><p>The gates held.</p>— Port (@port) <a href='/p/1'>3 May 2020</a></blockquote>"),
         ("> The gates held.", "> — Port (@port) [3 May 2020](https://ex.org/p/1)"),
     ),
-    "frames alone": (
-        "</body><frameset cols='20%,80%'><frame src='/nav' name='Contents'><frame src='/text'></frameset>",
-        ("[Contents](https://ex.org/nav)", "[/text](https://ex.org/text)"),
-    ),
-    "links in a text with its own lines": (
-        "<h1>Tides</h1><pre>See <a href='/rfc2119'>RFC 2119</a>,\n  <a href='/a-long-name'>a-lo..&gt;</a> 4.2M and <a href='/b'>b</a></pre>",
-        ("See RFC 2119,\n  a-lo..> 4.2M", "[RFC 2119](https://ex.org/rfc2119)\n[a-lo..>](https://ex.org/a-long-name)"),
-    ),
     "a recipe in the data of a page": (
         """<div>Soup of the day</div><script type='application/ld+json'>{"@type": "Recipe", "recipeIngredient": ["2 onions"], "nutrition": {"calories": 120}}</script>""",
         ("Soup of the day", "recipeIngredient: 2 onions", "calories: 120"),
@@ -269,10 +257,6 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a wall before a short page": (
         f"<div class='cmp-box'><p>{'We and our 842 partners store cookies. ' * 9}</p></div><main><h1>The gates</h1><p>They close at three metres above zero, at each tide.</p></main>",
         ("They close at three metres above zero",),
-    ),
-    "choices of a form": (
-        f"<main><h1>The gates</h1>{P}<form><label for=s>Size</label><select id=s><optgroup label=Felt><option>38 (sold out)</option><option>39</option></optgroup></select><label><input type=radio> 4 m (+$10)</label><button>Buy</button></form></main>",
-        ("Size", "- 38 (sold out)\n- 39", "4 m (+$10)"),
     ),
     "what a link of the page opens": (
         "<main><a href='#t1'>Trip</a> <a href='#t2'>Price</a><div id=t1><p>We leave at nine.</p></div><div id=t2 style='display:none'><p>Adults 40 €.</p></div></main>",
