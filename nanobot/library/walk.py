@@ -23,7 +23,7 @@ MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
 PARSED: dict[str, JobKind] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".pdf": "pdf",
-    **dict.fromkeys((".docx", ".xlsx", ".pptx", ".epub"), "office"),
+    **dict.fromkeys((".docx", ".xlsx", ".pptx", ".epub", ".rtf"), "office"),
     **dict.fromkeys((".eml", ".mbox"), "mail"),
 }
 _TEXT = frozenset(
@@ -33,7 +33,7 @@ _TEXT = frozenset(
     ".proto .css .scss .less .vue .svelte .dart .zig .nim .f90 .pas .asm .cmake .gradle .tf .nix".split()
 )
 #: Formats of documents that nothing here reads; they are listed as such.
-UNREAD = frozenset(".doc .xls .ppt .odt .ods .odp .pages .numbers .mobi .azw .azw3 .djvu .msg .pst .rtf .wpd".split())
+UNREAD = frozenset(".doc .xls .ppt .odt .ods .odp .pages .numbers .mobi .azw .azw3 .djvu .msg .pst .wpd".split())
 #: Folders within each other, and documents of one folder of the library.
 _DEEPEST, MOST_DOCUMENTS = 60, 200_000
 #: Names of the folder in which browsers and mail programs put what comes from others, in the languages of systems.

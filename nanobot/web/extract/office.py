@@ -1,9 +1,10 @@
-"""Office files (docx, xlsx, pptx) and e-books (epub) as Markdown: ZIP archives of XML, read with lxml.
+"""Office files (docx, xlsx, pptx) and e-books (epub) as Markdown: ZIP archives of XML, read with lxml. And RTF.
 
 Runs in the worker process. Every member is read to a limit, whatever the archive claims; XML is parsed without
-entities and network. Sources of the names: ECMA-376, Office Open XML; EPUB 3.3.
+entities and network. Sources of the names: ECMA-376, Office Open XML; EPUB 3.3; Rich Text Format 1.9.1.
 """
 
+import codecs
 import io
 import lzma
 import posixpath
@@ -41,6 +42,19 @@ _TIME_FORMATS = frozenset(str(number) for number in (*range(18, 22), 32, 33, 45,
 _EPOCHS = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}  # noqa: DTZ001 - cells know no time zone
 #: Where the blocks of a document stand: in no page.
 _PART = Part("", "", lxml.html.Element("body"), None, 0)
+_RTF = re.compile(
+    r"\\([a-z]{1,32})(-?\d{1,10})? ?|((?:\\'[0-9a-f]{2})+)|\\([^a-z'])|([{}])|([^\\{}\r\n])", re.IGNORECASE
+)
+_RTF_RAISED = {"super": "\1", "sub": "\2", "nosupersub": "\3", "plain": "\3"}
+#: What is raised (1) or lowered (2), to its end (3), behind the character before it.
+_RAISED = re.compile(r"(.?)([\1\2])([^\1-\3]*)", re.DOTALL)
+_RTF_WORDS = {
+    "par": "\n", "line": "\n", "sect": "\n\n", "page": "\n\n", "row": "\n", "cell": " | ", "tab": " ",
+    "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
+}  # fmt: skip
+_RTF_HIDDEN = frozenset(
+    "fonttbl colortbl stylesheet info pict object header footer headerf footerf generator fldinst listtable".split()
+)
 _STYLES: dict[str, Style] = {"b": "bold", "i": "italic", "strike": "strike"}
 _LISTED = re.compile(r"list\s*(bullet|number)", re.IGNORECASE)
 #: Kinds of notes → what stands before the numbers of theirs.
@@ -55,6 +69,8 @@ _HEADING = re.compile(r"(?:heading|berschrift|titre|titolo|kop)\s*(\d)", re.IGNO
 
 def extract_office(body: bytes) -> Extracted:
     """The text of a document or book, the tables of a workbook, the slides of a presentation; empty where damaged."""
+    if body.lstrip()[:5] == b"{\\rtf":
+        return _rtf(body)
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return _read(archive)
@@ -393,6 +409,65 @@ def _locked(archive: zipfile.ZipFile) -> frozenset[str]:
     """The files of a book that only the programs of its seller can read."""
     told = _xml(archive, "META-INF/encryption.xml").iter("{*}CipherReference")
     return frozenset(posixpath.normpath(unquote(node.get("URI", ""))) for node in told)
+
+
+def _codec(name: str) -> str:
+    """An encoding that an RTF file names, or the usual one where nobody knows it, such as those of old Macs."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "cp1252"
+
+
+def _rtf(body: bytes) -> Extracted:
+    """The words of an RTF file, a line for each paragraph; what a reader does not see is left out."""
+    text = body.decode("latin-1")
+    named = re.search(r"\\ansicpg(\d{3,5})", text[:2_000])
+    codec = _codec(f"cp{named[1]}" if named else "cp1252")
+    out: list[str] = []
+    stack: list[tuple[bool, int, bool]] = []
+    hidden, skip, raised, owed = False, 1, False, 0
+    for match in _RTF.finditer(text):
+        word, number, code, symbol, brace, plain = match.groups()
+        if brace == "{":
+            stack.append((hidden, skip, raised))
+        elif brace == "}":
+            out.append("\3" if raised else "")
+            hidden, skip, raised = stack.pop() if stack else (False, 1, False)
+        elif symbol == "*" or word in _RTF_HIDDEN:
+            hidden = True
+        elif hidden:
+            continue
+        elif word in _RTF_RAISED:
+            raised = word in ("super", "sub")
+            out.append(_RTF_RAISED[word])
+        elif word == "uc":
+            skip = int(number or 1)
+        elif word == "u":
+            out.append(chr(int(number or 63) % 65_536))
+            owed = skip
+        elif code:
+            out.append(bytes.fromhex(code.replace("\\'", ""))[owed:].decode(codec, "replace"))
+            owed = 0
+        elif owed and plain:
+            owed -= 1
+        elif word:
+            out.append(_RTF_WORDS.get(word, ""))
+        else:
+            out.append({"~": " ", "_": "-", "-": "", "\n": "\n", None: plain or ""}.get(symbol, symbol or ""))
+    said = (
+        _RAISED.sub(_with_sign, "".join(out))
+        .replace("\3", "")
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
+    lines = (squeeze(line) for line in said.split("\n"))
+    return Extracted("", re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip(), "rtf")
+
+
+def _with_sign(found: re.Match[str]) -> str:
+    before, kind, inside = found.groups()
+    return before + script_mark("sup" if kind == "\1" else "sub", before, inside.strip()) + inside
 
 
 def _relation(node: etree._Element) -> str:

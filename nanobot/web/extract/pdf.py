@@ -14,6 +14,7 @@ from nanobot.utils.text import counted, markdown_table, squeeze
 from nanobot.web.extract.page import Extracted
 
 CPU_SECONDS = 12.0  # several thousand pages; below the worker's own limit, so that what was read is kept
+_CATALOGUE = re.compile(rb"(\d{1,9})\s+(\d{1,5})\s+obj\s*<<(?:(?!endobj)[\s\S]){0,2000}?/Type\s*/Catalog\b")
 _LINES_BACK = 8  # a cell of a table may be written this many lines after its neighbour
 _CELL_SHARE = 0.3  # of the page's width: text that is wider is prose, and never a cell that was written later
 
@@ -59,7 +60,7 @@ def extract_pdf(body: bytes) -> Extracted:
     parts: list[str] = []
     notes: list[str] = []
     try:
-        with pypdfium2.PdfDocument(body[max(body.find(b"%PDF-"), 0) :]) as document:
+        with _opened(body[max(body.find(b"%PDF-"), 0) :]) as document:
             about = document.get_metadata_dict()
             document.init_forms()
             for number in range(1, len(document) + 1):
@@ -75,6 +76,17 @@ def extract_pdf(body: bytes) -> Extracted:
     return Extracted(
         title[:300], "\n\n".join(parts), "pdf", author=author[:150], published=published, notes=tuple(notes)
     )
+
+
+def _opened(body: bytes) -> pypdfium2.PdfDocument:
+    """The document; one whose end with the table of its objects is missing is opened by its catalogue."""
+    try:
+        return pypdfium2.PdfDocument(body)
+    except pypdfium2.PdfiumError as error:
+        catalogues = _CATALOGUE.findall(body)
+        if error.err_code != raw.FPDF_ERR_FORMAT or not catalogues:
+            raise
+        return pypdfium2.PdfDocument(body + b"\ntrailer\n<< /Root %s %s R >>\n%%%%EOF\n" % catalogues[-1])
 
 
 def _problem(error: Exception) -> str:

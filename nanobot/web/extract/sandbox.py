@@ -37,8 +37,8 @@ _READERS = {
     "mail": "nanobot.web.extract.mail:extract_mail",
 }
 
-#: Encodings that only files name: those of names in archives, and of mail.
-_OF_FILES = "utf-16 cp437 gb2312 hz big5 euc_kr iso2022_kr iso2022_jp_2 shift_jis iso8859_9"
+#: Encodings that only files name: those of names in archives, of older RTF files, and of mail.
+_OF_FILES = "utf-16 cp437 cp850 cp936 cp950 johab gb2312 hz big5 euc_kr iso2022_kr iso2022_jp_2 shift_jis iso8859_9"
 
 
 def main() -> None:

@@ -46,7 +46,6 @@ _BINARY_MAGIC = (
     (b"fLaC", N_("a FLAC file")),
     (b"RIFF", N_("a WAV or AVI file")),
     (b"\x1a\x45\xdf\xa3", N_("a WebM or Matroska video")),
-    (b"{\\rtf", N_("an RTF file")),
     (b"wOF2", N_("a font")),
     (b"wOFF", N_("a font")),
     (b"SQLite format 3\x00", N_("an SQLite database")),
@@ -119,7 +118,7 @@ def _by_magic(head: bytes, body: bytes) -> Kind | None:
         return "image"
     if b"%PDF-" in body[:1024] and not _HTML_START.match(head):
         return "pdf"
-    if body.startswith(b"PK\x03\x04") and any(part in body for part in _OFFICE_PARTS):
+    if head.startswith(b"{\\rtf") or (body.startswith(b"PK\x03\x04") and any(part in body for part in _OFFICE_PARTS)):
         return "office"
     return "binary" if named_binary(body) or _is_binary(body) else None
 

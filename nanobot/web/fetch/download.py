@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import re
 import ssl
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urljoin
@@ -22,6 +23,11 @@ from nanobot.utils.text import retry_after
 from nanobot.utils.translation import N_, _, sentences
 from nanobot.web.client import PAGE_USER_AGENT, PRODUCT_USER_AGENT
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 MAX_REDIRECTS = 5
 RETRY_WAIT = 0.4
 RETRY_AFTER_MOST = 10.0
@@ -33,10 +39,12 @@ _AGAIN = N_("Try again or another source.")
 _ELSEWHERE = N_("Look for another source.")
 #: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
 _MOST_PIECES = 100_000
-_DAMAGED = (zlib.error, brotli.error)
+_DAMAGED = (zlib.error, brotli.error, zstd.ZstdError)
 #: Bytes that are unpacked at once.
 _PIECE = 65_536
 _GZIP = b"\x1f\x8b"
+#: 8 MiB, as a power of two.
+_ZSTD_WINDOW = 23
 _PASSING = frozenset({408, 500, 502, 503, 504})
 
 #: Bytes of a packed body in pieces; raises one of `_DAMAGED` where it is broken or ends early.
@@ -124,7 +132,7 @@ async def _once(client: httpx.AsyncClient, url: str, limits: Limits, deadline: f
 async def _follow(client: httpx.AsyncClient, target: Target, limits: Limits) -> tuple[httpx.Response, int]:
     """The first answer that is no redirect, with its body unread, and the number of requests it took."""
     headers = {"User-Agent": limits.user_agent, "Accept": ACCEPT, "Accept-Language": "*", **limits.headers}
-    headers["Accept-Encoding"] = "gzip, br"  # English: it is sent
+    headers["Accept-Encoding"] = "gzip, br, zstd"  # English: it is sent
     for hop in range(MAX_REDIRECTS + 1):
         request = client.build_request("GET", _same_host(target), headers=headers)
         response = await client.send(request, stream=True)
@@ -262,12 +270,25 @@ def _brotli(body: bytes) -> Iterator[bytes]:
         raise brotli.error("it ends early")  # English: nobody reads it
 
 
+def _zstandard(body: bytes) -> Iterator[bytes]:
+    """Zstandard, also of several frames."""
+    while body:
+        stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW})
+        while not stream.eof:
+            yield (piece := stream.decompress(body, _PIECE))
+            if not piece and stream.needs_input:
+                raise zstd.ZstdError("it ends early")  # English: nobody reads it
+            body = b""
+        body = stream.unused_data
+
+
 #: The compressions that are read. What httpx has for them bounds nothing of what comes out of a few bytes.
 _INFLATE: Mapping[str, Inflate] = {
     "gzip": _zlib,
     "x-gzip": _zlib,
     "deflate": _zlib,
     "br": _brotli,
+    "zstd": _zstandard,
 }
 
 

@@ -185,6 +185,13 @@ async def test_mail_in_an_encoding_that_is_not_read_gives_its_other_words_and_th
             assert "High water" in (await extractor.extract(job)).text, charset
 
 
+async def test_a_text_file_in_an_encoding_that_nobody_knows_is_read() -> None:
+    async with aclosing(Extractor(size=1)) as extractor:
+        body = rb"{\rtf1\mac\ansicpg10000 High water\par at nine}"
+        page = await extractor.extract(Job(body, "https://ex.org/a.rtf", "office"))
+    assert (page.text.split(), page.notes) == (["High", "water", "at", "nine"], ())
+
+
 async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
     async with aclosing(Extractor(size=1)) as extractor:
         await extractor.extract(Job(PAGE, "https://a.example/"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import brotli
 import pytest
+from backports import zstd
 
 from nanobot.agent.tools.web.fetch import WebFetchTool
 from nanobot.results import ToolResult
@@ -104,7 +105,8 @@ def gzip_bomb() -> bytes:
     "encoding bomb",
     ("gzip", gzip_bomb),
     ("br", lambda: brotli.compress(b"a" * 300 * MB, quality=5)),
-    ids=["gzip", "brotli"],
+    ("zstd", lambda: zstd.compress(b"a" * 300 * MB)),
+    ids=["gzip", "brotli", "zstandard"],
 )
 async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
     make_tool: MakeTool, encoding: str, bomb: Callable[[], bytes]
@@ -127,7 +129,9 @@ async def test_K26_a_compressed_bomb_is_inflated_to_the_limit_only(
     ("deflate", zlib.compress(NOISE)),
     ("deflate", zlib.compress(NOISE)[2:-4]),
     ("br", BROTLI),
-    ids=["gzip", "two members", "deflate", "bare deflate", "brotli"],
+    ("zstd", zstd.compress(NOISE)),
+    ("zstd", zstd.compress(NOISE[:500]) + zstd.compress(NOISE[500:])),
+    ids=["gzip", "two members", "deflate", "bare deflate", "brotli", "zstandard", "two frames"],
 )
 async def test_a_packed_page_is_whole(tool: WebFetchTool, encoding: str, packed: bytes) -> None:
     page = Answer(packed, "text/plain", headers=(("Content-Encoding", encoding),))
@@ -167,7 +171,8 @@ async def test_G16_G30_an_answer_that_never_starts_is_an_error_in_time(make_tool
     (raw(OK + b"Transfer-Encoding: chunked\r\n\r\nb\r\nhalf a page\r\nzz\r\n"), "half a page"),
     (raw(OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"zipped page " * 900)[:-4]), "zipped page"),
     (raw(OK + b"Content-Encoding: br\r\n\r\n" + BROTLI[:-400]), "zipped page 99 "),
-    ids=["short length", "broken chunk", "cut gzip", "cut brotli"],
+    (raw(OK + b"Content-Encoding: zstd\r\n\r\n" + zstd.compress(NOISE)[:-400]), "zipped page 99 "),
+    ids=["short length", "broken chunk", "cut gzip", "cut brotli", "cut zstandard"],
 )
 async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script, kept: str) -> None:
     result, _ = await read(tool, page)
@@ -179,6 +184,7 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
 @table(
     "page kind",
     (Answer(b"no brotli at all", headers=(("Content-Encoding", "br"),)), "network"),
+    (Answer(b"no zstd at all", headers=(("Content-Encoding", "zstd"),)), "network"),
     (Answer(b"\x1b\x00", headers=(("Content-Encoding", "compress"),)), "unsupported_type"),
     (Answer(b"no gzip at all", headers=(("Content-Encoding", "gzip"),)), "network"),
     (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "network"),
@@ -189,7 +195,7 @@ async def test_what_came_before_a_break_is_kept(tool: WebFetchTool, page: Script
     (Answer(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 60_000, 60_000), "image/png"), "too_large"),
     (Answer(b"\xff\xd8\xff" + b"x" * 6 * MB, "image/jpeg"), "too_large"),
     ids=(
-        "false brotli | unknown compression | false gzip | no http | reset | "
+        "false brotli | false zstandard | unknown compression | false gzip | no http | reset | "
         "unreadable location | ambiguous location | binary | huge picture | heavy picture"
     ).split(" | "),
 )
