@@ -164,6 +164,7 @@ EXCHANGES: dict[str, dict[str, object]] = {
         "start_date": "2026-01-02",
         "end_date": "2026-02-03",
         "include_domains": ["python.org"],
+        "country": "germany",
         "language": "de",
     },
     "searxng": {"q": "python release site:python.org", "format": "json", "language": "de-DE"},

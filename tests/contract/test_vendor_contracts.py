@@ -181,4 +181,5 @@ def test_the_codes_that_the_engines_are_sent_are_those_of_the_contracts() -> Non
     assert allowed("brave", "GET /res/v1/web/search", "country") == codes.BRAVE_COUNTRIES
     assert allowed("brave", "GET /res/v1/web/search", "search_lang") == codes.BRAVE_LANGUAGES
     assert (len(codes.BRAVE_COUNTRIES), len(codes.BRAVE_LANGUAGES)) == (37, 50)
+    assert allowed("tavily", "POST /search", "country") == set(codes.TAVILY_COUNTRIES.values())
     assert allowed("duckduckgo", "text", "region") == {"wt-wt", *codes.DUCKDUCKGO_REGIONS}

@@ -61,6 +61,7 @@ _DEEPEST = 40  # items or quotations in each other; those deeper stand on that l
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
+_MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
 _ATOMIC = frozenset("pre hr table textarea xmp listing".split())
 _FIELDS = frozenset("a b label small span strong time".split())  # what shows parts of a row, each in a style of its own
@@ -365,7 +366,7 @@ class Walk:
         self._flush(above)
         part.first = len(self.blocks)
         captions = (Block("text", part, _cell(caption)) for caption in element.iterchildren("caption"))
-        self.blocks += [*captions, block]
+        self.blocks += [*captions, block, Block("text", part, _links_in(element) if tag == "pre" else [])]
         for one in self.blocks[part.first :]:
             one.quotes, one.items = above.quotes, above.items
             one.measure()
@@ -458,6 +459,17 @@ def _words(element: HtmlElement) -> str:
     near = islice(element.iter(), _MOST_INSIDE)
     said = (text for one in near for text in (one.text, one.tail if one is not element else "") if text)
     return "".join(text[:_LONGEST_LABEL] for text in said).strip()
+
+
+def _links_in(text: HtmlElement) -> list[Span]:
+    """The links of a text with its own line breaks, such as a list of files or an old standard: code has none."""
+    found: dict[str, str] = {}
+    if text.find(".//code") is None and not text.get("class"):
+        for link in text.iter("a"):
+            said = " ".join(link.text_content().split())
+            if said and said not in link.get("href", said) and len(found) < _MOST_LINKS:
+                found.setdefault(link.get("href", ""), said)
+    return [span for href, said in found.items() for span in (Span(said, PLAIN, href), Span("\n"))]
 
 
 def table_block(table: HtmlElement, part: Part) -> Block | None:

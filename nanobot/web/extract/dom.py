@@ -73,6 +73,14 @@ def _end_head(root: HtmlElement) -> None:
         body[:0] = moved
 
 
+def open_forms(root: HtmlElement) -> None:
+    """Make a form that has nothing to fill in a part like others, as some pages put their text into one."""
+    for form in list(root.iter("form")):
+        fields = (one for one in form.iter("input", "select", "textarea") if one.get("type") != "hidden")
+        if next(fields, None) is None:
+            form.tag = "div"
+
+
 def _fill_streams(root: HtmlElement) -> None:
     """Show the parts that React streams behind a page, each in the place that a template keeps for it."""
     places = {place.get("id", ""): place for place in root.iter("template")}

@@ -12,7 +12,7 @@ from nanobot.jsonval import at, obj
 from nanobot.utils.translation import N_, _, listed
 from nanobot.web.search.api import ApiBackend, compact, google_time, kind_of
 from nanobot.web.search.base import Filter, Quota, QuotaWindow, SearchQuery, SearchReply, lacking
-from nanobot.web.search.codes import BRAVE_COUNTRIES, brave_language
+from nanobot.web.search.codes import BRAVE_COUNTRIES, TAVILY_COUNTRIES, brave_language
 from nanobot.web.search.mcp import Parallel, ToolBackend
 from nanobot.web.search.payload import bad_payload, number, plain
 from nanobot.web.service import Ask, call_id_header
@@ -111,7 +111,6 @@ class Tavily(ApiBackend):
 
     label = "Tavily"
     host = "https://api.tavily.com"
-    cannot = ("country",)
     content_at = ("raw_content",)
     cost_at = ("credits", "usage", "credits")
     # The service puts 403 beside 432 and 433: the plan does not allow it; a wrong key is 401.
@@ -132,12 +131,16 @@ class Tavily(ApiBackend):
                 "end_date": until,
                 "include_domains": query.include_domains,
                 "exclude_domains": query.exclude_domains,
+                "country": TAVILY_COUNTRIES.get(query.country.upper()),
                 "language": query.language.lower().partition("-")[0],
             }
         )
 
     def login(self) -> Mapping[str, str]:
         return super().login() or {"X-Tavily-Access-Mode": "keyless", "X-Client-Source": "nanobot"}
+
+    def lacks(self, query: SearchQuery) -> tuple[str, ...]:
+        return () if query.country.upper() in TAVILY_COUNTRIES else lacking(query, "country")
 
     def quotas(self, data: object) -> tuple[Quota, ...]:
         """The plan's credits of this month, then the key's own where it has a limit."""

@@ -170,6 +170,14 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"<h1>How do they close?</h1>{P}" + "".join(f"<div class='answer'><div class='text'><p>Answer {n}: {TEXT}</p></div><div><a href='/u{n}'>helper{n}</a></div></div>" for n in range(3)),
         ("Answer 0:", "helper0", "helper2"),
     ),
+    "forms without fields around each text": (
+        f"<div role='main'><div class='post'>{P}</div><form class='text'><input type='hidden' name='id'><p>It fits my cat now. {TEXT}</p></form></div>",
+        ("It fits my cat now.",),
+    ),
+    "links in a text with its own lines": (
+        "<h1>Tides</h1><pre>See <a href='/rfc2119'>RFC 2119</a>,\n  <a href='/a-long-name'>a-lo..&gt;</a> 4.2M and <a href='/b'>b</a></pre>",
+        ("See RFC 2119,\n  a-lo..> 4.2M", "[RFC 2119](https://ex.org/rfc2119)\n[a-lo..>](https://ex.org/a-long-name)"),
+    ),
     "elements of its own making": (f"<app-root><x-article>{STORY}</x-article></app-root>", STORY_WORDS),
     "a short release of a program": (
         "<main><span>Latest</span> <a href='/ann'>ann</a> released this<div class='markdown-body'><p>Say <code>tide --json --port Ost --zone north</code> from now on.</p></div><h3>Assets</h3><ul><li><a href='/tide.zip'>tide.zip</a> 48 KB</li></ul></main>",
