@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from loguru import logger
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -15,7 +14,7 @@ from nanobot.agent.consent import question_of
 from nanobot.agent.tools.base import Approval, Approver, Decided, Proposal, Question, ToolContext, ToolLike, in_question
 from nanobot.agent.turn import Turn
 from nanobot.bus.events import ApprovalAsked, ApprovalClosed, Notice
-from nanobot.errors import StoreError, UsageError
+from nanobot.errors import UsageError
 from nanobot.messages import Message, ToolCall
 from nanobot.security.policy import Effect, JudgedCall, Policy, Verdict, answered, unattended
 from nanobot.session.permissions import Permissions
@@ -84,11 +83,8 @@ class Approvals(Struct):
         unread = await pins.unread(told)
         for one in unread if turn.authority == "owner" and turn.message.direct and not turn.scheduled else ():
             words = tuple(word for word in told if word.server == one.server)
-            try:
-                if await self.permissions.note(f"mcp-told:{one.server}", seal(words)):
-                    await turn.emit(Notice(one.sentence, "warning" if one.known else "info"))
-            except StoreError as error:
-                logger.warning("that it was told is not kept: {}", error)
+            if await self.permissions.note(f"mcp-told:{one.server}", seal(words)):
+                await turn.emit(Notice(one.sentence, "warning" if one.known else "info"))
         return tuple(one.label for one in unread)
 
     async def decide(
@@ -131,7 +127,7 @@ class Approvals(Struct):
         # What is written may be long, and is looked through for secrets.
         verdict = self.policy.judge(call) if call.public else await asyncio.to_thread(self.policy.judge, call)
         if verdict.decision == "ask" and approve is not None:
-            held = await self._held(call.person, tainted=bool(call.taint))
+            held = await self.permissions.held(call.person, tainted=bool(call.taint))
             verdict = await asyncio.to_thread(self.policy.judge, replace(call, permitted=held))
         if verdict.decision != "ask":
             return Ruling(verdict)
@@ -144,28 +140,16 @@ class Approvals(Struct):
             return Ruling(verdict, proposal, decided.text)
         return Ruling(answered(verdict, yes=decided.yes, reason=decided.reason))
 
-    async def _held(self, person: str, *, tainted: bool) -> frozenset[tuple[str, str]]:
-        """What a person has allowed for good; nothing where the store does not say."""
-        try:
-            return await self.permissions.held(person, tainted=tainted)
-        except StoreError as error:
-            logger.warning("what was allowed for good could not be read: {}", error)
-            return frozenset()
-
     async def _ask(self, turn: Turn, call: ToolCall, question: Question) -> Decided:
         """The answer to a question; one that was answered for good is not asked again."""
         person = turn.message.person
         tainted = bool(turn.taint)
         lasting = frozenset(one.holds_for for one in question.lasting)
-        if lasting and lasting <= await self._held(person, tainted=tainted):
+        if lasting and lasting <= await self.permissions.held(person, tainted=tainted):
             return Decided("always")
         decided = await self._wait(turn, call, question)
         if decided.choice == "always":
-            try:
-                await self.permissions.add(person, question.lasting, tainted=tainted)
-            except StoreError as error:
-                text = _("Allowed this once, because it could not be remembered: {error}", error=error)
-                await turn.emit(Notice(text, "warning"))
+            await self.permissions.add(person, question.lasting, tainted=tainted)
         return decided
 
     async def _wait(self, turn: Turn, call: ToolCall, question: Question) -> Decided:

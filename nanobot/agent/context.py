@@ -144,28 +144,17 @@ class ContextBuilder:
         files = self.files(window, role=role, folder=folder)
         return PromptFiles(files, self._instructions(window, files) if folder == "" else ())
 
-    def system(
-        self,
-        window: int = 0,
-        *,
-        role: Role = "owner",
-        folder: str | None = None,
-        skills: str = "",
-        reading: PromptFiles | None = None,
-    ) -> str:
-        """The stable prefix for a turn of this `role`: identity, then the files of the workspace under their headings.
+    def system(self, reading: PromptFiles, *, own: bool = False, skills: str = "") -> str:
+        """The stable prefix of a turn: identity, then what `reading` found under its headings.
 
-        `window` is the model's context in tokens, 0 where it does not matter. `folder` adds what belongs to one person.
-        `skills` tells of the skills. `reading` is what `read` has just given, if it was asked.
+        `own`: it is the owner's own turn, which knows the workspace; `skills` tells of the skills.
         """
         headings = dict(CONTEXT_FILES)
-        workspace = str(self.workspace or "") if folder == "" and self._files else ""
-        own = islice(self._own_templates(), _TEMPLATES)
-        templates = PromptTemplates() if self._doubted(own) else self._templates
-        found = reading or self.read(window, role=role, folder=folder)
+        workspace = str(self.workspace or "") if own and self._files else ""
+        templates = PromptTemplates() if self._doubted(islice(self._own_templates(), _TEMPLATES)) else self._templates
         parts = [templates.render("agent/identity.md", workspace=workspace)]
-        parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in found.files]
-        for one in found.instructions:
+        parts += [f"## {headings[file.name]} ({file.name})\n\n{file.text}{file.note}" for file in reading.files]
+        for one in reading.instructions:
             head = "Instructions of the owner for all agents" if one.shared else "Instructions of this project"
             where = f"{one.file.name} {'in' if one.shared else 'of the project in'} {one.folder}"
             parts.append(f"## {head} ({where})\n\n{one.file.text}{one.file.note}")

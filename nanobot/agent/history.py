@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -31,6 +30,7 @@ from nanobot.session.store import Record
 from nanobot.session.window import first_kept
 from nanobot.utils.text import one_line
 from nanobot.utils.translation import N_, _
+from nanobot.web.urls import host_of
 
 # English: they stand in the conversation, which a model reads
 INTERRUPTED = "Error: interrupted before a result came. It is not known whether the call had an effect."
@@ -44,8 +44,8 @@ _LOOKUPS = frozenset(
     | {"web_fetch", "FetchURL", "fetch_url", "webfetch", "WebFetch", "fetch"}
 )
 _PASSING = frozenset({"network", "timeout", "service", "rate_limited", "quota"})
-#: Exchanges that are shown to who comes back, what each may tell of its deeds, and the characters of its two sides.
-_RECALLED, _RECALLED_DEEDS, _RECALLED_QUESTION, _RECALLED_ANSWER = 2, 6, 200, 600
+#: Exchanges that are shown to who comes back, and the characters of the two sides of each.
+_RECALLED, _RECALLED_QUESTION, _RECALLED_ANSWER = 2, 200, 600
 #: What a chat would make a link of, and the signs of Markdown.
 _ADDRESS = re.compile(r"((?:\b\w+://|\bwww\.)\S+|(?<![\w/])[\w-]+(?:\.[\w-]+)+/\S*)")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>~|#])")
@@ -354,7 +354,10 @@ def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:
     """
     for message in messages:
         if isinstance(message, AssistantMessage):
-            yield from (*message.strangers, *(_("page {address}", address=_host(url)) for url in message.pages))
+            yield from (
+                *message.strangers,
+                *(_("page {address}", address=host_of(url) or "?") for url in message.pages),
+            )
         elif isinstance(message, ToolMessage):
             read = [_label(one.url) for one in message.sources if one.read]
             yield from (read or [_("result of {tool}", tool=message.name)]) if message.untrusted else ()
@@ -387,14 +390,7 @@ def _told_by(notice: UserMessage) -> str:
 def _label(url: str) -> str:
     if url.startswith("file:"):
         return _("file {path}", path=url.removeprefix("file:"))
-    return _("page {address}", address=_host(url))
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or "?"
-    except ValueError:
-        return "?"
+    return _("page {address}", address=host_of(url) or "?")
 
 
 def recap(history: Iterable[Message]) -> str:
@@ -406,11 +402,9 @@ def recap(history: Iterable[Message]) -> str:
         lines.append(_("**You:** {question}", question=_plain(_asked_in(turn), _RECALLED_QUESTION)))
         for answer in answers[-1:]:
             done = [f"☑ {_plain(one, _RECALLED_QUESTION)}" for one in answer.receipts]
-            left = len(done) - _RECALLED_DEEDS
-            more = [_("☑ and {number} more", number=left)] if left > 0 else []
             doubts = [f"❓ {_plain(one, _RECALLED_QUESTION)}" for one in answer.unbacked]
             lines.append(_plain(answer.text, _RECALLED_ANSWER))
-            lines.append("\\\n".join([*done[:_RECALLED_DEEDS], *more, *doubts]))
+            lines.append("\\\n".join([*done, *doubts]))
     return "\n\n".join(filter(None, lines))
 
 

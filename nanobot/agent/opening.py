@@ -103,7 +103,7 @@ class Opening:
         reading = context.read(window, role=role, folder=folder)
         return (
             reading,
-            context.system(window, role=role, folder=folder, skills=skills, reading=reading),
+            context.system(reading, own=folder == "", skills=skills),
             context.foreign(reading, folder),
             self._tail(turn, reading.files),
         )

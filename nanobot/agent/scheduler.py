@@ -380,7 +380,6 @@ class Scheduler:
             errand=errand,
         )
         await self._services.process(message, run.settle)
-        await run.note()
 
     async def _set_aside(self, surface: JobSurface, row: InboxRow) -> None:
         """Give up a run that came with crashes, and say so."""

@@ -21,7 +21,7 @@ from nanobot.bus.events import Address, InboundMessage, MessageBus, OutboundMess
 from nanobot.command.builtin import builtin_router
 from nanobot.command.settings import ChatSettings
 from nanobot.config.schema import BudgetConfig, Config, PriceConfig
-from nanobot.messages import Message
+from nanobot.messages import Message, Role
 from nanobot.money.budget import Budget
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.scripted import ScriptedProvider, StepSource
@@ -167,6 +167,11 @@ async def run_tool(
 
 def message(text: str, address: Address = HERE) -> InboundMessage:
     return InboundMessage(address, Sender("1", "Ann", "owner"), text, direct=True)
+
+
+def prompt_of(context: ContextBuilder, role: Role = "owner", folder: str | None = "") -> str:
+    """The system prompt of a turn."""
+    return context.system(context.read(role=role, folder=folder), own=folder == "")
 
 
 @asynccontextmanager

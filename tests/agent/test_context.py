@@ -13,6 +13,7 @@ from nanobot.command.builtin import builtin_router
 from nanobot.messages import Media, Text
 from nanobot.security.trust import unwrap
 from nanobot.utils.host import shipped
+from tests.agent.harness import prompt_of
 
 NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 HERE = Address("telegram", "42")
@@ -27,11 +28,11 @@ def test_the_files_stand_in_a_fixed_order_and_a_missing_one_is_no_matter(tmp_pat
     for name in ("memory/MEMORY.md", "USER.md", "SOUL.md"):
         (tmp_path / name).write_text(f"text of {name}", encoding="utf-8")
     (tmp_path / "AGENTS.md").write_text("  \n", encoding="utf-8")
-    system = built(tmp_path).system(folder="")
+    system = prompt_of(built(tmp_path))
     places = [system.index(f"text of {name}") for name in ("SOUL.md", "USER.md", "memory/MEMORY.md")]
     assert places == sorted(places)
     assert "AGENTS.md" not in system
-    assert built(tmp_path).system(folder="") == system
+    assert prompt_of(built(tmp_path)) == system
     assert "2026" not in system, "the clock belongs into the tail"
 
 
@@ -39,7 +40,7 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_no_matter(tmp_path: Path) 
     os.mkfifo(tmp_path / "USER.md")
     (tmp_path / "SOUL.md").mkdir()
     (tmp_path / "AGENTS.md").write_text("Be brief.", encoding="utf-8")
-    assert "Be brief." in built(tmp_path).system(folder="")
+    assert "Be brief." in prompt_of(built(tmp_path))
 
 
 def test_what_somebody_has_written_into_a_file_is_told_from_the_next_turn_on(tmp_path: Path) -> None:
@@ -49,13 +50,13 @@ def test_what_somebody_has_written_into_a_file_is_told_from_the_next_turn_on(tmp
             soul.write_text(text, encoding="utf-8")
         else:
             soul.unlink()
-        told = [one for one in ("Be kind.", "Be calm.") if one in context.system(folder="")]
+        told = [one for one in ("Be kind.", "Be calm.") if one in prompt_of(context)]
         assert told == [text] * bool(text)
 
 
 def test_a_file_with_bytes_that_are_no_text_is_still_read(tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_bytes(b"kind \xff and brief")
-    assert "kind \ufffd and brief" in built(tmp_path).system(folder="")
+    assert "kind \ufffd and brief" in prompt_of(built(tmp_path))
 
 
 def test_the_tail_tells_the_time_in_the_zone_of_the_user_and_the_channel() -> None:
@@ -86,14 +87,14 @@ def test_all_instructions_share_32_kib_and_the_nearest_have_room_first(tmp_path:
         folder.mkdir()
         (folder / "AGENTS.md").write_text(letter * 12_000, encoding="utf-8")
     context = ContextBuilder(workspace, shared=shared, project=(top, inner))
-    system = context.system(folder="")
+    system = prompt_of(context)
     sizes = {letter: len(max(re.findall(f"{letter}+", system), key=len).encode()) for letter in "wsüi"}
     assert (sizes["w"], sizes["i"]) == (12_000, 12_000)
     assert sizes["ü"] == 32_768 - 24_000
     assert sizes["s"] == 500
     assert system.count("[Cut: AGENTS.md is longer than what is shown.]") == 2
-    assert context.system(folder="") == system
-    for others in (context.system(role="user", folder="people/x"), context.system(role="guest", folder=None)):
+    assert prompt_of(context) == system
+    for others in (prompt_of(context, "user", "people/x"), prompt_of(context, "guest", None)):
         assert "sss" not in others
         assert "iii" not in others
 

@@ -209,7 +209,7 @@ def test_U65_the_end_of_a_conversation_is_told_short_without_links_and_without_w
     mine: list[Message] = [UserMessage((Text("ask *me*"),), speaker="user"), AssistantMessage((Text("yours"),))]
     told = recap([*old, UserMessage((Text("do it"),)), done, *mine])
     assert told.startswith("**You:** do it\n\nSee \\[this\\](`https://evil.example/?q=1)` and `a.example/x.` long long")
-    assert "☑ wrote 5.md\\\n☑ and 3 more\\\n❓ Nothing was sent.\n\n**You:** ask \\*me\\*\n\nyours" in told
+    assert "☑ wrote 8.md\\\n❓ Nothing was sent.\n\n**You:** ask \\*me\\*\n\nyours" in told
     assert len(told) < 1_500
     assert recap(seen_by("user", [*old, *mine], shared=False)) == "**You:** ask \\*me\\*\n\nyours"
     assert recap([]) == ""

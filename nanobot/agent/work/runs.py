@@ -100,25 +100,22 @@ class JobRun:
         self.row = row
         self.job = job
         self.prompted = prompted
-        self._result = ("", False)
 
     async def settle(self, message: InboundMessage, finished: TurnFinished | None, closing: Closing | None) -> None:
         """Keep the end of the turn with its answer for the chat, whose model is told of it too."""
-        items: tuple[OutboxItem, ...] = ()
-        also: Also | None = None
-        if finished is not None and finished.outcome == "failed":
-            items = await self._failed(finished.error)
-        elif finished is not None and finished.outcome == "cancelled":
-            self._result = _("stopped"), False
-        elif finished is not None and is_silent(finished.text) and not finished.receipts:
-            self._result = _("had nothing to say"), False
-        elif finished is not None:
-            self._result = _("answered"), False
+        if finished is None:
+            await self._finish("", closing=closing)
+        elif finished.outcome == "failed":
+            await self._failed(finished.error, closing)
+        elif finished.outcome == "cancelled":
+            await self._finish(_("stopped"), closing=closing)
+        elif is_silent(finished.text) and not finished.receipts:
+            await self._finish(_("had nothing to say"), closing=closing)
+        else:
             # It may have done something, and have nothing to say of it.
             told = replace(finished, text=_("Done.")) if finished.text.strip() == SILENT else finished
             items = await self._reports.answer(message, _headed(self.job, told))
-            also = await self._heard(message, finished, closing)
-        await self._finish(items, closing, also)
+            await self._finish(_("answered"), items, closing, await self._heard(message, finished, closing))
 
     async def _heard(self, message: InboundMessage, finished: TurnFinished, closing: Closing | None) -> Also | None:
         """What the model of the chat is to know of an answer; those of helpers it is told at their length elsewhere."""
@@ -131,67 +128,68 @@ class JobRun:
 
     async def look(self, sender: Sender) -> None:
         """Do a watch, which needs no turn."""
-        also: Also | None = None
         try:
             text = await self._services.look(self.job, self.prompted.due, sender)
-            items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text) if text else ()
-            also = await told_in(self._reports, self.job, text, now()) if text else None
-            self._result = (_("told of a change") if text else _("nothing new"), False)
         except NanobotError as error:
-            items = await self._failed(str(error))
-        await self._finish(items, also=also)
-        await self.note()
+            await self._failed(str(error))
+            return
+        if not text:
+            await self._finish(_("nothing new"))
+            return
+        items = await self._reports.line(Address.of(self.job.chat), self.row.turn, text)
+        await self._finish(_("told of a change"), items, also=await told_in(self._reports, self.job, text, now()))
 
     async def has_news(self, sender: Sender) -> bool:
         """Whether a briefing has anything to tell; where it has not, the run is over, and no model was asked."""
-        items: tuple[OutboxItem, ...] = ()
         try:
             if await self._services.news(self.job, sender, self.row.turn):
                 return True
-            self._result = (_("nothing new"), False)
         except StoreError:
             raise
         except NanobotError as error:
-            items = await self._failed(str(error))
-        await self._finish(items)
-        await self.note()
+            await self._failed(str(error))
+            return False
+        await self._finish(_("nothing new"))
         return False
 
     async def _finish(
-        self, items: tuple[OutboxItem, ...], closing: Closing | None = None, also: Also | None = None
+        self,
+        result: str,
+        items: tuple[OutboxItem, ...] = (),
+        closing: Closing | None = None,
+        also: Also | None = None,
+        *,
+        failed: bool = False,
     ) -> None:
-        await until_stored(lambda: self._services.ledger.finish((self.row.seq,), items, closing, also))
+        """Keep how it ended, for its chat and for who asks; what fails again and again is paused, and that is said."""
+        services = self._services
+        await until_stored(lambda: services.ledger.finish((self.row.seq,), items, closing, also))
         self._reports.wake()
-
-    async def note(self) -> None:
-        """Keep how it ended for who asks; what fails again and again is paused, and that is said."""
-        text, failed = self._result
-        job = await self._services.jobs.ended(self.job.id, shorten(squeeze(text), MAX_RESULT), failed=failed)
+        job = await services.jobs.ended(self.job.id, shorten(squeeze(result), MAX_RESULT), failed=failed)
         if job is None or job.failures < MOST_FAILURES or job.paused:
             return
-        await self._services.jobs.change((job.id,), lambda one: replace(one, paused=True))
+        await services.jobs.change((job.id,), lambda one: replace(one, paused=True))
         said = _(
             "⏸ “{title}” has failed {failures} times and is paused. `/schedule resume {number}` goes on.",
             title=title_of(job),
             failures=job.failures,
             number=job.id,
         )
-        items = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
-        await until_stored(lambda: self._services.ledger.put(items))
+        paused = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
+        await until_stored(lambda: services.ledger.put(paused))
         self._reports.wake()
 
-    async def _failed(self, error: str) -> tuple[OutboxItem, ...]:
-        """Note a failure; what the chat is told of it, of several in a row once."""
-        self._result = _("failed: {error}", error=error), True
-        if self.job.failures:
-            return ()
+    async def _failed(self, error: str, closing: Closing | None = None) -> None:
+        """End in a failure; of several in a row the chat is told once."""
         said = _(
             "⚠️ “{title}” of {time} failed: {error} I say this once; `/schedule` shows how it goes on.",
             title=title_of(self.job),
             time=when_of(self.job, self.prompted.due),
             error=error,
         )
-        return await self._reports.line(Address.of(self.job.chat), self.row.turn, said)
+        first = not self.job.failures
+        items = await self._reports.line(Address.of(self.job.chat), self.row.turn, said) if first else ()
+        await self._finish(_("failed: {error}", error=error), items, closing, failed=True)
 
 
 #: What jobs are called towards a model.

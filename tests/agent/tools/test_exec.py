@@ -24,7 +24,7 @@ from nanobot.files.versions import MAX_OUTPUT
 from nanobot.providers.scripted import Call, ScriptedProvider
 from nanobot.security.control_files import ControlFiles, control_files
 from nanobot.security.sandbox import Reason, SandboxName, choose
-from tests.agent.harness import agent
+from tests.agent.harness import agent, prompt_of
 from tests.agent.tools.commands import HERE, Commands, alive, commands_in, usual
 from tests.fakes.disk import without_room
 from tests.fakes.website import Answer, Website
@@ -574,7 +574,7 @@ async def test_U73_what_a_command_made_to_steer_is_taken_back_by_the_next_start_
         died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", dying, *folders], check=False)
         assert died.returncode == -9
         prompts = ContextBuilder(work, foreign_below=made.spaces.foreign_below, doubted=made.spaces.doubted)
-        assert "evil" not in prompts.system(folder="")
+        assert "evil" not in prompt_of(prompts)
         made.spaces.prune()
         found = {one.name: one.read_text() for one in work.rglob("*.md")}
         saved = [one for one in (made.home / "files/trash").rglob("*") if one.is_file()]
@@ -582,8 +582,8 @@ async def test_U73_what_a_command_made_to_steer_is_taken_back_by_the_next_start_
             ("SOUL.md", "AGENTS.md", "MEMORY.md"), "evil"
         ), "it could be what the owner wrote"
         assert found == {"SOUL.md": "mine", "MEMORY.md": "mine", "USER.md": "approved", "plan.md": "evil"}
-        assert "evil" not in prompts.system(folder="")
-        assert "approved" in prompts.system(folder="")
+        assert "evil" not in prompt_of(prompts)
+        assert "approved" in prompt_of(prompts)
         assert store.origins.of(store.roots.place("plan.md"))
         assert not store.steering.doubted([work / "SOUL.md"])
 
@@ -685,17 +685,17 @@ async def test_U30_a_command_in_the_background_leaves_what_the_owner_has_approve
             tainted = made.context(taint=("page evil.example",))
             begun = await made.call(context=tainted, command=line, background=True)
             await made.until("ready")
-            assert "obey" not in prompts.system(folder="")
-            assert "Be kind." in prompts.system(folder="")
+            assert "obey" not in prompt_of(prompts)
+            assert "Be kind." in prompt_of(prompts)
             approved = {"SOUL.md": "Be brief.", "USER.md": "Ada.", "skills/mine/SKILL.md": "mine"}
             for name, text in approved.items():
                 place = store.roots.place(name, write=True)
                 store.change(place, partial(put_text, text), session="other")
-            assert "Be brief." in prompts.system(folder="")
+            assert "Be brief." in prompt_of(prompts)
             (work / "go").touch()
             assert begun.error is None
             ended = await made.call("task", id=1, wait=60)
-            assert "obey" not in prompts.system(folder="")
+            assert "obey" not in prompt_of(prompts)
             for name, text in approved.items():
                 assert (work / name).read_text() == text, (sandbox, name)
             assert (work / "memory/MEMORY.md").read_text() == "Ada likes tea."
