@@ -79,9 +79,7 @@ LAZY_IMPORTS: set[tuple[str, str]] = {
     ("nanobot.__main__", "importlib.util"),  # few compiled files are cut off
     ("nanobot.channels.telegram.send.messages", "nanobot.channels.telegram.render.answer"),  # few write elsewhere
     ("nanobot.utils.translation", "json"),  # English needs no catalogue
-    ("nanobot.utils.translation", "gettext"),
     ("nanobot.utils.translation", "pathlib"),
-    ("nanobot.utils.translation", "loguru"),  # where a catalogue is broken
     ("nanobot.utils.prompt_templates", "jinja2"),  # the shipped templates hold nothing that takes it
     ("nanobot.utils.prompt_templates", "jinja2.sandbox"),
     ("nanobot.web.fetch.reader", "nanobot.web.host_proxy"),  # for plug-ins that read pages

@@ -167,22 +167,7 @@ class Undo:
                 new_folder = step.mode is None and step.is_folder  # which may hold other files by now
                 if not new_folder and marked.get(step.path, ()) != step.labels:
                     mark(database, Path(step.path), step.labels)
-        if len(done) == 1 and not done[0].is_folder:
-            self._sync(done[0])
-        else:
-            os.sync()  # of thousands of files not each by itself
-
-    def _sync(self, step: Step) -> None:
-        """Have on the disk what stands at a path now, and that it does."""
-        try:
-            with self._roots.parent(self._roots.place(Path(step.path), follow=False)) as (folder, name):
-                if status_of(folder, name):
-                    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                    with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
-                        os.fsync(file.fileno())
-                os.fsync(folder)
-        except (OSError, PathError):  # a link, or what nobody may read
-            os.sync()
+        os.sync()  # of thousands of files not each by itself
 
     def _unmake(self, step: Step, trash: Path) -> str:
         """Take away what was new; why it stays, empty where it is gone."""

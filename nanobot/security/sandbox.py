@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -105,44 +105,27 @@ class Reason(Struct, frozen=True):
     text: str
 
 
-class Sandbox(Protocol):
-    """A way to run commands. `note` says which it is and why not another, for `nanobot status`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def network_closed(self) -> bool: ...
-
-    @property
-    def note(self) -> str: ...
-
-    def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:
-        """The whole command line, to be started in `cwd`, with no more environment than the command may see.
-
-        What the sandbox needs (a folder for temporary files, the proxy) is added to the environment inside.
-        """
-
-
 class Bubblewrap(Struct, frozen=True):
-    """Own namespaces of bubblewrap; `strict` where it is recent enough to forbid new ones inside.
+    """Own namespaces of bubblewrap, from its version 0.8 on, which forbids new ones inside.
 
     `filter` is a file with the filter of system calls, for what the kernel keeps outside of namespaces, such as keys.
     """
 
     program: str
-    strict: bool
     filter: str = ""
     note: str = "bubblewrap"
     name: str = "bubblewrap"
     network_closed: bool = True
 
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:
+        """The whole command line, to be started in `cwd`, with no more environment than the command may see.
+
+        What the sandbox needs (a folder for temporary files, the proxy) is added to the environment inside.
+        """
         # Bound to its parent, bubblewrap could be ended between two steps and leave the half of it behind that waits
         # for the other: it goes on instead, to the launcher, which ends all where the lifeline is cut.
-        line = [self.program, "--unshare-all", "--as-pid-1", "--new-session", "--cap-drop", "ALL"]
-        if self.strict:
-            line += ["--unshare-user", "--disable-userns"]
+        line = [self.program, "--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"]
+        line += ["--cap-drop", "ALL"]
         places = sorted(set(self._places(confinement)), key=lambda one: (len(one[0].parts), one))
         mounted = [place for place, kind, _ in places if kind in (_READ, _WRITE)]
         hidden: list[Path] = []
@@ -178,7 +161,7 @@ class Bubblewrap(Struct, frozen=True):
         if kind == _OWN and str(place) in ("/proc", "/dev"):
             return [f"--{place.name}", str(place)]
         if kind == _OWN:
-            return [*(("--size", str(_EMPTY_BYTES)) if self.strict else ()), "--tmpfs", str(place)]
+            return ["--size", str(_EMPTY_BYTES), "--tmpfs", str(place)]
         return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
 
 
@@ -208,6 +191,10 @@ class Unconfined(Struct, frozen=True):
 
     def command(self, argv: Sequence[str], cwd: Path, confinement: Confinement) -> list[str]:  # noqa: ARG002
         return _launcher(argv, Confinement(lifeline=confinement.lifeline), linux=self.linux)
+
+
+#: A way to run commands. `note` says which it is and why not another, for `nanobot status`.
+Sandbox = Bubblewrap | Landlocked | Unconfined
 
 
 def _launcher(
@@ -304,10 +291,8 @@ async def _bubblewrap() -> Bubblewrap | str:
     program = shutil.which("bwrap")
     if program is None:
         return _("bwrap is not installed (the package is called bubblewrap)")
-    made = Bubblewrap(program, strict=True, filter=filter_file(), note=_("bubblewrap, tried here"))
-    failed = await _escapes(made)
-    older = replace(made, strict=False, note=_("bubblewrap, older than 0.8, tried here"))
-    return made if not failed else failed if await _escapes(older) else older
+    made = Bubblewrap(program, filter=filter_file(), note=_("bubblewrap, tried here"))
+    return await _escapes(made) or made
 
 
 async def _landlock() -> Landlocked | str:

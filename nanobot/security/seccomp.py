@@ -23,7 +23,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOW, _KILL, _NOTIFY, _ERRNO = 0x7FFF0000, 0x80000000, 0x7FC00000, 0x00050000
 _EACCES, _EPERM = _ERRNO | errno.EACCES, _ERRNO | errno.EPERM
 _LOAD, _EQUAL, _AT_LEAST, _HAS_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_RECEIVE, _SEND, _STILL_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _GET_DESCRIPTOR = 438
 
@@ -66,9 +66,6 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "fchown": (93, 55),
     "lchown": (94, -1),
     "fchownat": (260, 54),
-    "utime": (132, -1),
-    "utimes": (235, -1),
-    "futimesat": (261, -1),
     "utimensat": (280, 88),
 }
 #: Refused whatever the arguments: looking into other processes, memory and queues that are shared by a number or name.
@@ -77,6 +74,7 @@ _OTHERS: Sequence[tuple[int, int]] = (
     *((29, 194), (30, 196), (64, 190), (68, 186), (240, 180), (279, 239), (256, 238)),  # shmget … migrate_pages
     *((31, 195), (65, 193), (66, 191), (220, 192)),  # shmctl, semop, semctl, semtimedop: a number can be guessed
     *((69, 189), (70, 188), (71, 187), (241, 181)),  # msgsnd, msgrcv, msgctl, mq_unlink
+    *((132, -1), (235, -1), (261, -1)),  # utime, utimes, futimesat: every C library of today calls utimensat
 )
 #: The same in every sandbox: what the kernel keeps for all, and large interfaces of it that no command needs.
 _KERNEL: Sequence[tuple[int, int]] = (
@@ -104,7 +102,7 @@ _SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 #: Where the number of a process stands among the arguments; 0 means the caller itself.
 _OF_ANOTHER = {"prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0}
 _OF_ANOTHER |= {"sched_setattr": 0, "setpriority": 1, "ioprio_set": 1}
-_METADATA = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat".split()
+_METADATA = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utimensat".split()
 
 _Line = tuple[int, int, int, int]
 #: The numbers of a call on both architectures, and what the filter does with it.
@@ -253,10 +251,7 @@ class Judge:
             "lchown": lambda pid, a: self._owner(pid, _HERE, a[0], a[1:3], _NO_FOLLOW),
             "fchown": lambda pid, a: self._owner(pid, a[0], 0, a[1:3]),
             "fchownat": lambda pid, a: self._owner(pid, a[0], a[1], a[2:4], a[4]),
-            "utimensat": lambda pid, a: self._times(pid, a[0], a[1], _both(pid, a[2], "<4q"), a[3]),
-            "utime": lambda pid, a: self._times(pid, _HERE, a[0], _whole(pid, a[1])),
-            "utimes": lambda pid, a: self._times(pid, _HERE, a[0], _micro(pid, a[1])),
-            "futimesat": lambda pid, a: self._times(pid, a[0], a[1], _micro(pid, a[2])),
+            "utimensat": lambda pid, a: self._times(pid, a[0], a[1], _memory(pid, a[2], 32) if a[2] else None, a[3]),
             "truncate": lambda pid, a: self._truncate(pid, a[0], a[1]),
             "kill": lambda pid, a: self._kill(pid, a[0], a[1]),
             "tkill": lambda _, a: self._judge_target(_leader(a[0] & 0xFFFFFFFF)),
@@ -391,25 +386,6 @@ def _text(pid: int, address: int) -> bytes:
     if b"\0" not in found:
         raise OSError(errno.ENAMETOOLONG, "too long")
     return found.partition(b"\0")[0]
-
-
-def _both(pid: int, address: int, form: str) -> bytes | None:
-    """Two times as they stand in memory; none where the call means now."""
-    return _memory(pid, address, struct.calcsize(form)) if address else None
-
-
-def _micro(pid: int, address: int) -> bytes | None:
-    told = _both(pid, address, "<4q")
-    if told is None:
-        return None
-    read, read_part, changed, changed_part = struct.unpack("<4q", told)
-    return struct.pack("<4q", read, read_part * 1_000, changed, changed_part * 1_000)
-
-
-def _whole(pid: int, address: int) -> bytes | None:
-    told = _both(pid, address, "<2q")
-    read, changed = struct.unpack("<2q", told) if told else (0, 0)
-    return struct.pack("<4q", read, 0, changed, 0) if told else None
 
 
 def _group(pid: int) -> int:

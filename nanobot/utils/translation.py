@@ -8,15 +8,12 @@ the log reads stays English and is not wrapped; `# English: why` says so in the 
 The catalogues are gettext's, `locale/LANGUAGE/LC_MESSAGES/ROOM.po`, one per room of the package; `python -m
 tests.translations` brings them up to date. They are read from the text, because compiled ones are binaries, when the
 first sentence in their language is shown.
-
-A file of a catalogue that cannot be read, or a translation that lacks a value, costs its own sentences alone: they are
-in English.
 """
 
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -115,7 +112,7 @@ def _(message: str, /, **values: object) -> str:
     """`message` in the language of whoever reads it, with the values in its braces."""
     code = language()
     said = message if code == ENGLISH or not message else _catalogue(code).get(message, message)
-    return _filled(said, message, values) if values else said
+    return said.format(**values) if values else said
 
 
 class Later(str):
@@ -140,23 +137,10 @@ def told(text: str) -> str:
 
 def _n(one: str, many: str, number: int, /, **values: object) -> str:
     """The sentence for a number of things, which stands in its braces as `number`."""
-    code = language()
-    english = one if number == 1 else many
-    said = english
-    if code != ENGLISH and (forms := _catalogue(code).get(f"{one}\0{many}", "").split("\0")) != [""]:
-        form = _form(_catalogue(code).get("", ""))(number)
-        said = forms[form] if form < len(forms) else english
-    return _filled(said, english, {"number": number, **values})
-
-
-def _filled(said: str, message: str, values: Mapping[str, object]) -> str:
-    """`said` with its values; where a translation asks for others than `message` does, the English sentence."""
-    try:
-        return said.format(**values)
-    except (LookupError, ValueError, AttributeError, TypeError):
-        if said is message:
-            raise
-        return message.format(**values)
+    code, said = language(), one if number == 1 else many
+    if code != ENGLISH:  # Chinese has one form
+        said = _catalogue(code).get(f"{one}\0{many}", said)
+    return said.format(number=number, **values)
 
 
 def yes_or_no(answer: str) -> Literal["yes", "always", "no", ""]:
@@ -240,37 +224,15 @@ def folder() -> "Path":
 def _catalogue(code: str) -> Mapping[str, str]:
     entries: dict[str, str] = {}
     for path in sorted((folder() / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
-        try:
-            found = read(path.read_text(encoding="utf-8"))
-            _form(found.get("", ""))  # its head can be read
-            "".join(found.values()).encode()
-        except (OSError, ValueError, SyntaxError, LookupError) as error:
-            from loguru import logger
-
-            logger.warning("the translations in {} cannot be read: {}", path, error)
-        else:
-            entries |= {key: said for key, said in found.items() if said}
+        entries |= {key: said for key, said in read(path.read_text(encoding="utf-8")).items() if said}
     return entries
 
 
-@functools.cache
-def _form(head: str) -> "Callable[[int], int]":
-    """Which of the forms in a catalogue with this head is for a number: without a rule, one for 1 and one for others.
-
-    Raises `ValueError`.
-    """
-    from gettext import c2py
-
-    rule = _PLURAL.search(head)
-    return c2py(rule[1] if rule else "n != 1")
-
-
-_PLURAL = re.compile(r"\bplural=([^;\n]*)")
-_ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr|msgstr\[\d\]) ((?:"(?:[^"\\\n]|\\.)*"\n?)+)', re.MULTILINE)
+_ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr|msgstr\[0\]) ((?:"(?:[^"\\\n]|\\.)*"\n?)+)', re.MULTILINE)
 
 
 def read(catalogue: str) -> dict[str, str]:
-    """The entries of a `.po` text as a compiled catalogue has them: plural forms joined by NUL, the head under ""."""
+    """The entries of a `.po` text: a plural stands behind its singular and a NUL, the head under ""."""
     from json import loads
 
     entries: dict[str, str] = {}
@@ -281,8 +243,6 @@ def read(catalogue: str) -> dict[str, str]:
             key = words
         elif kind == "msgid_plural":
             key += "\0" + words
-        elif key in entries and kind != "msgstr" and kind != "msgstr[0]":
-            entries[key] += "\0" + words
         else:
             entries[key] = words
     return entries

@@ -117,21 +117,17 @@ class StallWatch:
     """Watches the loop in which it is entered, from a thread of its own, until it is left.
 
     Where the loop has not turned for `after` seconds, its thread's stack goes into the log, once, and `told` is called
-    with the seconds so far on the watching thread, again and again; when it turns again, `told(0.0)` is called on the
-    loop, twice. A process that was stopped as a whole, or slept with its machine, is no stall.
+    on the watching thread with the seconds so far, again and again, and with 0.0 when it turns again. A process that
+    was stopped as a whole, or slept with its machine, is no stall.
     """
 
-    def __init__(
-        self, told: Callable[[float], None] | None = None, *, after: float = STALLED_AFTER, beat: float = BEAT
-    ) -> None:
+    def __init__(self, told: Callable[[float], None], *, after: float = STALLED_AFTER, beat: float = BEAT) -> None:
         self._told = told
         self._after = after
         self._every = beat
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._seen = time.monotonic()
-        self._stalled = False
-        self._over = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watched = 0
@@ -152,31 +148,26 @@ class StallWatch:
         self._thread.join(timeout=self._after)
 
     def _beat(self) -> None:
-        now = time.monotonic()
-        before, self._seen = self._seen, now
-        over, self._over = self._over, self._stalled
-        if self._stalled:
-            self._stalled = False
-            logger.warning("the event loop turns again after {:.0f} s", now - before)
-        if self._told is not None and (self._over or over):
-            self._told(0.0)  # twice, because the thread may just be telling the opposite
+        self._seen = time.monotonic()
         if self._loop is not None:
             self._timer = self._loop.call_later(self._every, self._beat)
 
     def _watch(self) -> None:
         pause = self._after / 2
-        before = time.monotonic()
+        before, stalled = time.monotonic(), 0.0
         while not self._ended.wait(pause):
             now = time.monotonic()
             slept, before = now - before, now
             if slept > pause + self._every:
                 continue  # this thread did not run either
             still = now - self._seen
-            if still < self._after:
-                continue
-            if not self._stalled:
-                self._stalled = True
-                stack = _stack(self._watched)
-                logger.error("the event loop has been blocked for {:.0f} s, here, innermost last:\n{}", still, stack)
-            if self._told is not None:
+            if still >= self._after:
+                if not stalled:
+                    stack = _stack(self._watched)
+                    logger.error("the event loop has been blocked for {:.0f} s, innermost last:\n{}", still, stack)
                 self._told(still)
+                stalled = still
+            elif stalled:
+                logger.warning("the event loop turns again after {:.0f} s", stalled)
+                self._told(0.0)
+                stalled = 0.0

@@ -70,7 +70,7 @@ OTHERS = """ptrace process_vm_readv process_vm_writev kcmp process_madvise pidfd
 shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink move_pages migrate_pages""".split()
 ATTRIBUTES = """setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat
 file_setattr""".split()
-METADATA = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat".split()
+METADATA = "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utimensat".split()
 
 Run = Callable[..., int]
 

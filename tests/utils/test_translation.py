@@ -1,9 +1,6 @@
 """The language of the fixed sentences: which one is meant, and what stands in it."""
 
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -113,50 +110,6 @@ def test_what_was_said_before_anybody_read_it_is_told_in_the_language_of_who_doe
     with speaking("zh"):
         assert told(more) == "环境变量中有密钥（OPENAI_API_KEY）；要用这台机器上的模型，请写 'gpt'"
         assert told("gpt") == "gpt"
-
-
-_HEAD = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\nmsgid "Sent to {chat}."\n'
-
-
-@table(
-"broken said",
-(b"\xff\xfe not a text", "Sent to {x}."),
-        (b'msgid "Sent to {chat}."\nmsgstr "\\x"\n', "Sent to {x}."),
-        (_HEAD.replace(b"\nmsgid", b'\n"Plural-Forms: plural=(;\\n"\nmsgid') + b'msgstr "-"', "Sent to {x}."),
-        (_HEAD + b'msgstr "{to}"', "Sent to {x}."),
-        (_HEAD + b'msgstr "{chat"', "Sent to {x}."),
-        (_HEAD + b'msgstr "\xe7\xbb\x99 {chat}"', "给 {x}"),
-)  # fmt: skip
-def test_a_broken_catalogue_costs_its_own_sentences_alone(tmp_path: Path, broken: bytes, said: str) -> None:
-    """What a value holds is never read as a form."""
-    folder = tmp_path / "locale" / "zh_CN" / "LC_MESSAGES"
-    (folder / "c.po").mkdir(parents=True)
-    (folder / "a.po").write_bytes(broken)
-    (folder / "b.po").write_bytes(_HEAD + 'msgstr ""\n\nmsgid "Over."\nmsgstr "结束。"\n'.encode())
-    ours = of_copy(tmp_path / "utils" / "translation.py")
-    ours.settle({"LANG": "zh_CN"})
-    assert ours._("Sent to {chat}.", chat="{x}") == said
-    many = ours._n("{number} elk of {whose}", "{number} elks of {whose}", 2, whose="{number.__class__}")
-    assert many == "2 elks of {number.__class__}"
-    assert ours._("Over.") == "结束。"
-
-
-def test_without_catalogues_english_is_spoken(tmp_path: Path) -> None:
-    ours = of_copy(tmp_path / "utils" / "translation.py")
-    ours.settle({"LANG": "zh_CN"})
-    assert (ours._("Over."), ours._n("{number} elk", "{number} elks", 1)) == ("Over.", "1 elk")
-
-
-def of_copy(path: Path) -> ModuleType:
-    """The module as it is installed at `path`, with other catalogues than ours beside it."""
-    path.parent.mkdir()
-    path.write_bytes(Path(translation.__file__).read_bytes())
-    spec = spec_from_file_location("translation_elsewhere", path)
-    assert spec is not None
-    assert spec.loader is not None
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 @table(

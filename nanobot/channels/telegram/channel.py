@@ -293,9 +293,10 @@ class TelegramChannel:
             await asyncio.sleep(_HEALTH_EVERY)
 
     def _stalled(self, seconds: float) -> None:
-        """The program itself hangs since so many seconds; 0.0: it goes on. Called while nothing else can write."""
+        """The program itself hangs since so many seconds; 0.0: it goes on."""
         self._health.stalled = seconds
-        self._write_health()
+        if seconds:  # while nothing else can write
+            self._write_health()
 
     def _write_health(self) -> None:
         try:
