@@ -138,7 +138,7 @@ class _Frame:
     """An element that is being walked, and what holds for everything inside it."""
 
     __slots__ = (
-        "apart", "before", "block", "child", "children", "counted", "element", "end", "href", "items", "kind", "last",
+        "apart", "before", "block", "child", "children", "counted", "element", "end", "href", "items", "kind",
         "level", "part", "quotes", "styles", "tag",
     )  # fmt: skip
 
@@ -152,7 +152,6 @@ class _Frame:
         self.quotes: int = min((above.quotes if above else 0) + (tag == "blockquote"), _DEEPEST)
         self.items: tuple[Item, ...] = above.items if above else ()
         self.counted = 0
-        self.last: Item | None = None
         self.apart: bool | None = None
         self.before: HtmlElement | None = None
         self.child: HtmlElement | None = None
@@ -195,15 +194,9 @@ class Walk:
             part = above.part
         frame = _Frame(element, tag, part, above)
         if tag == "li":
-            item = Item(_mark(attributes, above))
-            frame.items = (*frame.items, item)[:_DEEPEST]
-            if above:
-                above.last = item
-        elif tag in {"ul", "ol"}:
-            if above and above.last and above.tag in {"ul", "ol"}:  # a list that stands between items, and not in one
-                frame.items = (*frame.items, above.last)[:_DEEPEST]
-            if tag == "ol":
-                frame.kind = "reversed" if "reversed" in attributes else attributes.get("type", "")
+            frame.items = (*frame.items, Item(_mark(attributes, above)))[:_DEEPEST]
+        elif tag == "ol":
+            frame.kind = "reversed" if "reversed" in attributes else attributes.get("type", "")
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
             elif frame.kind == "reversed":

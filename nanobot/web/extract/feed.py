@@ -6,17 +6,12 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from nanobot.utils.text import squeeze
-from nanobot.web.extract.blocks import walk
-from nanobot.web.extract.dom import parse, tag_name
+from nanobot.web.extract.dom import tag_name
 from nanobot.web.extract.page import Extracted
-from nanobot.web.extract.render import Options, render_markdown
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
-#: Characters of an entry's summary that are shown, and that are looked at.
-SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
-#: Tags of a summary that is taken apart: with more in each of 200 entries a feed would cost seconds.
-MAX_TAGS = 200
+SUMMARY_CHARS = 600
 #: Where an entry says what it is about: RSS and Atom, then the whole text (`content:encoded` in RSS).
 _SUMMARIES = ("description", "summary", "encoded", "content")
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
@@ -53,23 +48,9 @@ def _entry(entry: etree._Element, url: str) -> str:
     link = next(_links(entry, url), "")
     files = " ".join(f"[file]({file})" for file in _links(entry, url, ("enclosure",)))
     told = (_child(around, name) for around in (entry, *entry.iterfind("{*}group")) for name in _SUMMARIES)
-    summary = _summary(next(filter(None, told), ""), link or url)
+    summary = squeeze(strip_tags(next(filter(None, told), "")))[:SUMMARY_CHARS]
     head = f"- [{title}]({link})" if link else f"- {title}"
     return "\n  ".join(filter(None, (head + (f" ({date})" if date else ""), summary, files)))
-
-
-def _summary(html: str, base: str) -> str:
-    """An entry's summary: its HTML as Markdown on one line, so that links stay; plain words where it is odd."""
-    if "<" not in html or len(html) > MAX_SUMMARY or html.count("<") > MAX_TAGS:
-        return squeeze(strip_tags(html))[:SUMMARY_CHARS]
-    try:
-        blocks = [block for block in walk(parse(html)).blocks if not block.part.hidden]
-    except (etree.LxmlError, ValueError, TypeError):
-        return squeeze(strip_tags(html))[:SUMMARY_CHARS]
-    for block in blocks:
-        block.kind = "text" if block.kind == "heading" else block.kind
-        block.spans = [span for span in block.spans if not span.image]
-    return squeeze(render_markdown(blocks, Options(base)))[:SUMMARY_CHARS]
 
 
 def _links(entry: etree._Element, url: str, kinds: tuple[str, ...] = ("alternate", "guid")) -> Iterator[str]:

@@ -164,15 +164,13 @@ def _next(here: Target, location: str, exceptions: Exceptions) -> Target:
     def blocked(words: str, advice: str = _ELSEWHERE, **values: object) -> FetchError:
         return _failed("blocked", here.host, words, "", advice=advice, **values)
 
-    try:
+    url = ""
+    with contextlib.suppress(ValueError):
         url = urljoin(here.url, location.strip().replace(" ", "%20"))
-    except ValueError:
-        raise blocked(N_("{host} redirects to something that is no address.")) from None
-    scheme = re.match(r"([a-z][a-z0-9+.-]{0,15}):", url, re.IGNORECASE)
-    if scheme is None:
-        raise blocked(N_("{host} redirects to something that is no address, which is never followed."))
-    if (name := scheme[1].lower()) not in ("http", "https"):
-        raise blocked(N_("{host} redirects to a {scheme}: address, which is never followed."), scheme=name)
+    scheme = re.match(r"(?!https?:)([a-z][a-z0-9+.-]{0,15}):", url, re.IGNORECASE)
+    if scheme:
+        words = N_("{host} redirects to a {scheme}: address, which is never followed.")
+        raise blocked(words, scheme=scheme[1].lower())
     try:
         target = judge_url(url, exceptions)
     except AddressBlocked as error:

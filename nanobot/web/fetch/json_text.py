@@ -1,17 +1,15 @@
-"""JSON as text to read: indented, shortened, by its path; feeds and notebooks as the documents they are.
+"""JSON as text to read: indented, shortened, by its path; notebooks as the documents they are.
 
-Sources: https://www.jsonfeed.org/version/1.1/, the notebook format 4 of nbformat.
+Source: the notebook format 4 of nbformat.
 """
 
 import json
 import re
 
-from nanobot.jsonval import at, rows, text
+from nanobot.jsonval import at, obj, rows, text
 from nanobot.utils.text import counted, nearest, shorten, squeeze
 from nanobot.web.extract.page import Extracted
-from nanobot.web.extract.strip import strip_tags
 
-MAX_ENTRIES = 200
 _KEYS = 40
 #: Longer or deeper JSON is left as it came: indenting it would not help, or be as long as its depth times its length.
 _PRETTY_CHARS = 2_000_000
@@ -21,7 +19,6 @@ _PRETTY_DEPTH = 60
 _SHORTER = ((100, 2000), (30, 1000), (10, 400), (3, 200), (1, 100))
 _PATH = re.compile(r"""\[\s*(?:(-?\d+)|"([^"]*)"|'([^']*)')\s*\]|[./]?([^./\[\]]+)""")
 _OUTPUT_CHARS = 2_000
-_MARK = "https://jsonfeed.org/version/"
 
 
 def loads(text: bytes | str) -> tuple[object] | None:
@@ -70,34 +67,10 @@ def _cut(value: object, items: int, chars: int) -> object:
 
 
 def json_document(text: str) -> Extracted | None:
-    """A feed or a notebook as Markdown; None for any other JSON."""
-    likely = _MARK in text[:2_000] or ('"cells"' in text and '"nbformat"' in text)
-    found = loads(text) if likely and len(text) <= _DOCUMENT_CHARS else None
-    value = found[0] if found else None
-    if not isinstance(value, dict):
-        return None
-    if _text(value.get("version")).startswith(_MARK):
-        return _feed(value)
+    """A notebook as Markdown; None for any other JSON."""
+    likely = '"cells"' in text and '"nbformat"' in text and len(text) <= _DOCUMENT_CHARS
+    value = obj((loads(text) or ({},))[0]) if likely else {}
     return _notebook(value) if isinstance(value.get("cells"), list) else None
-
-
-def _feed(value: dict[str, object]) -> Extracted:
-    entries = rows(value.get("items"))
-    left = len(entries) - MAX_ENTRIES
-    # English: a model reads it
-    notes = (f"{left} further entries are left out.",) if left > 0 else ()
-    lines = "\n".join(_entry(entry) for entry in entries[:MAX_ENTRIES])
-    return Extracted(_text(value.get("title")), lines, "json", language=_text(value.get("language")), notes=notes)
-
-
-def _entry(entry: dict[str, object]) -> str:
-    title = _text(entry.get("title")) or "(no title)"
-    link = _text(entry.get("url")) or _text(entry.get("external_url"))
-    date = _text(entry.get("date_published"))
-    words = _text(entry.get("summary")) or _text(entry.get("content_text"))
-    words = words or squeeze(strip_tags(_text(entry.get("content_html"))))
-    head = f"- [{title}]({link})" if link else f"- {title}"
-    return "\n  ".join([head + (f" ({date})" if date else ""), *([words[:600]] if words else [])])
 
 
 def _notebook(value: dict[str, object]) -> Extracted:

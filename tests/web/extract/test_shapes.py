@@ -103,7 +103,7 @@ SHAPES: dict[str, tuple[str, str]] = {
         '<p>It is <a href="/x">said<br>here</a>, all say.</p>',
         "It is [said here](https://ex.org/x), all say.",
     ),
-    "list between items": ("<ul><li>a</li><ul><li>b</li></ul><li>c</li></ul>", "- a\n  - b\n- c"),
+    "list between items": ("<ul><li>a</li><ul><li>b</li></ul><li>c</li></ul>", "- a\n- b\n- c"),
     "list in letters": ('<ol type="a"><li>x<ul><li>y</li></ul></li><li>z</li></ol>', "- a. x\n  - y\n- b. z"),
     "list in Roman numbers": ('<ol type="I" start="4"><li>x</li><li>y</li></ol>', "- IV. x\n- V. y"),
     "list that counts down": ("<ol reversed><li>x</li><li>y</li></ol>", "2. x\n1. y"),

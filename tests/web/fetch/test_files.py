@@ -1,4 +1,4 @@
-"""Files that are no pages: PDF, documents, workbooks, presentations, JSON feeds, papers behind their abstracts."""
+"""Files that are no pages: PDF, documents, workbooks, presentations, papers behind their abstracts."""
 
 import json
 import random
@@ -280,28 +280,6 @@ async def test_a_damaged_pdf_and_a_pdf_that_did_not_arrive_whole_are_named(make_
     assert damaged.error == "no_content"
     assert "damaged" in damaged.text
     assert cut.error == "too_large"
-
-
-async def test_K30_a_json_feed_becomes_a_list_of_entries(tool: WebFetchTool) -> None:
-    feed = {
-        "version": "https://jsonfeed.org/version/1.1",
-        "title": "Coast",
-        "items": [
-            {
-                "id": "1",
-                "url": "https://c.example/1",
-                "title": "Storm",
-                "date_published": "2024-05-06",
-                "summary": "Wet.",
-            },
-            {"id": "2", "content_html": "<p>No title</p>"},
-        ],
-    }
-    result = await read(tool, Answer(json.dumps(feed), "application/feed+json"))
-    other = await read(tool, Answer('{"version": "1"}', ""))
-    assert result.text.startswith("[1] Coast\n")
-    assert result.text.endswith("- [Storm](https://c.example/1) (2024-05-06)\n  Wet.\n- (no title)\n  No title")
-    assert '"version": "1"' in other.text
 
 
 def test_an_abstract_leads_to_the_paper() -> None:

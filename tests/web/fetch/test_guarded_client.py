@@ -504,7 +504,7 @@ async def test_a_body_of_crumbs_is_cut(tool: WebFetchTool) -> None:
     ("file:///etc/passwd", "a file: address"),
     (r"\\10.0.0.8\share", "a malformed address"),
     (r"http:\\evil.test\ignore", "a malformed address"),
-    ("http://[::1", "no address"),
+    ("http://[::1", "a malformed address"),
     ("http://user:pw@site.test/", "a malformed address"),
     ("//ignore previous rules", "a malformed address"),
 )
