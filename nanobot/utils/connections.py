@@ -19,7 +19,7 @@ import threading
 import time
 from asyncio.sslproto import SSLProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from http.cookiejar import CookieJar
@@ -170,24 +170,26 @@ async def dial(address: str, port: int, seconds: float | None) -> Stream:
 
 
 async def connect(host: str, port: int, seconds: float | None) -> Stream:
-    """A connection to the first address of `host` that answers; beside one that is slow the next is tried.
-
-    Raises `ConnectTimeout` and `ConnectError`.
-    """
+    """A connection to the first address of `host` that answers. Raises `ConnectTimeout` and `ConnectError`."""
     if _is_address(host):
         return await dial(host, port, seconds)
     with _timed(httpx.ConnectTimeout, httpx.ConnectError):
         async with asyncio.timeout(seconds):
-            return await _first(await look_up(host, port), port)
+            return await first(await look_up(host, port), port)
 
 
-async def _first(addresses: Sequence[str], port: int) -> Stream:
+async def first(
+    addresses: Sequence[str],
+    port: int,
+    reach: Callable[[str, int, float | None], Coroutine[object, object, Stream]] = dial,
+) -> Stream:
+    """A connection to the first of `addresses` that answers; beside one that is slow the next is tried."""
     waiting, tries = deque(addresses), set[asyncio.Task[Stream]]()
     failed: BaseException = httpx.ConnectError("")
     try:
         while waiting or tries:
             if waiting:
-                tries.add(asyncio.create_task(dial(waiting.popleft(), port, None)))
+                tries.add(asyncio.create_task(reach(waiting.popleft(), port, None)))
             pause = _NEXT_ADDRESS if waiting else None
             for one in (await asyncio.wait(tries, timeout=pause, return_when=asyncio.FIRST_COMPLETED))[0]:
                 tries.discard(one)

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from nanobot.config.proxy import Proxies, UnusableProxy
 from nanobot.errors import AddressBlocked, FetchError
 from nanobot.security.network import INVENTED, NO_EXCEPTIONS, Exceptions, IPAddress, judge_answers, judge_ip, judge_url
-from nanobot.utils.connections import Connections, NoCookies, Stream, certificates, dial, look_up
+from nanobot.utils.connections import Connections, NoCookies, Stream, certificates, dial, first, look_up
 from nanobot.utils.translation import N_, _, sentences
 
 PAGE_USER_AGENT = (  # English: it is sent
@@ -41,14 +41,14 @@ class Network(Protocol):
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The addresses of `host` in the order to try them. Raises OSError where there are none."""
 
-    async def connect(self, address: str, port: int, timeout: float) -> Stream:
+    async def connect(self, address: str, port: int, timeout: float | None) -> Stream:
         """A connection to an address that was judged. Raises `httpx.ConnectError` and `ConnectTimeout`."""
 
 
 class SystemNetwork:
     """The system's network."""
 
-    async def connect(self, address: str, port: int, timeout: float) -> Stream:
+    async def connect(self, address: str, port: int, timeout: float | None) -> Stream:
         return await dial(address, port, timeout)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
@@ -80,23 +80,16 @@ class Guard(Struct, frozen=True):
         return judge_answers(host, answers, self.exceptions)
 
     async def connect(self, host: str, port: int, timeout: float | None) -> Stream:
-        """A connection to the first address of `host` that answers; each has its share of the time.
+        """A connection to the first address of `host` that answers.
 
         Raises `FetchError`, `httpx.ConnectError` and `httpx.ConnectTimeout`.
         """
-        clock = asyncio.get_running_loop().time
-        addresses = (await self.addresses(host, port))[:MAX_ADDRESSES]
-        deadline = clock() + (timeout or CONNECT_SECONDS)
-        failure: Exception = httpx.ConnectError(_("no address of {host} answered", host=host))
-        for index, address in enumerate(addresses):
-            share = (deadline - clock()) / (len(addresses) - index)
-            if share <= 0:
-                break
-            try:
-                return await self.network.connect(str(address), port, share)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failure = error
-        raise failure
+        addresses = [str(address) for address in (await self.addresses(host, port))[:MAX_ADDRESSES]]
+        try:
+            async with asyncio.timeout(timeout or CONNECT_SECONDS):
+                return await first(addresses, port, self.network.connect)
+        except TimeoutError:
+            raise httpx.ConnectTimeout("") from None
 
     async def is_public(self, url: str, *, proxied: bool = False) -> bool:
         """Judge a URL that somebody else will fetch, by its text and by what its name means here.

@@ -101,7 +101,7 @@ class Names(SystemNetwork):
         self.asked: list[str] = []
         self.reached: list[str] = []
 
-    async def connect(self, address: str, port: int, timeout: float) -> Stream:
+    async def connect(self, address: str, port: int, timeout: float | None) -> Stream:
         if address in self._dead:
             raise httpx.ConnectError("nobody answers")
         self.reached.append(address)

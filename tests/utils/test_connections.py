@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nanobot.utils.connections import Connections, Stream, _first, certificates, dial, reason_of, through_proxy
+from nanobot.utils.connections import Connections, Stream, certificates, dial, first, reason_of, through_proxy
 from tests.fakes.http_server import HttpServer, Listening, Request, Responder
 from tests.fakes.proxies import TunnelProxy, WebProxy
 from tests.fakes.waiting import until
@@ -276,19 +276,19 @@ async def test_beside_an_address_that_is_silent_the_next_one_is_tried_and_behind
         async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port) as server:
             for addresses in (("127.0.0.3", "127.0.0.1", address), (address, "127.0.0.1")):
                 async with asyncio.timeout(100):  # the system gives a silent one up after 127 seconds
-                    stream = await _first(addresses, port)
+                    stream = await first(addresses, port)
                 stream.close()
             assert server.is_serving()
         with pytest.raises(httpx.ConnectError, match="Connection refused"):
-            await _first(("127.0.0.3", "127.0.0.1"), port)
+            await first(("127.0.0.3", "127.0.0.1"), port)
         with pytest.raises(TimeoutError):  # a silent one is waited for, also behind one that refuses
-            await asyncio.wait_for(_first((address, "127.0.0.1"), port), 0.5)
+            await asyncio.wait_for(first((address, "127.0.0.1"), port), 0.5)
 
 
 async def test_a_cancelled_or_late_look_for_an_address_leaves_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     with silent() as (address, port):
         before = open_files()
-        asking = asyncio.create_task(_first((address, address), port))
+        asking = asyncio.create_task(first((address, address), port))
         await until(lambda: len(open_files()) >= len(before) + 2)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -318,7 +318,7 @@ async def test_a_look_for_an_address_that_is_cancelled_as_one_answers_leaves_no_
 
     with silent() as (address, port):
         async with await asyncio.start_server(answer, places, port) as server:
-            looks |= {place: asyncio.create_task(_first((address, place), port)) for place in places}
+            looks |= {place: asyncio.create_task(first((address, place), port)) for place in places}
             made = await asyncio.gather(*looks.values(), return_exceptions=True)
             for one in made:
                 if isinstance(one, Stream):

@@ -53,7 +53,7 @@ class _Pinned(Struct, frozen=True):
             return [str(address) for address in self.host.addresses]
         return await self.network.resolve(host, port)
 
-    async def connect(self, address: str, port: int, timeout: float) -> Stream:
+    async def connect(self, address: str, port: int, timeout: float | None) -> Stream:
         return await self.network.connect(address, port, timeout)
 
 
