@@ -23,7 +23,7 @@ from nanobot.cluster.share import Role
 from nanobot.errors import UsageError
 from nanobot.session.lock import home_lock
 from nanobot.upkeep.service import keep_alive, notify
-from nanobot.utils.text import broken, encodable
+from nanobot.utils.text import encodable
 from nanobot.utils.translation import N_, _, told
 
 _ALONE = N_(
@@ -118,7 +118,7 @@ def _announce(link: ClaimLink | None) -> None:
     )
     again = _("Whoever opens it first owns the bot. When its time is over, a new link is shown here.")
     _say(f"\n{open_it}")
-    _write(f"  {link.url}\n{_drawn(link.url)}")
+    _say(f"  {link.url}\n{_drawn(link.url)}")
     _say(_("Whoever opens it first owns the bot.") if link.last else again)
 
 
@@ -136,14 +136,6 @@ def _drawn(url: str) -> str:
 
 
 def _say(text: str) -> None:
-    """Print lines, in a terminal broken between words."""
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        text = "\n".join(part for line in text.split("\n") for part in broken(line, width))
-    _write(text)
-
-
-def _write(text: str) -> None:
     """Print it. Where that cannot be done (a full disk, a reader that went away), the gateway serves on."""
     with suppress(OSError):
         say(text)

@@ -20,8 +20,6 @@ _ALONE = frozenset(("gateway", "status", "onboard", "doctor"))
 _MODEL = re.compile(r"(?i)[a-z][\w.-]*(:[\w.-]+|-?\d[\w.-]*)")
 #: Commands of other programs → the command here that is nearest.
 _NEAREST = {"list": "sessions", "ls": "sessions", "info": "status", "docs": "help", "man": "help", "ask": "agent"}
-#: Letters from which on a name is, with one letter more or less, no word that people begin a talk with.
-_LONG_NAME = 6
 #: Words after which `help` begins a sentence and names no topic.
 _PEOPLE = frozenset("me us him her them my our please with out".split())
 
@@ -57,26 +55,12 @@ def meant(argv: list[str]) -> list[str]:
             "There is no command {word!r}. To talk with that model: nanobot --model {model}", word=word, model=rest[0]
         )
         raise UsageError(said)
-    plain = len(argv) == 1 and word.isalpha() and word.islower()
-    slips = (name for name in COMMAND_NAMES if _is_slip(word, name))
-    if plain and (near := _NEAREST.get(word) or next(slips, "")):
+    if len(argv) == 1 and (near := _NEAREST.get(word)):
         told = _(
             "There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}", word=word, near=near
         )
         raise UsageError(told)
     return ["agent", *argv]
-
-
-def _is_slip(word: str, name: str) -> bool:
-    """Whether a word is the name of a command after a slip of a finger: two neighbours swapped, or in a long one a
-    letter too many or too few. Any other word, however near it looks (`hello`, `what`, `state`), is a message."""
-    shared = min(len(word), len(name))
-    begin = next((place for place in range(shared) if word[place] != name[place]), shared)
-    mine, its = word[begin:], name[begin:]
-    if len(word) == len(name):
-        return mine[:2] == its[1::-1] != its[:2] and mine[2:] == its[2:]
-    long = len(name) >= _LONG_NAME and (len(word) >= _LONG_NAME or not mine)
-    return long and bool(begin) and (mine[1:] == its or mine == its[1:])
 
 
 def _phrase(words: Sequence[str]) -> Word | None:

@@ -197,17 +197,10 @@ def progress_line(event: Event, view: TurnView) -> str:
 
 def problem_line(result: TurnFinished) -> str:
     """What went wrong, in one line; empty for an answer."""
-    match result.outcome:
-        case "completed":
-            return ""
-        case "cancelled":
-            return one_line(result.error) or _("stopped.")
-        case "out_of_steps":
-            return one_line(result.error) or _("the turn ended at its limit before the work was done.")
-        case "failed":
-            return one_line(result.error) or _("the turn failed; the log has the details.")
-        case _:
-            assert_never(result.outcome)
+    if result.outcome == "completed":
+        return ""
+    limit = _("the turn ended at its limit before the work was done.")
+    return one_line(result.error) or (limit if result.outcome == "out_of_steps" else _("stopped."))
 
 
 def _result(result: TurnFinished, code: int) -> dict[str, object]:

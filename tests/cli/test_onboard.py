@@ -49,7 +49,9 @@ def written(home: Path) -> dict[str, object]:
     return found
 
 
-async def test_lines_of_a_narrow_terminal_are_broken_between_words(services: Services, tmp_path: Path) -> None:
+async def test_a_narrow_terminal_gets_whole_words_when_it_is_asked_and_no_code_that_nothing_could_scan(
+    services: Services, tmp_path: Path
+) -> None:
     env, home = services.env(tmp_path), tmp_path / ".nanobot"
     with PseudoTerminal([*NANOBOT, "onboard"], env=env, columns=40, rows=60) as terminal:
         await terminal.until("[1] >")
@@ -60,9 +62,8 @@ async def test_lines_of_a_narrow_terminal_are_broken_between_words(services: Ser
     telegram = {"enabled": True, "token": TOKEN, "apiBase": services.telegram.url}
     (home / "config.json").write_text(json.dumps({"channels": {"telegram": telegram}}), encoding="utf-8")
     with PseudoTerminal([*NANOBOT, "gateway"], env=env, columns=40, rows=60) as terminal:
-        await terminal.until("shown here.")
-        assert "needs 41 columns" in terminal.text(), "no code is drawn that nothing could scan"
-        assert "gateway · telegram · lookup (no language model is configured)" in " ".join(terminal.text().split())
+        await terminal.until(re.compile(r"shown\s*here\."))
+        assert "needs 41 columns" in terminal.text()
         terminal.press("\x03")
         await terminal.wait()
 

@@ -7,6 +7,7 @@ the session that a terminal had last. Nobody waits for a terminal: one that does
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 from loguru import logger
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 MOST_WAITING = 64_000_000
 #: Characters of a message of another surface that are shown.
 _SHOWN = 400
-#: Terminals at the same time, and seconds that those which are there get when the gateway ends.
-MOST_TERMINALS, LEAVE_SECONDS = 32, 3.0
+#: Seconds that the terminals which are there get when the gateway ends.
+LEAVE_SECONDS = 3.0
 
 
 class JoinedTerminal(Struct, eq=False):
@@ -232,10 +233,8 @@ class GatewaySocket:
             raise ChannelError(_("it is nanobot {version} and speaks another protocol", version=__version__))
         if hello.config != str(self._config):
             raise ChannelError(_("it runs with another configuration, {file}", file=self._config))
-        places = (Address(TERMINAL.channel, TERMINAL.chat, str(number)) for number in range(1, MOST_TERMINALS + 1))
-        address = next((one for one in places if one.key not in self._joined), None)
-        if address is None:
-            raise ChannelError(_("{count} terminals have joined it already", count=MOST_TERMINALS))
+        places = (Address(TERMINAL.channel, TERMINAL.chat, str(number)) for number in count(1))
+        address = next(one for one in places if one.key not in self._joined)
         terminal = self._joined[address.key] = JoinedTerminal(address, writer, hello.asks, language=hello.language)
         heard(hello.language, address.key)
         try:

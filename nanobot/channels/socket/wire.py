@@ -179,8 +179,9 @@ async def listen(
     path: Path, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ) -> asyncio.Server:
     """Listen at a path, for this user alone; what an earlier gateway left there goes. Raises `OSError`."""
-    server = await asyncio.start_unix_server(serve, path, limit=MOST_BYTES)
-    await asyncio.to_thread(path.chmod, 0o600)
+    server = await asyncio.start_unix_server(serve, path, limit=MOST_BYTES, start_serving=False)
+    path.chmod(0o600)  # noqa: ASYNC240 - at once, and nobody can connect before
+    await server.start_serving()
     return server
 
 

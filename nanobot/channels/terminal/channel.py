@@ -27,7 +27,7 @@ from nanobot.bus.events import (
 from nanobot.channels.base import PERSON, CallResult, StateCall, TerminalAgent, WithdrawCall
 from nanobot.channels.terminal.blocks import MarkdownBlock
 from nanobot.channels.terminal.clipboard import ShownLately, copying
-from nanobot.channels.terminal.files import FileReader, named
+from nanobot.channels.terminal.files import FileReader
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.prompt import QuestionPrompt
@@ -228,11 +228,6 @@ class TerminalChannel:
             self._tell(Notice(said, "info" if done else "warning"))
         except UsageError as error:
             self._tell(Notice(str(error), "warning"))
-
-    async def paste_picture(self) -> None:
-        """Bring the picture in the clipboard along with the message being typed."""
-        path = await self._files.pasted()
-        self._surface.insert(f"{named(path)} ")
 
     async def edit_line(self, text: str) -> None:
         """Write the message on in the editor; it comes back into the line."""

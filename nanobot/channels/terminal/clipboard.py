@@ -1,47 +1,26 @@
-"""The clipboard, both ways; and what was shown last: answers to be copied, results of tools to be unfolded."""
+"""What was shown last: an answer to be copied, results of tools to be unfolded."""
 
-import asyncio
 import base64
-import os
-import shutil
 from collections import deque
-from collections.abc import Sequence
-from pathlib import Path
 
-from nanobot.agent.tools.media import keep_media
 from nanobot.bus.events import Event, ToolFinished, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
 from nanobot.channels.view import TurnView
 from nanobot.errors import UsageError
-from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, printable
-from nanobot.utils.translation import N_, _, _n
-from nanobot.web.fetch.content import image_info
+from nanobot.utils.translation import _
 
 #: Most bytes of a text for the clipboard: what terminals take in one OSC 52 (xterm's and tmux's bounds are near it).
 MOST_COPIED = 74_000
-#: Results that can be unfolded, answers that can be copied, and lines of a result that are printed.
-_RESULTS, _ANSWERS, _LINES = 30, 10, 400
-#: Largest picture that is taken from the clipboard, in bytes, and seconds for the program that hands it out.
-_LARGEST, _SECONDS = 50_000_000, 5.0
-#: Programs that hand out the picture in the clipboard, by the variable that tells that they work here; macOS has none.
-_READERS: Sequence[tuple[str, tuple[str, ...]]] = (
-    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
-    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
-    ("", ("pngpaste", "-")),
-)
-_NO_PICTURE = N_("There is no picture in the clipboard. Name a file with @ instead, or paste its path.")
-_NO_READER = N_(
-    "No program here hands out pictures of the clipboard: install wl-clipboard (Wayland), xclip (X11) or pngpaste "
-    "(macOS), or name a file with @."
-)
+#: Results that can be unfolded, and lines of one that are printed.
+_RESULTS, _LINES = 30, 400
 
 
 class ShownLately:
-    """The last answers and results of tools in one terminal."""
+    """The last answer and results of tools in one terminal."""
 
     def __init__(self) -> None:
-        self._answers: deque[str] = deque(maxlen=_ANSWERS)
+        self._answer = ""
         self._results: deque[tuple[str, str]] = deque(maxlen=_RESULTS)
         self._place = 0  # how many results were unfolded since the last one came
 
@@ -52,7 +31,7 @@ class ShownLately:
             self._results.append((one_line(hint), event.result.text))
             self._place = 0
         elif isinstance(event, TurnFinished) and event.text.strip():
-            self._answers.append(event.text)
+            self._answer = event.text
 
     def unfold(self) -> tuple[str, str]:
         """A result that was one line, as its hint and its text: the last one, then each before it.
@@ -68,31 +47,21 @@ class ShownLately:
         return hint, "\n".join([*lines[:_LINES], *more]) or _("(nothing)")
 
     def to_copy(self, wanted: str) -> tuple[str, str]:
-        """What is said of `/copy WANTED`, and what it copies: the last answer, `code` its last block of code, a number
-        that block. Raises `UsageError` where there is none."""
-        if not self._answers:
+        """What is said of `/copy WANTED`, and what it copies: the last answer, or with `code` its last block of code.
+
+        Raises `UsageError` where there is none.
+        """
+        word = wanted.strip().casefold()
+        if not self._answer:
             raise UsageError(_("There is no answer to copy yet."))
-        answer, word = self._answers[-1], wanted.strip().casefold()
         if not word:
-            return _("The last answer is copied."), answer
-        blocks = [token.content for token in PARSER.parse(answer) if token.type in ("fence", "code_block")]
-        if word != "code" and not word.isdecimal():
-            raise UsageError(
-                _("`/copy` copies the last answer, `/copy code` its last block of code, `/copy 1` its first.")
-            )
-        number = len(blocks) if word == "code" else int(word)
-        if not 1 <= number <= len(blocks):
-            if not blocks:
-                raise UsageError(_("The last answer has no blocks of code."))
-            raise UsageError(
-                _n(
-                    "The last answer has {number} block of code.",
-                    "The last answer has {number} blocks of code.",
-                    len(blocks),
-                )
-            )
-        said = _("Block {number} of {count} is copied.", number=number, count=len(blocks))
-        return said, blocks[number - 1].removesuffix("\n")
+            return _("The last answer is copied."), self._answer
+        if word != "code":
+            raise UsageError(_("`/copy` copies the last answer, `/copy code` its last block of code."))
+        blocks = [token.content for token in PARSER.parse(self._answer) if token.type in ("fence", "code_block")]
+        if not blocks:
+            raise UsageError(_("The last answer has no blocks of code."))
+        return _("Its last block of code is copied."), blocks[-1].removesuffix("\n")
 
 
 def copying(text: str) -> str:
@@ -107,21 +76,3 @@ def copying(text: str) -> str:
             )
         )
     return f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
-
-
-async def pasted_picture(folder: Path) -> Path:
-    """The picture in the clipboard as a file in `folder`. Raises `UsageError` where there is none."""
-    known = [
-        words for variable, words in _READERS if (not variable or os.environ.get(variable)) and shutil.which(words[0])
-    ]
-    if not known:
-        raise UsageError(_(_NO_READER))
-    for words in known:
-        try:
-            data = (await run_program(words, _SECONDS)).out
-        except (OSError, TimeoutError):
-            continue
-        info = image_info(data[:64])
-        if info is not None and len(data) <= _LARGEST:
-            return Path((await asyncio.to_thread(keep_media, folder / "typed", data, info.mime)).path)
-    raise UsageError(_(_NO_PICTURE))

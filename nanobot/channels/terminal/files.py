@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from nanobot.agent.tools.media import keep_media
 from nanobot.channels.base import Locate
 from nanobot.channels.documents import Documents
-from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError
 from nanobot.messages import Media
 from nanobot.utils.host import typed_path
@@ -100,10 +99,6 @@ class FileReader:
 
     async def aclose(self) -> None:
         await self._documents.aclose()
-
-    async def pasted(self) -> Path:
-        """The picture in the clipboard, as a file. Raises `UsageError`."""
-        return await pasted_picture(self._folder)
 
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""

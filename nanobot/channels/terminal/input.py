@@ -49,9 +49,8 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
 
 
 def _working(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
-    """What is done beside typing: unfolding results, pictures, the editor."""
+    """What is done beside typing: unfolding results, the editor."""
     keys.add("c-o")(lambda _event: channel.unfold())
-    keys.add("c-v")(lambda _event: channel.do(channel.paste_picture))
     keys.add("c-g", filter=~is_searching)(
         lambda event: channel.do(partial(channel.edit_line, pastes.expand(event.current_buffer.text)))
     )

@@ -4,6 +4,7 @@
 part: the tail of the text and the running tools.
 """
 
+from collections.abc import Mapping
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from nanobot.bus.events import (
     Event,
     MessageSent,
     Notice,
+    Outcome,
     QuestionAsked,
     QuestionClosed,
     StepStarted,
@@ -35,6 +37,8 @@ from nanobot.utils.text import one_line, printable
 from nanobot.utils.translation import _
 
 PieceKind = Literal["text", "said", "hint", "failed", "info", "warning", "error", "receipt", "diff", "sources", "asked"]
+#: What a turn is that ends without an answer.
+_ENDS: Mapping[Outcome, PieceKind] = {"cancelled": "info", "out_of_steps": "warning", "failed": "error"}
 #: An escape sequence that a chunk cut in two is held back up to this many characters.
 _LONGEST_ESCAPE = 64
 #: Lines of a change that are shown, and characters of each.
@@ -247,18 +251,11 @@ def remainder(final: str, shown: str) -> str | None:
 
 
 def _outcome(event: TurnFinished) -> list[Piece]:
+    """How a turn ended that is no answer."""
     error = one_line(event.error)
-    match event.outcome:
-        case "completed":
-            return []
-        case "cancelled":
-            return [Piece("info", error)] if error else []
-        case "out_of_steps":
-            return [Piece("warning", error or _("The turn ended at its limit before the work was done."))]
-        case "failed":
-            return [Piece("error", error or _("The turn failed; the log has the details."))]
-        case _:
-            assert_never(event.outcome)
+    if event.outcome == "out_of_steps":
+        error = error or _("The turn ended at its limit before the work was done.")
+    return [Piece(_ENDS[event.outcome], error)] if error and event.outcome in _ENDS else []
 
 
 def _answered(line: HintLine, asked: ApprovalAsked, closed: ApprovalClosed) -> str:

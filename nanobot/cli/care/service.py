@@ -25,8 +25,6 @@ from nanobot.web.search.catalog import CATALOG
 
 #: Seconds for one command of the service manager, and until the bot is asked for messages.
 _COMMAND_SECONDS, _FIRST_POLL_SECONDS = 60.0, 60.0
-#: Starts in that time after which it is clear that it does not stay.
-_MOST_RESTARTS = 3
 _NOT_HERE = N_(
     "There is neither a systemd of your user nor launchd here, so nothing was set up. "
     "docs/running.md shows it with Docker; `nanobot gateway --install --dry-run` prints a "
@@ -131,24 +129,14 @@ def start_service(env: Mapping[str, str]) -> None:
 
 
 def answers(health: Path, since: float) -> str:
-    """The name of the bot of a gateway that was started `since` and asks for messages; empty where it does not
-    stay, or after a minute."""
+    """The name of the bot of a gateway that was started `since` and asks for messages; empty after a
+    minute."""
     while time.time() - since < _FIRST_POLL_SECONDS:
         found = gateway_at(health)
         if found is not None and found.runs and found.bot and found.written >= since:
             return found.bot
-        if _breaks_off():
-            return ""
         time.sleep(0.5)
     return ""
-
-
-def _breaks_off() -> bool:
-    """Whether systemd has started it again and again."""
-    if shutil.which("systemctl") is None:
-        return False
-    done = _done(("systemctl", "--user", "show", "--property=NRestarts", "--value", UNIT))
-    return done.out.strip().isdigit() and int(done.out) >= _MOST_RESTARTS
 
 
 def _uninstall(env: Mapping[str, str]) -> int:

@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 import os
-from contextlib import suppress
-from pathlib import Path
 
 from nanobot import __version__
 from nanobot.app import Nanobot
@@ -23,8 +21,6 @@ from nanobot.utils.translation import _
 
 #: Seconds after which a part that does not answer is given up.
 _PATIENCE = 20.0
-#: A line that an older version put into AGENTS.md.
-_OLD_PROMISE = "What is worth keeping about the person goes to USER.md"  # English: it is looked for in a file
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -44,20 +40,6 @@ def _healthy(args: argparse.Namespace) -> int:
     found = gateway(health_file(config, paths), paths.home, telegram=True)
     say(found.words)
     return 0 if found.state == "ok" else FAILED
-
-
-def _unread(workspace: Path) -> list[str]:
-    """What an older version put into the workspace and nothing reads or keeps."""
-    lines = []
-    with suppress(OSError, UnicodeError):
-        if _OLD_PROMISE in (workspace / "AGENTS.md").read_text(encoding="utf-8"):
-            lines.append(
-                _(
-                    '- AGENTS.md: its line "What is worth keeping …" is out of date, for nothing is written '
-                    "there; cut it"
-                )
-            )
-    return lines
 
 
 async def _sandbox(tools: ToolsConfig) -> list[str]:
@@ -81,7 +63,6 @@ async def _text(setup: Setup) -> str:
         _("- Data: {file}", file=paths.database),
         _("- Log: {file}", file=paths.logs / "nanobot.log"),
         *told_in_status(health_file(loaded.config, paths), telegram=loaded.config.channels.telegram.enabled),
-        *_unread(paths.workspace),
         *await _sandbox(loaded.config.tools),
         *(_("- Switched off: {key}: {why}", key=key, why=why) for key, why in off),
     ]

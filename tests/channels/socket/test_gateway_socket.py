@@ -18,7 +18,7 @@ from nanobot.bus.events import TERMINAL, Address, InboundMessage, Notice, Outbou
 from nanobot.channels.base import CallResult, WithdrawCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink, Refused
-from nanobot.channels.socket.server import MOST_TERMINALS, MOST_WAITING, GatewaySocket
+from nanobot.channels.socket.server import MOST_WAITING, GatewaySocket
 from nanobot.config.paths import Paths
 from nanobot.errors import UsageError
 from nanobot.messages import TextDelta
@@ -282,20 +282,3 @@ async def test_what_waits_is_taken_back_by_its_id_however_it_was_on_its_way(tmp_
         assert await seat.link.call(WithdrawCall(last=True)) == CallResult((keys[2],))
         assert await seat.link.call(WithdrawCall()) == CallResult(tuple(keys[:2]))
         assert await seat.link.call(WithdrawCall()) == CallResult()
-
-
-async def test_there_is_room_for_so_many_terminals_and_a_place_is_free_again(tmp_path: Path) -> None:
-    async with gate(tmp_path) as at:
-        links = [await GatewayLink.open(at.paths.socket, at.hello(asks=True)) for _ in range(MOST_TERMINALS)]
-        with pytest.raises(Refused, match="32 terminals have joined it already"):
-            await GatewayLink.open(at.paths.socket, at.hello())
-        for link in links:
-            assert link is not None
-            link.close()
-        async with asyncio.timeout(BOUND):
-            while True:
-                try:
-                    async with at.joined():
-                        break
-                except Refused:
-                    await asyncio.sleep(0.02)
