@@ -348,8 +348,8 @@ COMMANDS: Mapping[str, Mapping[str, ShellCommand]] = {
         "mcp": _command("nanobot.cli.commands.mcp:run_mcp", N_("show, add, remove and try MCP servers"), actions=_MCP),
         "completion": _command(
             "nanobot.cli.commands.completion:run_completion",
-            N_("print what lets bash and zsh complete commands and options"),
-            _word("shell", N_("the shell"), choices=("bash",)),
+            N_("print what lets a shell complete commands and options"),
+            _word("shell", N_("the shell"), choices=("bash", "zsh", "fish")),
         ),
     },
     N_("memory and library"): {

@@ -1,4 +1,4 @@
-"""`nanobot completion`: a script for bash, made from the command line's own parser; zsh reads it, too."""
+"""`nanobot completion`: a script for a shell, made from the command line's own parser."""
 
 import argparse
 import shlex
@@ -9,14 +9,36 @@ from msgspec import Struct
 
 from nanobot.cli.options import build_parser
 from nanobot.command.pages import topics
+from nanobot.utils.translation import _
 
 # English: a shell reads it
 _BASH = """\
 _nanobot() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} last=${{COMP_WORDS[COMP_CWORD-1]}} way= word known=
+    local cur=${{COMP_WORDS[COMP_CWORD]}} last=${{COMP_WORDS[COMP_CWORD-1]}} path= word words=
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case "$path/$word" in
+            {paths}) path="$path/$word" ;;
+        esac
+    done
+    case "$path $last" in
+{values}
+        *) case "$path" in
+{words}
+        esac ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}}
+complete -o default -F _nanobot nanobot
+"""
+# English: a shell reads it
+_ZSH = """\
+#compdef nanobot
+_nanobot() {{
+    local way= word last=$words[CURRENT-1]
+    local -a found
+    for word in ${{words[2,CURRENT-1]}}; do
         case "$way/$word" in
-            {ways}) way="$way/$word" ;;
+            {paths}) way="$way/$word" ;;
         esac
     done
     case "$way $last" in
@@ -25,56 +47,111 @@ _nanobot() {{
 {words}
         esac ;;
     esac
-    COMPREPLY=($(compgen -W "$known" -- "$cur"))
+    (( $#found )) && _describe nanobot found || _files
 }}
-complete -o default -F _nanobot nanobot
+if [ "$funcstack[1]" = "_nanobot" ]; then _nanobot; else compdef _nanobot nanobot; fi
 """
 
 
 class CommandWords(Struct, frozen=True):
-    """What can follow a command: words and options, and the values of options that take one.
+    """What can follow a command: words and options with what each is for, and the values of options.
 
-    `way` is as `/mcp/add`. No values stand for files and names.
+    `path` is as `/mcp/add`. An option that is not among `values` takes none; an empty list stands for files and names.
     """
 
-    way: str
-    words: list[str]
+    path: str
+    words: dict[str, str]
+    options: dict[str, str]
     values: dict[str, tuple[str, ...]]
 
 
-def run_completion(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is one shell
+def run_completion(args: argparse.Namespace) -> int:
     """Print the script; the exit code."""
-    places = {place.way: place for place in _places(build_parser(), "")}
-    top, agent = places[""], places["/agent"]
-    top.words.extend(agent.words)  # a message needs no `agent`
+    places = list(_places(build_parser(), ""))
+    agent = next(place for place in places if place.path == "/agent")
+    top = places[0]
+    top.options.update(agent.options)  # a message needs no `agent`
     top.values.update(agent.values)
-    places["/help"].words.extend(topics())
-    words = [f"            {_quoted(way)}) known={shlex.quote(' '.join(one.words))} ;;" for way, one in places.items()]
-    values = [
-        f"        {_quoted(f'{way} {option}')}) known={shlex.quote(' '.join(known))} ;;"
-        for way, place in places.items()
-        for option, known in place.values.items()
-    ]
-    ways = "|".join(_quoted(way) for way in places if way)
-    sys.stdout.write(_BASH.format(ways=ways, values="\n".join(values), words="\n".join(words)))
+    next(place for place in places if place.path == "/help").words.update(dict.fromkeys(topics(), _("a page")))
+    made = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
+    sys.stdout.write(made(places))
     return 0
 
 
-def _places(parser: argparse.ArgumentParser, way: str) -> Iterator[CommandWords]:
+def _places(parser: argparse.ArgumentParser, path: str) -> Iterator[CommandWords]:
     """The parser of a command, and of those below it."""
-    place = CommandWords(way, [], {})
-    below: dict[str, argparse.ArgumentParser] = {}
+    place = CommandWords(path, {}, {}, {})
+    below: list[tuple[str, argparse.ArgumentParser]] = []
     for action in parser._actions:  # noqa: SLF001 - argparse shows what it knows in no other way
-        known = tuple(map(str, action.choices or ()))
-        place.words.extend(action.option_strings or known)
-        if action.nargs != 0:
-            place.values.update(dict.fromkeys(action.option_strings, known))
+        about = " ".join((action.help or "").split())
+        for option in action.option_strings:
+            place.options[option] = about
+            if action.nargs != 0:
+                place.values[option] = tuple(map(str, action.choices or ()))
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            below = action.choices
+            told = {one.dest: " ".join((one.help or "").split()) for one in action._choices_actions}  # noqa: SLF001
+            place.words.update({name: told.get(name, "") for name in action.choices})
+            below += action.choices.items()
+        elif not action.option_strings and action.choices:
+            place.words.update(dict.fromkeys(map(str, action.choices), about))
     yield place
-    for name, inner in below.items():
-        yield from _places(inner, f"{way}/{name}")
+    for name, inner in below:
+        yield from _places(inner, f"{path}/{name}")
+
+
+def _bash(places: list[CommandWords]) -> str:
+    values = [f"        {where}) words={shlex.quote(' '.join(known))} ;;" for where, known in _values(places)]
+    words = [
+        f"            {_quoted(place.path)}) words={shlex.quote(' '.join([*place.words, *place.options]))} ;;"
+        for place in places
+    ]
+    return _BASH.format(paths=_paths(places), values="\n".join(values), words="\n".join(words))
+
+
+def _zsh(places: list[CommandWords]) -> str:
+    values = [f"        {where}) found=({' '.join(known)}) ;;" for where, known in _values(places)]
+    told = [(place.path, " ".join(map(_described, (place.words | place.options).items()))) for place in places]
+    words = [f"            {_quoted(path)}) found=({known}) ;;" for path, known in told]
+    return _ZSH.format(paths=_paths(places), values="\n".join(values), words="\n".join(words))
+
+
+def _fish(places: list[CommandWords]) -> str:  # English: a shell reads it
+    lines = ["complete -c nanobot -e"]
+    for place in places:
+        names = place.path.split("/")[1:]
+        below = [name for name in place.words if any(one.path == f"{place.path}/{name}" for one in places)]
+        seen = [f"__fish_seen_subcommand_from {name}" for name in names]
+        seen += [f"not __fish_seen_subcommand_from {' '.join(below)}"] if below else []
+        here = "__nanobot" + "_".join(("", *names))
+        lines.append(f"function {here}; {'; and '.join(seen)}; end")
+        for word, about in place.words.items():
+            lines.append(f"complete -c nanobot -f -n {here} -a {shlex.quote(word)} -d {shlex.quote(about)}")
+        for option, about in place.options.items():
+            name = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            known = place.values.get(option)
+            takes = "" if known is None else f" -x -a {shlex.quote(' '.join(known))}" if known else " -r"
+            lines.append(f"complete -c nanobot -n {here} {name}{takes} -d {shlex.quote(about)}")
+    return "\n".join(lines) + "\n"
+
+
+def _paths(places: list[CommandWords]) -> str:
+    return "|".join(_quoted(place.path) for place in places if place.path)
+
+
+def _values(places: list[CommandWords]) -> list[tuple[str, tuple[str, ...]]]:
+    """The values that options take, each with a pattern of the commands and options that take them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for place in places:
+        for option, known in place.values.items():
+            found.setdefault(known, []).append(_quoted(f"{place.path} {option}"))
+    return [("|".join(where), known) for known, where in found.items()]
 
 
 def _quoted(text: str) -> str:
     return f'"{text}"'
+
+
+def _described(entry: tuple[str, str]) -> str:
+    """A word with its meaning, as `_describe` of zsh wants it."""
+    word, about = entry
+    return shlex.quote(f"{word.replace(':', chr(92) + ':')}:{about}")
