@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from nanobot.channels.terminal.files import FileReader, dropped_file, named_paths
+from nanobot.channels.terminal.files import FileReader, branch_of, dropped_file, named_paths
 from nanobot.channels.terminal.input import PromptCompleter
 from tests.cli.harness import modelled
 from tests.fakes.files import pdf_file, pdf_text, png
@@ -45,6 +45,24 @@ def test_a_path_that_is_pasted_alone_is_a_file_that_comes_along(place: Path) -> 
     assert list(named_paths(named)) == [plan]
     for text in (f"see {plan}", "notes.md", "/no/such/file", "", f"{plan}\n{plan}", "/\x00"):
         assert dropped_file(text) == "", text
+
+
+def test_the_branch_is_read_from_a_repository_and_from_a_worktree_of_it(tmp_path: Path) -> None:
+    inner = tmp_path / "repo" / "src"
+    inner.mkdir(parents=True)
+    assert branch_of(inner) == ""
+    git = tmp_path / "repo" / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/feature/夜\n", encoding="utf-8")
+    assert branch_of(inner) == "feature/夜"
+    (git / "HEAD").write_text("0123456789abcdef0123456789abcdef01234567\n", encoding="utf-8")
+    assert branch_of(inner) == "01234567"
+    (git / "worktrees" / "w").mkdir(parents=True)
+    (git / "worktrees" / "w" / "HEAD").write_text("ref: refs/heads/two\n", encoding="utf-8")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {git}/worktrees/w\n", encoding="utf-8")
+    assert branch_of(tree) == "two"
 
 
 async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,6 +228,17 @@ async def test_U66_what_waits_stands_above_the_input_and_up_takes_it_back_to_be_
         assert at.screen.live.unread == ()
 
 
+async def test_ctrl_s_stops_what_runs_and_what_waits_is_answered_at_once() -> None:
+    async with desk((Say("Begun."), Wait(asyncio.Event())), "Turned round.") as at:
+        await at.answers("go north\r", "Begun.")
+        await at.answers("wait\r", "unread=('wait',)")
+        await at.prints("go south\x13", "Turned round.")
+        said = at.agent.provider.requests[-1].messages[-1].text
+        assert said.endswith("wait\ngo south")
+        assert "Begun." in repr(at.agent.provider.requests[-1].messages)
+        assert at.screen.live.unread == ()
+
+
 async def test_a_message_that_a_step_has_read_is_printed_there() -> None:
     gate = asyncio.Event()
     async with desk(Call("web_search", {"query": "herons"}), "Done.", tool=FakeTool(gate=gate)) as at:
@@ -282,5 +293,5 @@ async def test_the_line_below_tells_what_the_records_tell() -> None:
 
 def test_the_line_below_tells_what_matters_most_first() -> None:
     view = TurnView(phase="finished", seconds=4.2, usage=Usage(input=3_100, output=200))
-    parts = summary(view, ChatState("gpt-x", used=15_400, window=128_000, cost=0.0021), "~/文书")
-    assert parts == ("gpt-x", "12% of 128k", "$0.0021", "3.1k in, 200 out", "4.2 s", "~/文书")
+    parts = summary(view, ChatState("gpt-x", used=15_400, window=128_000, cost=0.0021), "main", "~/文书")
+    assert parts == ("gpt-x", "12% of 128k", "$0.0021", "3.1k in, 200 out", "4.2 s", "main", "~/文书")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import signal
@@ -14,6 +15,7 @@ import pytest
 from nanobot.providers.scripted import Call, Pause, Say, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, modelled, program
+from tests.fakes.files import png
 from tests.fakes.llm_server import LlmServer, Reply
 from tests.fakes.website import Answer, Website, private_address
 
@@ -492,6 +494,21 @@ async def test_ctrl_g_writes_the_message_on_in_the_editor(tmp_path: Path) -> Non
             await terminal.answers("\x07", "❯ the heron and the egret")
             await terminal.answers("\r", "Both.")
         assert "the heron and the egret" in json.dumps(server.requests[0].body)
+
+
+async def test_ctrl_v_brings_the_picture_in_the_clipboard_along(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "picture.png").write_bytes(png(3, 2))
+    (tools / "xclip").write_text(f'#!/bin/sh\ncat "{tools}/picture.png"\n', encoding="utf-8")
+    (tools / "xclip").chmod(0o700)
+    env = {"DISPLAY": ":9", "PATH": f"{tools}:{os.environ.get('PATH', '')}"}
+    async with modelled(tmp_path, "A small one.") as (nanobot, _), terminal_of(nanobot, env=env) as terminal:
+        await terminal.answers("\x16", lambda: ".png" in re.sub(r"\n *", "", terminal.text()))
+        await terminal.answers("what is this?\r", "A small one.")
+    kept = [path.read_bytes() for path in (nanobot.home / "media" / "typed").iterdir()]
+    assert kept
+    assert set(kept) == {png(3, 2)}
 
 
 async def test_a_notification_of_the_terminal_takes_the_place_of_the_bell(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -27,7 +29,7 @@ from nanobot.bus.events import (
 from nanobot.channels.base import PERSON, CallResult, StateCall, TerminalAgent, WithdrawCall
 from nanobot.channels.terminal.blocks import MarkdownBlock
 from nanobot.channels.terminal.clipboard import ShownLately, copying
-from nanobot.channels.terminal.files import FileReader
+from nanobot.channels.terminal.files import FileReader, branch_of, named
 from nanobot.channels.terminal.live import Live, activity, summary
 from nanobot.channels.terminal.look import TextLook
 from nanobot.channels.terminal.prompt import QuestionPrompt
@@ -82,6 +84,7 @@ class TerminalChannel:
         self._stale = asyncio.Event()
         self._stale.set()
         self.state = ChatState()
+        self._branch = ""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._active = asyncio.Event()
@@ -207,6 +210,27 @@ class TerminalChannel:
         """What came back of what waited, as it was typed."""
         return [self._unread.pop(key)[1] for key in taken.texts if key in self._unread]
 
+    def send_now(self, text: str, shown: str = "") -> None:
+        """Stop what runs and answer at once what waits, `text` at the end."""
+        if text.strip():
+            self.submit(text, shown)
+        if self._unread:
+            self._say(_("stopping, to read this now …"))
+            self.do(self._send_now)
+
+    async def _send_now(self) -> None:
+        waiting = self._withdrawn(await self._agent.call(WithdrawCall()))
+        if not waiting:
+            return  # a step has read it meanwhile
+        await self._send("/stop")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._quiet.wait()
+        text = "\n".join(waiting)
+        self._said(text)
+        self._waiting = True
+        await self._send(text)
+
     # What the terminal does by itself
 
     def unfold(self) -> None:
@@ -228,6 +252,11 @@ class TerminalChannel:
             self._tell(Notice(said, "info" if done else "warning"))
         except UsageError as error:
             self._tell(Notice(str(error), "warning"))
+
+    async def paste_picture(self) -> None:
+        """Bring the picture in the clipboard along with the message being typed."""
+        path = await self._files.pasted()
+        self._surface.insert(f"{named(path)} ")
 
     async def edit_line(self, text: str) -> None:
         """Write the message on in the editor; it comes back into the line."""
@@ -317,7 +346,7 @@ class TerminalChannel:
         text, until = self._flash
         elapsed = now - self._since
         doing = activity(view, waiting=self._waiting, elapsed=elapsed)
-        usual = summary(view, self.state, self._place)
+        usual = summary(view, self.state, self._branch, self._place)
         status = (doing, _("Ctrl-C stops"), *usual) if doing else usual
         shown, flash = self._transcript, text if now < until else ""
         todo = todo_lines(view.todo) if any(item.state != "done" for item in view.todo) else ()
@@ -382,6 +411,7 @@ class TerminalChannel:
         try:
             async with asyncio.timeout(FAREWELL):
                 self.state = (await self._agent.call(StateCall())).state
+                self._branch = await asyncio.to_thread(branch_of, Path.cwd())
         except (NanobotError, TimeoutError):
             return  # the line below says what it said before
         self._draw()

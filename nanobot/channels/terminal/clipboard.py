@@ -1,19 +1,42 @@
-"""What was shown last: an answer to be copied, results of tools to be unfolded."""
+"""The clipboard, both ways; and what was shown last: an answer to be copied, results of tools to be unfolded."""
 
+import asyncio
 import base64
+import os
+import shutil
 from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
 
+from nanobot.agent.tools.media import keep_media
 from nanobot.bus.events import Event, ToolFinished, TurnFinished
 from nanobot.channels.terminal.blocks import PARSER
 from nanobot.channels.view import TurnView
 from nanobot.errors import UsageError
+from nanobot.utils.processes import run_program
 from nanobot.utils.text import one_line, printable
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
+from nanobot.web.fetch.content import image_info
 
 #: Most bytes of a text for the clipboard: what terminals take in one OSC 52 (xterm's and tmux's bounds are near it).
 MOST_COPIED = 74_000
 #: Results that can be unfolded, and lines of one that are printed.
 _RESULTS, _LINES = 30, 400
+
+
+#: Largest picture that is taken from the clipboard, in bytes, and seconds for the program that hands it out.
+_LARGEST, _SECONDS = 50_000_000, 5.0
+#: Programs that hand out the picture in the clipboard, by the variable that tells that they work here; macOS has none.
+_READERS: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+_NO_PICTURE = N_("There is no picture in the clipboard. Name a file with @ instead, or paste its path.")
+_NO_READER = N_(
+    "No program here hands out pictures of the clipboard: install wl-clipboard (Wayland), xclip (X11) or pngpaste "
+    "(macOS), or name a file with @."
+)
 
 
 class ShownLately:
@@ -76,3 +99,21 @@ def copying(text: str) -> str:
             )
         )
     return f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
+
+
+async def pasted_picture(folder: Path) -> Path:
+    """The picture in the clipboard as a file in `folder`. Raises `UsageError` where there is none."""
+    known = [
+        words for variable, words in _READERS if (not variable or os.environ.get(variable)) and shutil.which(words[0])
+    ]
+    if not known:
+        raise UsageError(_(_NO_READER))
+    for words in known:
+        try:
+            data = (await run_program(words, _SECONDS)).out
+        except (OSError, TimeoutError):
+            continue
+        info = image_info(data[:64])
+        if info is not None and len(data) <= _LARGEST:
+            return Path((await asyncio.to_thread(keep_media, folder / "typed", data, info.mime)).path)
+    raise UsageError(_(_NO_PICTURE))

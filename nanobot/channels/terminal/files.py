@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from nanobot.agent.tools.media import keep_media
 from nanobot.channels.base import Locate
 from nanobot.channels.documents import Documents
+from nanobot.channels.terminal.clipboard import pasted_picture
 from nanobot.errors import NanobotError
 from nanobot.messages import Media
 from nanobot.utils.host import typed_path
-from nanobot.utils.text import printable
+from nanobot.utils.text import printable, strip_unsafe
 from nanobot.utils.translation import _
 from nanobot.web.fetch.content import image_info
 
@@ -86,6 +87,23 @@ def dropped_file(text: str) -> str:
         return ""
 
 
+def branch_of(folder: Path) -> str:
+    """The git branch of a folder, or the begin of the commit that it is at; empty outside of a repository.
+
+    Reads two small files, as `git` does (gitrepository-layout(5)).
+    """
+    for above in (folder, *folder.parents):
+        place = above / ".git"
+        try:
+            if place.is_file():  # a worktree or a submodule
+                place = above / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            head = (place / "HEAD").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return strip_unsafe(head.removeprefix("ref: refs/heads/")) if head.startswith("ref:") else head[:8]
+    return ""
+
+
 class FileReader:
     """Reads the files that messages name. Pictures and scans are copied into `folder`, as they are at that moment.
 
@@ -99,6 +117,10 @@ class FileReader:
 
     async def aclose(self) -> None:
         await self._documents.aclose()
+
+    async def pasted(self) -> Path:
+        """The picture in the clipboard, as a file. Raises `UsageError`."""
+        return await pasted_picture(self._folder)
 
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""

@@ -49,8 +49,18 @@ def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:
 
 
 def _working(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> None:
-    """What is done beside typing: unfolding results, the editor."""
+    """What is done beside typing: sending at once, unfolding results, pictures, the editor."""
+
+    @keys.add("c-s", filter=~is_searching)
+    def _now(event: KeyPressEvent) -> None:
+        text = event.current_buffer.text
+        if text.strip():
+            event.current_buffer.append_to_history()
+        event.current_buffer.reset()
+        channel.send_now(pastes.expand(text), text)
+
     keys.add("c-o")(lambda _event: channel.unfold())
+    keys.add("c-v")(lambda _event: channel.do(channel.paste_picture))
     keys.add("c-g", filter=~is_searching)(
         lambda event: channel.do(partial(channel.edit_line, pastes.expand(event.current_buffer.text)))
     )

@@ -105,12 +105,12 @@ def tool_lines(live: Live, columns: int) -> list[str]:
 
 
 def unread_lines(unread: Sequence[str], columns: int) -> list[str]:
-    """What waits, the last few of it, each in a line, and which key takes it back."""
+    """What waits, the last few of it, each in a line, and which keys take it back or send it now."""
     if not unread:
         return []
     count = len(unread) - _UNREAD_LINES
     more = [_("… {count} more wait", count=count)] if count > 0 else []
-    keys = _("↑ takes it back")
+    keys = _("↑ takes it back, Ctrl-S sends it now")
     lines = [_("waits: {text}", text=squeeze(text)) for text in unread[-_UNREAD_LINES:]]
     return [clip(f"  {line}", columns - 1) for line in (*more, *lines, keys)]
 
@@ -144,8 +144,8 @@ def tokens(count: int) -> str:
     return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-def summary(view: TurnView, state: ChatState, place: str) -> tuple[str, ...]:
-    """What answers and what it took: `gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · ~/notes`.
+def summary(view: TurnView, state: ChatState, branch: str, place: str) -> tuple[str, ...]:
+    """What answers and what it took: `gpt-x · 12% of 128k · $0.0021 · 3.1k in, 200 out · 4.2 s · main · ~/notes`.
 
     The share of the context is that of the last request, the cost that of the session, tokens and time those of the
     last turn.
@@ -161,6 +161,7 @@ def summary(view: TurnView, state: ChatState, place: str) -> tuple[str, ...]:
         f"{spent}+?" if spent and state.unpriced else spent,
         taken if usage.input or usage.output else "",
         duration(view.seconds) if view.phase == "finished" and view.seconds >= 0.1 else "",
+        branch,
         place,
     )
     return tuple(filter(None, parts))

@@ -13,6 +13,7 @@ import io
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, TextIO
 
 from prompt_toolkit.application import Application, in_terminal
@@ -72,6 +73,8 @@ _STYLE = Style.from_dict(
     }
 )
 
+#: Variables of terminals that wrap printed lines anew when they get narrower; xterm, for one, cuts them.
+_WRAPPING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID", "GHOSTTY_RESOURCES_DIR")
 #: How somebody who looks elsewhere is called.
 Notify = Literal["bell", "osc9", "off"]
 PROMPT = "> "
@@ -216,9 +219,22 @@ class Screen:
             before_render=lambda _app: output.write_raw(BEGIN_UPDATE),
             after_render=lambda _app: _write_now(output, END_UPDATE),
         )
+        app._on_resize = partial(self._resized, app._on_resize)  # type: ignore[method-assign]  # noqa: SLF001
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.2
         return app
+
+    def _resized(self, usual: Callable[[], None]) -> None:
+        """Draw the lines below anew. A terminal that wraps lines anew has moved what stood there further up."""
+        renderer = self.app.renderer
+        drawn, size = renderer.last_rendered_screen, self._size
+        if drawn is not None and any(os.environ.get(name) for name in _WRAPPING):
+            cursor = renderer._cursor_pos  # noqa: SLF001 - where the last drawing left it
+            lines = (drawn.data_buffer[y].items() for y in range(cursor.y))
+            used = (max((x for x, one in line if one.char.strip()), default=0) for line in lines)
+            more = sum(last // size.columns for last in used) + cursor.x // size.columns
+            self._output.cursor_up(more)
+        usual()
 
     def _layout(self) -> Layout:
         search = SearchToolbar()
