@@ -206,7 +206,7 @@ class LibraryIndex:
         passages with these words are read, `among` which the best are chosen.
         """
         holders = [scope_word(*one) for one in scopes]
-        subject = "" if whole else " ".join(topic for topic, _ in understand(query).topics)
+        subject = "" if whole else understand(query).topic
         asked = terms(subject or query)
         if not holders or not asked:
             return ()
