@@ -57,8 +57,6 @@ _SMALL = 32
 _ROUNDED = 0.1
 #: From more facts than these nothing is reckoned, since some two of them would always do; so many figures are judged.
 _MOST_TERMS, _MOST_FIGURES = 6, 50
-#: On which side of a figure the words before it put what they count.
-_BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 #: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
 _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
@@ -181,15 +179,11 @@ class CitedPage:
         if not fact.unit and len(digits) > 4 and digits in re.sub(_JOINED, "", self.text):
             return True
         anywhere = anywhere or fact.dated or fact.count >= _SMALL or fact.count % 1 > 0
-        alike = [
-            other
-            for other, place in self.figures
-            if (same(fact, other) or (not self.languages and _same_digits(fact, other)))
+        return any(
+            (same(fact, other) or (not self.languages and _same_digits(fact, other)))
             and (anywhere or (fact.unit and other.unit) or self._near(place, wanted))
-        ]
-        # 10 kg is not the 10 of a page that has 10 g.
-        measured = [one for one in alike if not _otherwise(fact, one) and any(way.unit for way in (one, *one.readings))]
-        return bool(measured or (alike and not any(_otherwise(fact, one) for one, _place in self.figures)))
+            for other, place in self.figures
+        )
 
     def _near(self, place: int, wanted: frozenset[str]) -> bool:
         """True where one of these words stands in a sentence or beside it."""
@@ -225,7 +219,7 @@ class CitedPage:
         for other, place in self.figures:
             shared = 1 if wanted is None else len(wanted & self.words(place))
             if shared > most and other.unit == fact.unit and not any(same(one, other) for one in others):
-                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
+                alike, most = other.text, shared
         return alike
 
     def _alien(self, name: Fact, claim: Claim) -> bool:
@@ -310,8 +304,7 @@ class CitationJudge:
         page, lacks = self._page(number), dict[str, str]()
         known = page.found(claim, facts)
         for fact in facts:
-            converted = any(one.unit and same(fact, one) for one in known)  # 54 km (34 miles)
-            if fact in known or converted or _derived(fact, known):
+            if fact in known or _derived(fact, known):
                 continue
             others = [one for one in facts if one.kind == "number" and one != fact]
             if page.contradicts(fact, claim, others):
@@ -354,8 +347,6 @@ def same(fact: Fact, other: Fact) -> bool:
 
 
 def _equal(fact: Fact, other: Fact) -> bool:
-    if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
-        return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit and (fact.unit or fact.scale == 1):
         # In another measure it is rounded: 34 miles are 54 km.
         wide = fact if fact.factor == other.factor or fact.unit == "time" else replace(fact, side="near")
@@ -371,15 +362,6 @@ def _equal(fact: Fact, other: Fact) -> bool:
         return True  # a table's head says what its figures count
     exact = fact if fact.side == "near" else replace(fact, side="")
     return _rounds(exact, fact.factor * other.count)
-
-
-def _otherwise(fact: Fact, other: Fact) -> bool:
-    """True where two figures are the same number in other units of one kind."""
-    kinds = (
-        {fact.unit, other.unit} <= _MONEY if fact.unit in _MONEY else fact.unit == other.unit in _MEASURED | {"time"}
-    )
-    differ = (fact.unit, fact.factor) != (other.unit, other.factor)
-    return kinds and differ and fact.count == other.count and all(one.unit != other.unit for one in fact.readings)
 
 
 def _rounds(fact: Fact, value: float) -> bool:

@@ -73,8 +73,6 @@ _ROMAN = re.compile("[IVXLCDM]+(?:th|e)?")
 #: 49 euros" it does not.
 _SHARING = re.compile(r"[^\w|\n]?|[^\W\d_]{1,4}")
 _COUNTED = re.compile(r" ([^\W\d_]{4,})\b(?! (?:[^\W\d_]{2,4} )?\W?\d)|([人名位辆座站명])")
-#: The number of an item of a list.
-_LISTED = re.compile(r"(?:\A|\n) {0,2}\d{1,2}[.)] \Z")
 #: What something is reckoned by: 6.50 euros an hour.
 _RATE = re.compile(r"(?:\b(?:per|pro|je|par|por) (?:l['’])?|/ ?|[每毎]|(?=[시초분]속))([^\W\d_]+)")
 
@@ -105,13 +103,6 @@ SCALES = {word: ("", float(row[0])) for row in _section("scale") for word in row
 MONTHS = {word: (f"month {row[0]}", 1.0) for row in _section("month") for word in row[1:]}
 UNITS = {word: (row[0], float(row[1])) for row in _section("unit") for word in row[2:]} | MONTHS
 SMALL, WEEKDAYS = ({word: float(row[0]) for row in _section(name) for word in row[1:]} for name in ("small", "weekday"))
-#: Numbers that are one word: "fünfundfünfzig", "vijfenvijftig".
-SMALL |= {
-    f"{one}{link}{ten}": SMALL.get(one, 1.0) + SMALL[ten]
-    for (link, *ones), tens in zip(*[iter(_section("compound"))] * 2, strict=True)
-    for one in ones
-    for ten in tens
-}
 #: The first signs of what stands behind a number, and how long it is at most.
 _STARTS, _SIGNS = {word[:2] for word in (*UNITS, *SCALES)}, max(map(len, UNITS))
 #: Units that may be read as another one, by what they are multiplied, and what is added.
@@ -265,7 +256,7 @@ def figures(text: str, languages: frozenset[str] | None = None) -> list[Fact]:
     """The numbers of `text`, in order, and after them what they are reckoned by. A page is read in its `languages`, a
     claim in those that it may be in."""
     flat, found = flattened(text), list[Fact]()
-    reader = _FigureReader(text, flat, languages_of(text) if languages is None else languages, own=languages is None)
+    reader = _FigureReader(text, flat, languages_of(text) if languages is None else languages)
     for match in _beginnings(flat, reader.own_words).finditer(flat):
         if not found or match.start() >= found[-1].end:
             found += reader.read(match)
@@ -310,8 +301,8 @@ def _together(one: Fact, other: Fact, between: str, text: str) -> list[Fact]:
 class _FigureReader:
     """Reads the figures of one text."""
 
-    def __init__(self, text: str, flat: str, languages: frozenset[str], *, own: bool) -> None:
-        self.text, self.flat, self.languages, self.own = text, flat, languages, own
+    def __init__(self, text: str, flat: str, languages: frozenset[str]) -> None:
+        self.text, self.flat, self.languages = text, flat, languages
         # German "sei" is no Italian six, Dutch "onze" no French eleven.
         self.own_words = frozenset[str]().union(*(SMALL_WORDS[one] for one in languages & SMALL_WORDS.keys()))
 
@@ -351,7 +342,7 @@ class _FigureReader:
                 fact = Fact("number", self.text[start:end], start, end, value, f"month {month}")
                 yield fact.either(replace(fact, value=day + month / 100, unit="")) if match["d5"] else fact  # 3.10.
                 start = end
-        elif not (self.own and _LISTED.search(self.flat[max(0, start - 3) : end + 2])):
+        else:
             yield from self._number(start, match[0])
 
     def rates(self) -> Iterator[Fact]:
@@ -389,8 +380,6 @@ class _FigureReader:
             (unit, factor), last = UNITS[sign], end
         if spelled and not unit and scale * value < 1:
             unit, value = "percent", 100 * value  # half of them
-        if spelled and not unit and end - start == 1 and flat[start] >= _UNSPACED and self.own:
-            return  # it may be a sign of a word or a name
         side, size = _side(re.split(r"\d", flat[max(0, start - 30) : start])[-1]), scale * factor
         if spelled and not unit and value >= 20 and re.match(r"-[a-z]{2,6}(?:st|nd|rd|th)\b", flat[end : end + 12]):
             return  # twenty-seventh
