@@ -7,25 +7,22 @@ from datetime import datetime, tzinfo
 from nanobot.schedule.due import cron
 from nanobot.schedule.job import When
 from nanobot.schedule.phrases import CRON, NO_HOUR, NOT_TEXT, ZONED, meaning, moment, plain, unclear
-from nanobot.schedule.vocabulary import ARTICLES, Token, tokens
+from nanobot.schedule.vocabulary import Token, tokens
 from nanobot.utils.translation import _
 
 _LEAD = re.compile(
-    r"\s*(?:please\s+)?(?:remind(?:er| me)?|erinnere? mich(?: daran)?|提醒我?|请提醒我|rappelle-moi|recuérdame)"
+    r"\s*(?:please\s+)?(?:remind(?:er| me)?|erinnere? mich(?: daran)?|提醒我?|请提醒我)"
     r"(?![a-zà-ÿ])[\s,:：]*",
     re.IGNORECASE,
 )
-_JOINT = re.compile(
-    r"(?:[\s:：,，–—.。]|-(?!\d))*(?:(?:to|that|an|daran,?|dass|zu|de|que|说)\s+|提醒我|に)?", re.IGNORECASE
-)
+_JOINT = re.compile(r"(?:[\s:：,，–—.。]|-(?!\d))*(?:(?:to|that|an|daran,?|dass|zu|说)\s+|提醒我)?", re.IGNORECASE)
 #: Words that tell when on a day it is, so that a time at the end of the line belongs to what is to be done.
 _CLOCKED = frozenset(("time", "amount", "part", "day part", "weekday part", "in", "later"))
 _AT = re.compile(
-    "at |by |around |um |gegen |ab |à |a |@|in the |am |zu |al |de la |por la "
-    "|(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$"
+    "at |by |around |um |gegen |ab |@|in the |am |zu |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$"
 )
 #: A part of a day that says so of a number before it: 8 in the morning, but 2 morning walks.
-_OF_A_PART = re.compile("in the |at |de la |por la |du |de l'|am |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$")
+_OF_A_PART = re.compile("in the |at |am |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$")
 _FULL_STOPS = frozenset(".!。！")
 #: A number that is no hour with its minutes, such as 9:5.
 _GLUED = re.compile(r"\d*:\d")
@@ -69,8 +66,7 @@ def _is_of_time(words: Sequence[Token], place: int) -> bool:
     listed_hour = kinds in (["time", "to"], *([kind, "and"] for kind in ("time", "number", "part")))
     closed = after in ("and", "time") or words[place - 1].text not in ",;、"
     of_a_part = follows is not None and after == "part" and _OF_A_PART.match(follows.text) is not None
-    named = word.text in ARTICLES and after == "weekday"
-    return after == "unit" or named or of_a_part or (listed_hour and closed)
+    return after == "unit" or of_a_part or (listed_hour and closed)
 
 
 def _end(words: Sequence[Token]) -> int:

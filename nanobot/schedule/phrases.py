@@ -171,9 +171,6 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
     text = " ".join(word.text for word in words[place : place + length])
     before = words[place - 1] if place else None
     after = words[place + length] if place + length < len(words) else None
-    if after is not None and after.kind == "each":
-        facts.interval, facts.interval_text = amount, text
-        return length + 1
     later = any(word.kind == "later" for word in words[place + length :])
     if before is not None and before.kind == "next" and unit == "week":
         facts.next_week = True
@@ -202,8 +199,7 @@ def _weekdays(facts: _Facts, words: Sequence[Token], place: int) -> int:
     """Read days of the week from one to another; how many words that were."""
     between = words[place : place + 3]
     kinds = [word.kind.removesuffix("s") for word in between]  # "montags bis freitags"
-    spanish = kinds == ["weekday", "number", "weekday"] and len(between[1].text) == 1  # de lunes a viernes
-    if kinds != ["weekday", "to", "weekday"] and not spanish:
+    if kinds != ["weekday", "to", "weekday"]:
         return 0
     if "1-5" in (between[0].name, between[2].name):
         return 0
@@ -229,7 +225,7 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
             raise unclear(_("From one time to another is a while: name one time."))
         case "day" if word.number == 1 and after_every:
             facts.part = "morning"  # "jeden Morgen"
-        case "later" | "each":
+        case "later":
             raise unclear(_("Say how much later."))
         case _:
             if word.kind in ("day part", "weekday part"):

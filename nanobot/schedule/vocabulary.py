@@ -1,4 +1,4 @@
-"""The words that tell times, in six languages, as tokens; `phrases` knows what they mean together.
+"""The words that tell times, in English, German and Chinese, as tokens; `phrases` knows what they mean together.
 
 The words stand in `times.json`; of several that fit at a place the longest wins.
 """
@@ -95,8 +95,8 @@ def _spelled(first: int, last: int) -> str:
 
 
 _ONES, _TENS, _WORDS = _spelled(1, 9), _spelled(20, 90), _spelled(1, 90)
-#: A number in words: twenty-five, fünfundzwanzig, vingt et une, treinta y cinco.
-_WORD_NUMBER = rf"(?:{_TENS})(?:-|\s+|\s+y\s+|[-\s]et[-\s])(?:{_ONES})|(?:{_ONES})und(?:{_TENS})|{_WORDS}"
+#: A number in words: twenty-five, fünfundzwanzig.
+_WORD_NUMBER = rf"(?:{_TENS})(?:-|\s+)(?:{_ONES})|(?:{_ONES})und(?:{_TENS})|{_WORDS}"
 _SIGNS_NUMBER = "[零〇一二两兩三四五六七八九十]+"
 #: A number in digits, in words, or in Chinese signs; then one that may be an hour.
 _N = rf"(\d{{1,4}}|{_SIGNS_NUMBER}|(?<![{_LETTERS}])(?:{_WORD_NUMBER}|{'|'.join(ARTICLES)})(?![{_LETTERS}]))"
@@ -110,17 +110,12 @@ _WEEKDAY = "|".join(re.escape(word) for word in sorted(_WEEKDAY_NUMBERS, key=len
 _GERMAN_PARTS = {"morgen": "morning", "vormittag": "forenoon", "mittag": "noon", "nachmittag": "afternoon"}
 _GERMAN_PARTS |= {"abend": "evening"}
 _CHINESE_DAYS = {"日": 0, "天": 0, "一": 1, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6}
-_JAPANESE_DAYS = {sign: number for number, sign in enumerate("日月火水木金土")}
 #: One of those behind the first in 周一、三、五.
 _BEHIND_DAYS = "|".join(rf"(?<=[周週期拜](?:[日天一二三四五六][、和]){{{number}}})" for number in range(1, 7))
 _LISTED_DAY = rf"(?:{_BEHIND_DAYS})([日天一二三四五六])(?![点點时時分刻])"
 _PM = r"(?:\s*(a\.?m\.?|p\.?m\.?)(?![a-z]))?"
-_AT = r"(?:(?:at|around|by|um|gegen|ab|à|vers|a\s+las?|sobre\s+las?|@)\s*)"
-_PARTS_OF_AN_HOUR = dict.fromkeys(("half", "demi", "demie", "media"), 30) | dict.fromkeys(
-    ("quarter", "viertel", "quart", "cuarto"), 15
-)
-#: What makes a number none of a clock: -5.
-_BELOW = r"(?:[-−]|minus\s+|moins\s+|menos\s+|负|負)"
+_AT = r"(?:(?:at|around|by|um|gegen|ab|@)\s*)"
+_PARTS_OF_AN_HOUR = {"half": 30, "quarter": 15, "viertel": 15}
 #: Digits of a number that are read; what has more is beyond every calendar.
 _MOST_DIGITS = 12
 _SHORT_UNITS = {"s": "second", "m": "minute", "d": "day", "w": "week"}
@@ -155,23 +150,13 @@ Make = Callable[["re.Match[str]"], tuple[Value, ...]]
 
 def _shifted(match: "re.Match[str]") -> tuple[Value, ...]:
     """Minutes, a half or a quarter past or to an hour."""
-    before, which, hour, half = match[1], match[2], match[3], match[4]
-    return _moved(_clock(hour, 0, half), before, less=which in ("to", "before", "vor"))
-
-
-def _joined(match: "re.Match[str]") -> tuple[Value, ...]:
-    """An hour and what is added to it or taken from it: 9 heures et quart, las nueve menos diez."""
-    return _moved(_clock(match[1], 0, None), match[3] or match[5], less=(match[2] or match[4])[0] == "m")
-
-
-def _moved(clock: tuple[Value, ...], part: str, *, less: bool) -> tuple[Value, ...]:
-    """An hour with a part of one added or taken away."""
-    hour, _, sure = clock
-    if int(hour) > 24:
-        return (hour, 0, 1)
+    part, which, hour, half = match[1], match[2], match[3], match[4]
+    whole, _, sure = _clock(hour, 0, half)
+    if int(whole) > 24:
+        return (whole, 0, 1)
     minutes = _PARTS_OF_AN_HOUR.get(part) or number_of(part)
-    whole = int(hour) * 60 + (-minutes if less else minutes)
-    return (whole // 60 % 24, whole % 60, sure)
+    at = int(whole) * 60 + (-minutes if which in ("to", "before", "vor") else minutes)
+    return (at // 60 % 24, at % 60, sure)
 
 
 def _halved(match: "re.Match[str]") -> tuple[Value, ...]:
@@ -204,24 +189,15 @@ def _date(year: int, month: int, day: int) -> Make:
     return make
 
 
-_JOINED = rf"(et|y|moins\s+le|menos)\s+(demie?|quart|media|cuarto)|(y|menos|moins)\s+({_spelled(5, 29)})"
 _BESIDE = rf"(half|quarter|viertel|{_WORD_NUMBER})(?:\s+minut\w+)?\s+(past|after|to|before|nach|vor)"
-_AND_A_HALF = rf"{_N}(?:\s+and\s+a\s+half|[.,]5)\s*(?:hours?|stunden|heures|horas)(?![{_LETTERS}])"
-_ET_DEMIE = rf"{_N}\s*(?:heures?|horas?)\s+(?:et\s+demie|y\s+media)"
-_ORDINAL = r"(?:st|nd|rd|th|er|\.)"
-#: The day of a month in French and Spanish rules: le 15 de chaque mois, todos los meses el día 1.
-_NUMBERED_DAY = (
-    r"(?:le|el)\s+(?:día\s+)?(\d{1,2})(?:er)?(?=\s+(?:de\s+)?(?:chaque\s+mois|cada\s+mes)\b)"
-    rf"|(?:(?<=mois )le|(?<=mes )el|(?<=meses )el)\s+(?:día\s+)?(\d{{1,2}})(?:er)?"
-    rf"(?![{_LETTERS}]|\s*(?:[\dh:.]|(?:de\s+)?{_MONTH}))"
-)
+_AND_A_HALF = rf"{_N}(?:\s+and\s+a\s+half|[.,]5)\s*(?:hours?|stunden)(?![{_LETTERS}])"
+_ORDINAL = r"(?:st|nd|rd|th|\.)"
 _PATTERNS: tuple[tuple[str, str, Make], ...] = (
-    ("time", rf"{_AT}{_BELOW}\s*{_H}(?:\s*(?:uhr|h|heures)(?![{_LETTERS}]))?", lambda _: (99, 0, 1)),
-    ("time", rf"(?<![\d点點时時分半刻]){_BELOW}{_N}\s*[点點时時](?!間)", lambda _: (99, 0, 1)),
+    ("time", rf"{_AT}(?:[-−]|minus\s+){_H}(?:\s*(?:uhr|h)(?![{_LETTERS}]))?", lambda _: (99, 0, 1)),
     ("other", r"(?<!\w)[-−]\d+", lambda _: ()),
     (
         "amount",
-        r"(?:(?<=\b[ei]n )|(?<=dans )|(?<=alle )|(?<=every ))(\d{1,2})h(?:(\d{2})(?!\d)|\s?(\d{1,2})\s?m(?:in)?\b)",
+        r"(?:(?<=\b[ei]n )|(?<=alle )|(?<=every ))(\d{1,2})h(?:(\d{2})(?!\d)|\s?(\d{1,2})\s?m(?:in)?\b)",
         lambda m: (int(m[1]) * 3_600 + int(m[2] or m[3]) * 60,),
     ),
     (
@@ -243,17 +219,8 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("time", rf"{_AT}?(\d{{1,2}})\.(\d{{2}})\s*uhr", lambda m: _clock(m[1], int(m[2]), None)),
     ("time", rf"{_AT}?{_H}\s*o['’]?clock{_PM}", lambda m: _clock(m[1], 0, m[2])),
     ("time", r"(?:at|um|@)\s*(\d{1,2})\.(\d{2})(?![\d.])", lambda m: _clock(m[1], int(m[2]), None)),
-    (
-        "time",
-        rf"{_AT}{_H}\s*h(?:(?:eu|o)r[ae]s?)?(?:\s*([0-5]\d)|\s+({_MINUTES}))?(?![{_LETTERS}\d])",
-        lambda m: _clock(m[1], number_of(m[2] or m[3] or "0"), None, sure=True),
-    ),
-    (
-        "time",
-        rf"{_AT}{_H}(?:\s*h(?:(?:eu|o)r[ae]s?)?)?\s+(?:{_JOINED})(?![{_LETTERS}])",
-        _joined,
-    ),
-    ("time", rf"{_AT}{_H}(?!\d|[:./]\d|h\d|st|nd|rd|th|er|\.\s*{_MONTH}){_PM}", lambda m: _clock(m[1], 0, m[3])),
+    ("time", rf"{_AT}(\d{{1,2}})\s*h(?![{_LETTERS}\d])", lambda m: _clock(m[1], 0, None, sure=True)),
+    ("time", rf"{_AT}{_H}(?!\d|[:./]\d|h\d|st|nd|rd|th|\.\s*{_MONTH}){_PM}", lambda m: _clock(m[1], 0, m[3])),
     (
         "time",
         rf"{_AT}({_WORD_NUMBER})[\s-]+({_MINUTES})(?![{_LETTERS}]){_PM}",
@@ -269,23 +236,14 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("date", r"([1-9]\d{3})-(\d{1,2})-(\d{1,2})(?:t(?=\d))?", _date(1, 2, 3)),
     ("date", rf"(?:(\d{{4}})年)?{_N}月{_N}[日号號]", _date(1, 2, 3)),
     ("date", r"(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?", _date(3, 2, 1)),
-    ("date", rf"(\d{{1,2}}){_ORDINAL}?\s*(?:of\s+|de\s+)?{_MONTH}(?:,?\s*(?:de\s+)?(\d{{4}}))?", _date(3, 2, 1)),
+    ("date", rf"(\d{{1,2}}){_ORDINAL}?\s*(?:of\s+)?{_MONTH}(?:,?\s*(\d{{4}}))?", _date(3, 2, 1)),
     ("date", rf"{_MONTH}\s+(\d{{1,2}}){_ORDINAL}?(?![\d:])(?:,?\s*(\d{{4}}))?", _date(3, 1, 2)),
     ("date", r"(\d{1,2})/(\d{1,2})(?:/(\d{4}))?", _slashed),
     ("day of month", r"(\d{1,2})(?:st|nd|rd|th|\.(?!\s?\d))", lambda m: (int(m[1]),)),
-    (
-        "day of month",
-        _NUMBERED_DAY,
-        lambda m: (int(m[1] or m[2]),),
-    ),
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
-    ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头|時間)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
-    ("amount", r"半[个個]?(?:小时|小時|钟头|時間)", lambda _: (1_800,)),
-    (
-        "amount",
-        f"{_AND_A_HALF}|{_ET_DEMIE}",
-        lambda m: (number_of(m[1] or m[2]) * 3_600 + 1_800,),
-    ),
+    ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
+    ("amount", r"半[个個]?(?:小时|小時|钟头)", lambda _: (1_800,)),
+    ("amount", _AND_A_HALF, lambda m: (number_of(m[1]) * 3_600 + 1_800,)),
     (
         "weekday part",
         r"(sonntag|montag|dienstag|mittwoch|donnerstag|freitag|samstag)(?:s)?(morgen|vormittag|mittag|nachmittag|abend)",
@@ -293,10 +251,8 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ),
     ("weekday", rf"(?<![{_LETTERS}])({_WEEKDAY})(?![{_LETTERS}])", lambda m: (_WEEKDAY_NUMBERS[m[1]],)),
     ("weekdays", rf"(?<![{_LETTERS}])({_WEEKDAY})s(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
-    ("weekdays", rf"los\s+({_WEEKDAY})(?![{_LETTERS}])", lambda m: (str(_WEEKDAY_NUMBERS[m[1]]),)),
     ("weekday", _LISTED_DAY, lambda m: (_CHINESE_DAYS[m[1]],)),
     ("weekday", r"(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])(?!次)", lambda m: (_CHINESE_DAYS[m[1]],)),
-    ("weekday", r"([日月火水木金土])曜日?", lambda m: (_JAPANESE_DAYS[m[1]],)),
     (
         "weekday of next week",
         r"下[个個]?(?:周|週|星期|礼拜|禮拜)([日天一二三四五六])",

@@ -1,4 +1,4 @@
-"""What people write of times is understood, in six languages, kept by its rules, and told as one says it."""
+"""What people write of times is understood, in three languages, kept by its rules, and told as one says it."""
 
 import json
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ NO_HOURS = (
         "tomorrow half past 25 tea",
     ),
     *("tomorrow 25 o'clock tea", "next week at 25 tea", "25 Uhr Tee", "morgen halb 25 Tee", "明天二十五点开会"),
-    *("明天早上8点75分开会", "demain 25h thé", "demain à 14h75 thé", "mañana a las 25 té"),
+    "明天早上8点75分开会",
 )
 NO_DAYS = (
     *("at 9 on 31 February tea", "every 31 April tea", "on 29 February 2027 tea", "2027-00-10 tea", "13/13 tea"),
