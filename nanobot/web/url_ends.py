@@ -266,7 +266,7 @@ def _end_of_run(text: str, begin: int, tail: int, run: re.Match[str]) -> int:
     if quoted or _GOES_ON.match(text, end):
         return end
     own_host = not text[begin:tail].isascii()
-    if before in ".?&" or (at == tail + 1 and not own_host) or _goes_on(run[0]):
+    if before in ".?&" or (at == tail + 1 and not own_host) or _SENTENCE.match(run[0]):
         return at
     following = START.match(text, end + (text[end : end + 1] == "\u30fb"))
     return _belonging(text, at, end, following is not None)
@@ -323,11 +323,6 @@ def _trimmed(url: str, before: str) -> str:
             break
         url = shorter
     return url
-
-
-def _goes_on(run: str) -> bool:
-    """Whether `run`, letters of such a script behind a sign of a URL, is the next word of the sentence."""
-    return _SENTENCE.match(run) is not None
 
 
 def _belonging(text: str, begin: int, end: int, another: bool) -> int:

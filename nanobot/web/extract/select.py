@@ -136,9 +136,7 @@ class _Page:
         self.headline = _headline(self.blocks, title)
         self.elsewhere: dict[Part | None, bool] = {None: False}
         self.framed: dict[Part | None, bool] = {None: False}
-        self.depth: dict[Part | None, int] = {None: 0}
         for part in self.parts:
-            self.depth[part] = self.depth[part.above] + 1
             self.framed[part] = self.framed[part.above] or _frames(part)
             other = part.tag not in _PAGE and _OTHER_ZONE.search(part.names) is not None
             self.elsewhere[part] = self.elsewhere[part.above] or self.framed[part] or other
@@ -244,7 +242,7 @@ def _landmark(page: _Page, total: float) -> Part:
 def _inner(page: _Page, scope: Part, total: float) -> Part:
     """The part of `scope` that readability votes for, or that holds nearly all of its prose; at least that which has
     paragraphs of its own, where the text began."""
-    nested = sum(page.words[part.last] - page.words[part.first] + page.depth[part] for part in page.parts)
+    nested = sum(page.words[part.last] - page.words[part.first] for part in page.parts)
     nested += 8 * sum(1 for _one in page.root.iter())  # an element takes the vote as long as so many words
     told = any(test(scope) for test in (_is_article, _is_article_body))
     inside = page.inside(scope)

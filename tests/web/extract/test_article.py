@@ -49,22 +49,6 @@ def test_navigation_promotion_and_comments_are_left_out() -> None:
         assert gone not in text
 
 
-def test_an_unlucky_class_name_does_not_lose_the_article() -> None:
-    html = page('<div class="sidebar-left comments-open">' + f"<p>{PROSE}</p>" * 5 + "</div>")
-    assert read_article(html).text.count("harbour") == 5
-
-
-def test_a_page_of_links_keeps_its_links() -> None:
-    items = "".join(
-        f'<li><h2><a href="/{n}">How we cut the build time of project {n}</a></h2><p>Notes.</p></li>' for n in range(9)
-    )
-    markdown = read_article(
-        page(f'<nav><a href="/">Home</a></nav><main><h1>Posts</h1><ul>{items}</ul></main>'), "https://ex.org"
-    ).text
-    assert markdown.count("](https://ex.org/") == 9
-    assert "Home" not in markdown
-
-
 def test_never_empty_where_text_is_visible() -> None:
     for body in ("<p>Open from 9 to 5.</p>", "<form><p>" + PROSE * 3 + "</p></form>", "plain words &amp; entities"):
         assert read_article(page(body)).text.strip(), body
@@ -82,19 +66,6 @@ def test_A17_words_are_not_glued_and_scripts_leave_nothing() -> None:
     text = read_article(html).text
     assert "alpha\n\nbeta" in text
     assert "secret" not in text
-
-
-def test_code_keeps_its_lines_indentation_and_language_and_a_longer_fence() -> None:
-    inner = '<pre class="lang-rust"><code>fn main() {\n    println!("```");\n}</code></pre>'
-    markdown = read_article(article(f"<p>{PROSE}</p>" * 4 + inner + f"<p>{PROSE}</p>")).text
-    assert '````rust\nfn main() {\n    println!("```");\n}\n````' in markdown
-
-
-def test_links_are_absolute_and_images_show_their_words() -> None:
-    inner = f'<p>{PROSE} See <a href="../b?x=1 2">the <em>plan</em></a>. <img src="/i.png" alt="Gate (open)"></p>'
-    markdown = read_article(article(inner + f"<p>{PROSE}</p>" * 3), "https://ex.org/a/c").text
-    assert "[the *plan*](https://ex.org/b?x=1%202)" in markdown
-    assert "![Gate (open)](https://ex.org/i.png)" in markdown
 
 
 def test_metadata_comes_from_the_page() -> None:

@@ -213,12 +213,6 @@ def test_a_long_caption_is_among_the_words_of_a_page() -> None:
     assert caption in extract(page(figure), BASE, format="text").text
 
 
-def test_sections_with_a_telling_name_stay_where_they_hold_the_text_together() -> None:
-    sections = "".join(f"<div class='author-note'><p>Part {number}. {PROSE * 2}</p></div>" for number in range(12))
-    found = extract(f"<html><body><article><p>{PROSE * 4}</p>{sections}</article></body></html>", BASE)
-    assert "Part 11." in found.text
-
-
 def test_teasers_and_lines_around_an_article_go_and_what_begins_it_stays() -> None:
     """A long subtitle begins the text; rows of teasers and lines that stand beside no paragraph are no part of it."""
     subtitle = "Why the gates of a small harbour took thirty years to build and why nobody believes that they were late"
@@ -301,13 +295,6 @@ def test_cards_of_many_names_stay_where_they_hold_much_of_the_text() -> None:
     text = extract(f"<html><head><title>Ships</title></head><body>{article}</body></html>", BASE).text
     assert all(f"[Ship {n}]" in text for n in range(20))
     assert text.count("Its story.") == 20
-
-
-def test_a_post_that_is_tagged_with_a_telling_word_stays() -> None:
-    tags = ("tag-newsletter", "category-ads has-sidebar", "tag-sharing no-comments")
-    posts = "".join(f"<article class='post {tag}'><h2>{tag}</h2><p>Of {tag}. {PROSE * 3}</p></article>" for tag in tags)
-    text = extract(f"<html><body><main><p>{PROSE * 2}</p>{posts}</main></body></html>", BASE).text
-    assert all(f"Of {tag}." in text for tag in tags)
 
 
 def test_a_text_with_more_text_of_others_below_it_is_the_page() -> None:
