@@ -37,8 +37,6 @@ ACCEPT = (  # English: it is sent
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _AGAIN = N_("Try again or another source.")
 _ELSEWHERE = N_("Look for another source.")
-#: Pieces of a body; more of them than this for `max_bytes` is a server that sends crumbs to keep us busy.
-_MOST_PIECES = 100_000
 _DAMAGED = (zlib.error, brotli.error, zstd.ZstdError)
 #: Bytes that are unpacked at once.
 _PIECE = 65_536
@@ -205,24 +203,23 @@ async def _read(response: httpx.Response, deadline: float, limit: int) -> tuple[
 
 async def _arrived(response: httpx.Response, deadline: float, limit: int) -> tuple[bytes, str, FetchErrorKind]:
     """What came over the wire, why it is not whole, and the kind of that failure."""
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
+    cut = ""
+    kind: FetchErrorKind = "network"
     try:
         async with asyncio.timeout_at(deadline):
             async for chunk in response.aiter_raw():
-                parts.append(chunk)
-                size += len(chunk)
-                if size > limit:
-                    return b"".join(parts)[:limit], _too_large(limit), "network"
-                if len(parts) > _MOST_PIECES:
-                    return b"".join(parts), _("it came in too many pieces"), "network"
+                body += chunk
+                if len(body) > limit:
+                    cut = _too_large(limit)
+                    break
     except TimeoutError:
-        return b"".join(parts), _("the time was over"), "timeout"
+        cut, kind = _("the time was over"), "timeout"
     except httpx.TimeoutException:
-        return b"".join(parts), _("the site stopped sending"), "timeout"
+        cut, kind = _("the site stopped sending"), "timeout"
     except httpx.HTTPError:
-        return b"".join(parts), _("the connection broke"), "network"
-    return b"".join(parts), "", "network"
+        cut = _("the connection broke")
+    return bytes(body[:limit]), cut, kind
 
 
 def _too_large(limit: int) -> str:

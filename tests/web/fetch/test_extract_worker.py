@@ -192,18 +192,6 @@ async def test_a_text_file_in_an_encoding_that_nobody_knows_is_read() -> None:
     assert (page.text.split(), page.notes) == (["High", "water", "at", "nine"], ())
 
 
-async def test_a_pdf_gets_a_worker_that_can_read_it_and_the_number_of_workers_stays() -> None:
-    async with aclosing(Extractor(size=1)) as extractor:
-        await extractor.extract(Job(PAGE, "https://a.example/"))
-        first = extractor.pids
-        page = await extractor.extract(Job(b"%PDF-1.4 nothing", "https://ex.org/a.pdf", "pdf"))
-        second = extractor.pids
-        await extractor.extract(Job(PAGE, "https://a.example/"))
-        assert extractor.pids == second != first
-        assert len(second) == 1
-    assert page.notes == ("The file is damaged (Failed to load document (PDFium: Data format error).).",)
-
-
 async def test_a_page_that_only_readability_can_judge_is_read_where_no_library_can_be_opened() -> None:
     text = "<div class=story>" + "<p>High water at nine, and the ferry waits for it.</p>" * 30 + "</div>"
     page = f"<body><div class=top><a href=/a>One</a></div><div class=middle>{text}</div></body>".encode()

@@ -291,16 +291,6 @@ async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool)
     assert [result.error for result in bad] == ["blocked", "blocked"]
 
 
-async def test_what_only_the_operator_opens_is_asked_directly_and_no_proxy_learns_of_it(make_tool: MakeTool) -> None:
-    names = Names({"printer.lan": ["93.184.216.34"], "nas.test": ["10.0.0.8"]})
-    pages = {"/": Answer("a page of this house", "text/plain")}
-    async with WebProxy({}) as proxy, Website(pages) as site:
-        tool = make_tool(whitelist=("printer.lan", "nas.test"), network=names, proxy=proxy.url)
-        for host in ("printer.lan", "nas.test"):
-            assert "of this house" in (await tool.call({"url": f"http://{host}:{site.port}/"})).text
-        assert (proxy.asked, names.reached) == ([], ["93.184.216.34", "10.0.0.8"])
-
-
 async def test_W02_an_invented_address_is_no_machine_of_this_house_and_goes_through_the_proxy(
     make_tool: MakeTool,
 ) -> None:
@@ -458,29 +448,6 @@ async def test_a_client_that_is_closed_ends_what_it_is_reading() -> None:
             response = await client.send(client.build_request("GET", f"{site.url}/"), stream=True)
             assert response.status_code == 200
         await site.server.all_closed()
-
-
-async def test_a_few_interim_answers_before_a_page_do_no_harm(tool: WebFetchTool) -> None:
-    async def early(_request: Request, responder: Responder) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 200008\r\n\r\n"
-        for byte in b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3 + head:
-            await responder.raw(bytes([byte]))
-            await asyncio.sleep(0)
-        await responder.raw(b"a page. " * 25_000 + b"the end.")
-
-    result = await read(tool, early, max_chars=300_000)
-    assert result.text.endswith("the end.")
-
-
-async def test_a_body_of_crumbs_is_cut(tool: WebFetchTool) -> None:
-    async def crumbs(_request: Request, responder: Responder) -> None:
-        await responder.raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
-        with contextlib.suppress(ConnectionError):
-            while not responder.closed.is_set():
-                await responder.raw(b"1\r\nx\r\n" * 2_000)
-
-    result = await read(tool, crumbs, max_chars=200)
-    assert "it came in too many pieces" in result.text
 
 
 @table(

@@ -47,7 +47,6 @@ async def test_G15_the_file_is_read_and_the_page_is_cited(make_tool: MakeTool) -
 @table(
     "title text kind says",
     ("Just a moment...", "Checking your browser before accessing the site.", "no_content", "robots"),
-    ("Story", "Please log in to read this story.", "login_wall", "login"),
     ("Search", "Before you continue to the site, choose your cookies.", "no_content", "consent"),
 )
 async def test_a_wall_is_named_not_given_as_the_page(

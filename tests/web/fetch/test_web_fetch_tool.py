@@ -357,12 +357,6 @@ async def test_N42_an_image_is_saved_and_described(tool: WebFetchTool, tmp_path:
     assert result.extras["extractor"] == "image"
 
 
-async def test_binary_data_is_named_not_shown(tool: WebFetchTool) -> None:
-    result = await read(tool, Answer(b"PK\x03\x04" + b"\0" * 5000, "text/html"), "/z")
-    assert result.error == "unsupported_type"
-    assert "5 kB" in result.text
-
-
 async def test_K13_the_words_of_an_error_page_are_given_up_to_300_characters(tool: WebFetchTool) -> None:
     result = await read(tool, Answer("<html><body>" + "word " * 200, status=404), "/gone")
     assert "The page is not there; search again for its new address." in result.text

@@ -1,14 +1,11 @@
 """Sharing one budget among the page texts of a list, and reading an engine's words."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import fields
 
 from nanobot.utils.text import shares
 from nanobot.web.search import payload
 from nanobot.web.search.api import join
-from nanobot.web.search.base import SearchHit
 from tests.tables import table
 
 
@@ -88,13 +85,3 @@ def test_S16_why_a_host_was_not_reached_is_said_in_a_few_words(words: str, short
 )
 def test_a_base_url_may_hold_none_some_or_all_of_the_path(base: str, path: str, url: str) -> None:
     assert join(base, path) == url
-
-
-def test_S13_a_hit_needs_a_title_and_an_address_and_may_hold_everything_else() -> None:
-    hit = SearchHit("T", "https://a.example/")
-    assert {item.name for item in fields(hit)} >= set(
-        "site title url snippet content published icon mime score position".split()
-    )
-    assert (hit.snippet, hit.content, hit.published, hit.score) == ("", "", "", None)
-    with pytest.raises(TypeError):
-        SearchHit("T")  # type: ignore[call-arg]
