@@ -65,15 +65,12 @@ _STEPS: tuple[str, ...] = (_NUMBERED,)
 VERSION, _OLDEST = 9 + len(_STEPS), 9
 #: The advisory lock under which the layout changes: `nano` in ASCII.
 _LOCK = 0x6E616E6F
-#: Layouts 1 and 2, whose schema was the same for all bots, and those up to 8, which were of no version.
-_OLDER = N_(
-    "The database {place} holds what a nanobot from before 22 November 2026 kept. Nothing was changed. Start a nanobot "
-    "of that day once, which takes it over, or name another database."
-)
+#: That of layouts 1 and 2 was in a schema of all bots.
 _KNOWN = "SELECT coalesce(max(version), (to_regclass('nanobot.inbox') IS NOT NULL)::integer) FROM layout"
-_NEWER = N_(
-    "The database {place} was written by a newer nanobot (layout {version}, this one knows {known}). Nothing was "
-    "changed. Update nanobot, or name another database."
+_OTHER = N_(
+    "The database {place} holds what another version of nanobot has kept (layout {version}, this one knows {known}). "
+    "Nothing was changed. Update nanobot, or start that of 22 November 2026 once if this one is newer, or name another "
+    "database."
 )
 
 
@@ -176,10 +173,8 @@ class PostgresLedger(Ledger):
                 "CREATE TABLE IF NOT EXISTS layout (version integer NOT NULL, engine text NOT NULL DEFAULT '')"
             )
             ((version,),) = await db.fetch(tuple[int], _KNOWN)
-            if version > VERSION:
-                raise StoreError(_(_NEWER, place=self.database.place, version=version, known=VERSION))
-            if 0 < version < _OLDEST:
-                raise StoreError(_(_OLDER, place=self.database.place))
+            if version and not _OLDEST <= version <= VERSION:
+                raise StoreError(_(_OTHER, place=self.database.place, version=version, known=VERSION))
             changes = _engine_changes()
             ((engine,),) = await db.fetch(tuple[str], "SELECT coalesce(max(engine), '') FROM layout")
             later = [one.read_text(encoding="utf-8") for one in changes if one.name > engine]

@@ -44,7 +44,7 @@ class Steering:
 
         Called while nobody else changes files.
         """
-        commands = self._watching(place)
+        commands = self.watching(place)
         if not commands:
             return
         with self._database.transaction() as database:
@@ -115,11 +115,7 @@ class Steering:
         led = any(one.is_symlink() for one in above) or not stat.S_ISREG(kept.mode)
         return led or any(rows != [(_digest(kept),)] for rows in found)
 
-    def watches(self, path: Path) -> bool:
-        """Whether `path` or something below it is what steers, to a command that runs."""
-        return bool(self._watching(path))
-
-    def _watching(self, path: Path) -> list[int]:
+    def watching(self, path: Path) -> list[int]:
         """The commands to which `path`, or something below it, is what steers."""
         rows = self._database.rows("SELECT command, path FROM steering WHERE top = 1")
         near = (int(number) for number, top in rows if path.is_relative_to(top) or Path(top).is_relative_to(path))

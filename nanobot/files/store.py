@@ -45,11 +45,14 @@ class FileStore:
         self.origins = Origins(roots, self._database, outside)
         self.steering = Steering(self._database)
         self.snapshots = Snapshots(roots, self._database, self._versions, self.origins, snapshot_bytes)
-        self._undo = Undo(roots, self._database, self._versions, self.origins, self.steering)
-        #: A place for something in the trash. Raises `OSError`.
-        self.new_trash = self._versions.new_trash
+        undo = Undo(roots, self._database, self._versions, self.origins, self.steering)
+        #: Bringing back what this chat has changed: the last change, which there are since a time, and all of those.
+        self.undo, self.changes_since, self.undo_since = undo.last, undo.since, undo.all_since
+        #: A place for something in the trash (raises `OSError`), and letting go of what is too old or too much.
+        self.new_trash, self.prune = self._versions.new_trash, self._versions.prune
         #: Nobody else changes a file meanwhile, neither here nor in another process.
         self.alone = self._database.alone
+        self.close = self._database.close
 
     # Reading
 
@@ -138,26 +141,6 @@ class FileStore:
             self.steering.approve(place.path, {})
         return _("moved {path} to the trash", path=place.shown)
 
-    def undo(self, session: str) -> str:
-        """Bring back what the last change of this chat changed, and say so. Raises `PathError`.
-
-        What somebody else has changed since stays as it is, and the next undo goes on with the change before.
-        """
-        with self.alone():
-            return self._undo.last(session)
-
-    def changes_since(self, session: str, at: float) -> tuple[str, ...]:
-        """The paths and commands that this chat has changed files with since a time, the newest first."""
-        return self._undo.since(session, at)
-
-    def undo_since(self, session: str, at: float) -> tuple[str, ...]:
-        """Bring back what files were at a time, as far as this chat has changed them, and say so of each change.
-
-        Raises `DiskError`, as in `Undo.all_since`.
-        """
-        with self.alone():
-            return self._undo.all_since(session, at)
-
     def _content(self, place: ResolvedPath) -> bytes | None:
         """The bytes of a file, None where there is none."""
         return self.read(place) if os.path.lexists(place.path) else None
@@ -200,10 +183,3 @@ class FileStore:
             for told in notes:
                 logger.warning("after a nanobot that died: {} What it held is in {}.", told.partition("\n")[0], trash)
             self.origins.end(number)
-
-    def prune(self, *, now: float | None = None) -> None:
-        """Let go of versions and trash that are too old, or too many."""
-        self._versions.prune(now=now)
-
-    def close(self) -> None:
-        self._database.close()

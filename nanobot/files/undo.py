@@ -25,7 +25,7 @@ _TOLD = 5
 
 
 class Undo:
-    """Takes changes back. Its methods wait for the disk, and are called while nobody else changes files."""
+    """Takes changes back, while nobody else changes files. Its methods wait for the disk."""
 
     def __init__(
         self, roots: Roots, database: FilesDatabase, versions: Versions, origins: Origins, steering: Steering
@@ -41,6 +41,10 @@ class Undo:
 
         The next undo goes on with the change before; but where a `DiskError` is raised, with this one again.
         """
+        with self._database.alone():
+            return self._last(session)
+
+    def _last(self, session: str) -> str:
         sql = "SELECT id, path FROM changes WHERE session = ? AND undone = 0 ORDER BY id DESC LIMIT 1"
         rows = self._database.rows(sql, session)
         if not rows:
@@ -72,14 +76,15 @@ class Undo:
         Raises `DiskError` where the disk refuses one: those before it are taken back, and the next try goes on there.
         """
         said: list[str] = []
-        for line, _id in self._rows_since(session, at):
-            try:
-                said.append(self.last(session))
-            except DiskError as error:
-                done = _("Taken back until then: {what}", what=apart(said)) if said else ""
-                raise DiskError(sentences(str(error), done)) from None
-            except PathError as error:
-                said.append(f"{line}: {error}")
+        with self._database.alone():
+            for line, _id in self._rows_since(session, at):
+                try:
+                    said.append(self._last(session))
+                except DiskError as error:
+                    done = _("Taken back until then: {what}", what=apart(said)) if said else ""
+                    raise DiskError(sentences(str(error), done)) from None
+                except PathError as error:
+                    said.append(f"{line}: {error}")
         return tuple(said)
 
     def _rows_since(self, session: str, at: float) -> list[tuple[str, ...]]:
@@ -235,7 +240,7 @@ class Undo:
         mode = stat.S_IMODE(step.mode or 0)
         if mode and stat.S_ISREG(source.lstat().st_mode):
             source.chmod(mode)
-        files = kept_below(source, place.path) if self._steering.watches(place.path) else {}
+        files = kept_below(source, place.path) if self._steering.watching(place.path) else {}
         move_in(source, folder, place.path.name, place.shown)
         self._steering.approve(place.path, files)
         return ""

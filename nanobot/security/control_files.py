@@ -76,38 +76,29 @@ def _repositories(root: Path) -> Iterator[Path]:
 
 
 class ControlFiles:
-    """Such files as they were before a command. Blocks: for a thread.
+    """Such files as they were before a command, with the folders that they lie in: `files`, at the `places` where such
+    lie or may come to lie. Blocks: for a thread.
 
     `too_many`: no copy of all could be kept, so nothing is put back; only a sandbox that shows them read-only helps.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = tuple(dict.fromkeys(Path(os.path.realpath(one.parent)) / one.name for one in paths))
+        self.places = tuple(dict.fromkeys(Path(os.path.realpath(one.parent)) / one.name for one in paths))
         self._new_repositories = {
-            one.parent for one in self._paths if one.parent.name == ".git" and not one.parent.exists()
+            one.parent for one in self.places if one.parent.name == ".git" and not one.parent.exists()
         }
-        self._before = self._read()
-        size = sum(len(one.text) for one in self._before.values())
-        self.too_many = len(self._before) > _MOST or size > _MOST_BYTES
-
-    @property
-    def places(self) -> tuple[Path, ...]:
-        """Where such files lie or may come to lie."""
-        return self._paths
-
-    @property
-    def files(self) -> Mapping[Path, Kept]:
-        """All of them as they were, with the folders that they lie in."""
-        return self._before
+        self.files = self._read()
+        size = sum(len(one.text) for one in self.files.values())
+        self.too_many = len(self.files) > _MOST or size > _MOST_BYTES
 
     def expect(self, files: Mapping[Path, Kept]) -> None:
         """What they are to be at the end, where the owner has approved changes meanwhile."""
-        self._before = dict(files)
+        self.files = dict(files)
         for path in files:
             for folder in path.parents:
-                inside = any(folder.is_relative_to(one) for one in self._paths)
-                if inside and folder not in self._before and folder.is_dir() and not folder.is_symlink():
-                    self._before[folder] = Kept(folder.lstat().st_mode)
+                inside = any(folder.is_relative_to(one) for one in self.places)
+                if inside and folder not in self.files and folder.is_dir() and not folder.is_symlink():
+                    self.files[folder] = Kept(folder.lstat().st_mode)
 
     def put_back(self, trash: Path | None = None) -> tuple[str, ...]:
         """Put everything back as it was; a sentence for each that the command had changed.
@@ -126,35 +117,35 @@ class ControlFiles:
             done |= mended
         tops: dict[Path, bool] = {}
         for path, back in done.items():
-            top = next(one for one in self._paths if path.is_relative_to(one))
+            top = next(one for one in self.places if path.is_relative_to(one))
             tops[top] = tops.get(top, True) and back
-        made = [one for one in tops if not any(path.is_relative_to(one) for path in self._before)]
+        made = [one for one in tops if not any(path.is_relative_to(one) for path in self.files)]
         return tuple(_sentence(top, made=top in made, back=back) for top, back in tops.items())
 
     def _mend(self, trash: Path | None) -> dict[Path, bool]:
         """Put back what one look finds: each path that was not as it had been, and whether it is now."""
         now = self._read()
-        touched = [path for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
-        touched = [path for path in touched if path in self._before or not self._may_be_new(path, now[path])]
+        touched = [path for path in sorted({*now, *self.files}) if now.get(path) != self.files.get(path)]
+        touched = [path for path in touched if path in self.files or not self._may_be_new(path, now[path])]
         if trash is not None:
             _save({path: now[path] for path in touched if path in now}, trash)
         for path in reversed(touched):  # what lies in a folder before the folder
-            if path in now and (path not in self._before or _kind(now[path]) != _kind(self._before[path])):
+            if path in now and (path not in self.files or _kind(now[path]) != _kind(self.files[path])):
                 _remove(path)
         return {path: self._is_back(path) for path in touched}
 
     def _is_back(self, path: Path) -> bool:
         """Put one thing back, or see that it is gone; False where that fails."""
         try:
-            if path in self._before:
-                _restore(path, self._before[path])
-            return path in self._before or not os.path.lexists(path)
+            if path in self.files:
+                _restore(path, self.files[path])
+            return path in self.files or not os.path.lexists(path)
         except OSError:
             return False
 
     def _read(self) -> dict[Path, Kept]:
         found: dict[Path, Kept] = {}
-        waiting, size = list(reversed(self._paths)), 0
+        waiting, size = list(reversed(self.places)), 0
         while waiting and len(found) <= _MOST and size <= _MOST_BYTES:
             path = waiting.pop()
             with contextlib.suppress(OSError), _parent(path) as folder:
