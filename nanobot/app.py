@@ -321,9 +321,7 @@ def prepare(tools: ToolRegistry) -> None:
     finish_of("stop")
     wrap(folder_name("telegram:1"), "telegram")  # their patterns are compiled
     unbacked("", ())  # and those by which it is judged
-    for name in tools.names:
-        if (tool := tools.get(name)) is not None:
-            _ = tool.spec  # its schema is made
+    tools.specs()  # their schemas are made, and no tool
 
 
 async def _examined(builder: Builder, fix: bool) -> str:
