@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from nanobot.cli.actions import BY_NAME
-from nanobot.cli.options import COMMAND_NAMES, build_parser
+from nanobot.cli.options import build_parser
 from nanobot.command.words import WORDS, Word
 from nanobot.errors import UsageError
 from nanobot.utils.translation import _
@@ -43,7 +43,7 @@ def meant(argv: list[str]) -> list[str]:
     if word == "help" and rest and _is_topic(rest):
         return ["help", *before, *rest]
     sentence = word in _ALONE and len(rest) > 1 and not any(one.startswith("-") for one in rest)
-    if word in COMMAND_NAMES and word != "help" and not (BY_NAME[word].actions and not rest) and not sentence:
+    if word in BY_NAME and word != "help" and not (BY_NAME[word].actions and not rest) and not sentence:
         return [word, *before, *rest] if place else argv
     habit = WORDS.get(word.casefold())
     if habit and _first_word(rest) is None:

@@ -7,13 +7,12 @@ import argparse
 import functools
 import shutil
 import signal
-import textwrap
 from typing import NoReturn
 
 from nanobot import __version__
 from nanobot.cli.actions import BY_NAME, COMMANDS, Argument, Arguments
 from nanobot.errors import UsageError
-from nanobot.utils.text import broken, columns_of, nearest
+from nanobot.utils.text import broken, nearest
 from nanobot.utils.translation import N_, _, _n, listed
 
 FAILED = 1
@@ -42,10 +41,6 @@ exit codes: 0 answered, 1 failed, 2 wrong usage or configuration,
 """)
 #: Columns of the list of commands: that of their names, and the longest line where no terminal is narrower.
 _NAMES, _WIDTH = 15, 80
-
-
-#: The commands that there are.
-COMMAND_NAMES = tuple(BY_NAME)
 
 
 #: What argparse itself says, of all versions of Python that are supported. It puts the values in.
@@ -79,8 +74,6 @@ def _argparse_counted(one: str, many: str, number: int) -> str:  # noqa: ARG001 
 
 def _fitted(text: str, width: int) -> list[str]:
     """`text` as lines of at most so many columns."""
-    if columns_of(text) == len(text):
-        return textwrap.wrap(text, width) or [""]
     return broken(" ".join(text.split()), width)
 
 

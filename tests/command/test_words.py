@@ -2,8 +2,8 @@
 
 import pytest
 
+from nanobot.cli.actions import BY_NAME
 from nanobot.cli.habits import meant
-from nanobot.cli.options import COMMAND_NAMES
 from nanobot.command.builtin import builtin_router
 from nanobot.command.pages import unwrapped
 from nanobot.command.words import WORDS
@@ -54,7 +54,7 @@ def test_no_word_of_habit_is_a_message_on_the_command_line(lines: list[str]) -> 
 def test_a_sentence_that_begins_with_a_word_of_habit_is_a_message(lines: list[str]) -> None:
     for line in filter(None, map(str.strip, lines)):
         words = line.split()
-        command = words[0] in COMMAND_NAMES and words[0] not in {"help", "gateway", "status", "doctor", "onboard"}
+        command = words[0] in BY_NAME and words[0] not in {"help", "gateway", "status", "doctor", "onboard"}
         assert command or taken(line) == ["agent", *words], line
         assert builtin_router().match(line) is None, line
 
@@ -82,7 +82,7 @@ def test_a_page_is_shown_in_paragraphs_that_the_terminal_may_wrap() -> None:
     assert unwrapped(text) == shown
 
 
-@pytest.mark.parametrize("name", COMMAND_NAMES)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_a_command_of_the_shell_is_no_message_in_a_chat(name: str) -> None:
     assert builtin_router().match(name) is not None
 

@@ -196,20 +196,12 @@ class PrivateHistory(FileHistory):
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
-        self._path = path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
             path.chmod(0o600)
         except OSError:
-            self._path = Path(os.devnull)
             self.filename = os.devnull
-
-    def load_history_strings(self) -> Iterable[str]:
-        try:
-            return list(super().load_history_strings())
-        except OSError:
-            return []
 
     def store_string(self, string: str) -> None:
         try:

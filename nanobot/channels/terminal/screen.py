@@ -46,7 +46,6 @@ from nanobot.channels.terminal.live import (
     unread_lines,
 )
 from nanobot.channels.terminal.questions import QuestionLine
-from nanobot.utils.text import encodable
 from nanobot.utils.translation import _
 
 #: What stands between these marks appears at once where the terminal knows them, and is drawn as usual elsewhere.
@@ -305,17 +304,11 @@ def terminal_output(stdout: TextIO, term: str | None) -> Output:
             columns, rows = 80, 24
         return Size(rows=rows or 24, columns=columns or 80)
 
-    return _Encoded(stdout, size, term=term, enable_cpr=False)
+    return _Closable(stdout, size, term=term, enable_cpr=False)
 
 
-class _Encoded(Vt100_Output):
-    """An output that replaces what the encoding of the terminal cannot show, and is heard nowhere once it is closed."""
-
-    def write(self, data: str) -> None:
-        super().write(encodable(data, self.encoding()))
-
-    def write_raw(self, data: str) -> None:
-        super().write_raw(encodable(data, self.encoding()))
+class _Closable(Vt100_Output):
+    """An output that is heard nowhere once its terminal is closed."""
 
     def flush(self) -> None:
         try:

@@ -7,7 +7,8 @@ import sys
 
 from nanobot.channels.terminal.look import look_of
 from nanobot.channels.terminal.render import render_markdown
-from nanobot.cli.options import COMMAND_NAMES, build_parser
+from nanobot.cli.actions import BY_NAME
+from nanobot.cli.options import build_parser
 from nanobot.command.pages import no_topic, page_of, unwrapped
 from nanobot.errors import UsageError
 from nanobot.utils.text import printable
@@ -20,7 +21,7 @@ def run_help(args: argparse.Namespace) -> int:
     """Show the page on a topic, or how a command is used; the exit code. Raises `UsageError` for another word."""
     words = " ".join(args.words)
     page = page_of(words)
-    if page is None and words in COMMAND_NAMES:
+    if page is None and words in BY_NAME:
         build_parser().parse_args([words, "--help"])  # prints, and leaves
     if page is None:
         raise UsageError(no_topic(words))

@@ -33,8 +33,8 @@ from nanobot.utils.translation import N_, _, _n, sentences
 _PLACE = ("library", "folders")
 #: Characters of the bar, unreadable documents that `status` names, and what the reading gives way to (as of `nice`).
 _BAR, _NAMED, _NICE = 24, 20, 15
-#: Seconds until a disk counts as away, and in which the folders are looked through.
-_PATIENCE, _WALK_SECONDS = 3.0, 60.0
+#: Seconds in which the folders are looked through.
+_WALK_SECONDS = 60.0
 _FROM_OTHERS = N_(
     "What lies in a folder of downloads counts as content from outside. Where that is not "
     'so, write it in library.folders as {"path": "…", "outside": false}.'
@@ -125,7 +125,7 @@ def _status(setup: Setup, *, whole: bool) -> int:
         if broken := sum(bool(one.problem) for one in inside):
             told = _("{documents}, {number} with a problem", documents=told, number=broken)
         outside = _("; from outside") if folder.holds_outside(str(folder.path / "a")) else ""
-        told += outside + _away(folder.path)
+        told += outside + ("" if folder.path.is_dir() else _("; the folder is not there"))
         say(_("{folder}: {told}", folder=named, told=told))
     if whole:
         _unread(setup)
@@ -139,14 +139,6 @@ def _status(setup: Setup, *, whole: bool) -> int:
         )
         _problems([one for one in known if one.problem])
     return 0
-
-
-def _away(folder: Path) -> str:
-    """Whether a folder is there, as far as its disk says so in time."""
-    try:
-        return "" if in_time(_PATIENCE, folder.is_dir) else _("; the folder is not there")
-    except OSError:
-        return _("; its disk does not answer")
 
 
 def _unread(setup: Setup) -> None:

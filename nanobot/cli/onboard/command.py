@@ -21,7 +21,6 @@ from nanobot.cli.options import INTERRUPTED
 from nanobot.cli.terminal import somebody_is_here
 from nanobot.errors import UsageError
 from nanobot.migrate.find import homes_there
-from nanobot.session.lock import home_lock
 from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _, apart
 
@@ -98,17 +97,5 @@ def _first_answer(settings: Settings, talk: Talk, args: argparse.Namespace) -> i
     if not bot_in_words(settings):
         talk.say(_('Go on with `nanobot`, or ask one question with `nanobot "…"`.'))
         return code
-    if holder := _gateway(settings):
-        running = N_("A gateway is running already ({holder}). Stop it, then start `nanobot gateway` anew.")
-        talk.say(_(running, holder=holder))
-        return code
     talk.say(_("Now the bot: this is `nanobot gateway`, which answers on Telegram until Ctrl-C."))
     return run_gateway(parse(["gateway", *place]))
-
-
-def _gateway(settings: Settings) -> str:
-    """Which process runs the gateway of this home; empty where none does."""
-    lock = home_lock(settings.paths.home)
-    holder = lock.take()
-    lock.release()
-    return holder

@@ -110,21 +110,16 @@ class Talk:
 
     def chosen_model(self, names: Sequence[str], best: str, *, whose: str) -> str:
         """One of the models that `whose` server lists; Enter takes `best`."""
-        found = list(names)
+        listed = "\n".join(f"{place:>3}  {name}" for place, name in enumerate(names[:_SHOWN], 1))
+        more = "\n     " + _("… and {count} more", count=len(names) - _SHOWN) if len(names) > _SHOWN else ""
+        which = N_("Which of the {count} models of {server}? A number, or a part of a name.")
+        self.say(_(which, count=len(names), server=whose))
+        self._out.write(f"{listed}{more}\n")
         while True:
-            listed = "\n".join(f"{place:>3}  {name}" for place, name in enumerate(found[:_SHOWN], 1))
-            more = "\n     " + _("… and {count} more", count=len(found) - _SHOWN) if len(found) > _SHOWN else ""
-            which = N_("Which of the {count} models of {server}? A number, or a part of a name.")
-            self.say(_(which, count=len(names), server=whose))
-            self._out.write(f"{listed}{more}\n")
-            answer = self.ask(best)
-            if answer in names:
-                return answer
-            if answer.isdecimal() and 1 <= int(answer) <= len(found):
-                return found[int(answer) - 1]
+            answer = self.ask(best, names)
+            if answer.isdecimal() and 1 <= int(answer) <= len(names):
+                return names[int(answer) - 1]
             fitting = [name for name in names if answer.casefold() in name.casefold()]
-            if len(fitting) == 1:
-                return fitting[0]
-            if not fitting:
-                self.say(_("No name of a model there has {answer!r} in it.", answer=answer))
-            found = fitting or list(names)
+            if answer in names or len(fitting) == 1:
+                return answer if answer in names else fitting[0]
+            self.say(_("{count} names of models there have {answer!r} in them.", count=len(fitting), answer=answer))
