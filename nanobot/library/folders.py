@@ -32,8 +32,6 @@ _TEXT_BYTES, _FILE_BYTES, _MAIL_BYTES, _MAIL_PIECE = 5_000_000, 50_000_000, 300_
 _SECONDS, _DISK_SECONDS, _WALK_SECONDS = 20.0, 10.0, 900.0
 #: Bytes that stay free on the disk of the index, and the most that the index takes.
 FREE_BYTES, INDEX_BYTES = 500_000_000, 8_000_000_000
-#: About how many bytes of text, texts, and documents that a worker takes apart, are read in a second.
-_TEXT_SPEED, _TEXTS, _PARSED_SPEED = 800_000, 450, 4
 _BEYOND = N_("A folder has more than {most:,} documents; the others are not read.")
 _TITLE = re.compile(r"(?m)^#[ \t]+(\S.{0,199})$")
 #: (documents done, documents to read, the one that is read)
@@ -48,11 +46,6 @@ class Compared(Struct, frozen=True):
     gone: tuple[Document, ...]
     away: tuple[Path, ...]
     beyond: int
-
-    @property
-    def seconds(self) -> float:
-        """About how long the reading will take."""
-        return sum(_seconds(one) for one in self.changed)
 
 
 class Reading(Struct, frozen=True):
@@ -208,13 +201,6 @@ class _ReadPart(Struct, frozen=True):
     title: str = ""
     problem: str = ""
     outside: bool = False
-
-
-def _seconds(document: Document) -> float:
-    """About how long a document takes to read; its state has its size."""
-    if PurePath(document.name).suffix.lower() in PARSED:
-        return 1 / _PARSED_SPEED
-    return 1 / _TEXTS + min(int(document.state.split()[1]), _TEXT_BYTES) / _TEXT_SPEED
 
 
 def _problem(page: Extracted) -> str:

@@ -186,25 +186,17 @@ class Link:
                     yield "json", bytes(said)
 
     async def _send(self, path: str, body: bytes) -> httpx.Response:
-        """Local servers drop idle connections, so a request that met a dead one is sent once more."""
         limits, url = self.endpoint.deadlines, _url(self.endpoint.base_url.rstrip("/") + path)
         connections, known = self._ready(url.netloc)
         headers = [*known, (b"Content-Length", b"%d" % len(body))]
-        for last in (False, True):
-            # A model may think before a word, for as long as `post` allows.
-            reading = {"connect": limits.connect, "write": limits.write, "read": None}
-            request = httpx.Request(
-                "POST", url, headers=headers, stream=httpx.ByteStream(body), extensions={"timeout": reading}
-            )
-            try:
-                response = await connections.handle_async_request(request)
-            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                if last or not is_private(self.endpoint.base_url):
-                    raise
-            else:
-                reading["read"] = limits.idle  # read anew when the body begins
-                return response
-        raise AssertionError  # the loop returns or raises
+        # A model may think before a word, for as long as `post` allows.
+        reading = {"connect": limits.connect, "write": limits.write, "read": None}
+        request = httpx.Request(
+            "POST", url, headers=headers, stream=httpx.ByteStream(body), extensions={"timeout": reading}
+        )
+        response = await connections.handle_async_request(request)
+        reading["read"] = limits.idle  # read anew when the body begins
+        return response
 
     def _is_answer(self, response: httpx.Response, body: bytearray) -> bool:
         """Whether this is an answer that was not streamed; False for a stream that ended before it began."""

@@ -271,25 +271,9 @@ class _Choice:
                     ),
                     model,
                 )
-        there = "; ".join(
-            _(
-                "the one at {root} has {models}",
-                root=server.root,
-                models=listed(item.id for item in server.models[:10]),
-            )
-            for server in servers
-        )
-        said = (
-            _(
-                "{model!r} is the name of a model on a local server such as Ollama, but it is on none that answers: "
-                "{there}.",
-                model=model,
-                there=there,
-            )
-            if there
-            else _(
-                "{model!r} is the name of a model on a local server such as Ollama, but none answers here.", model=model
-            )
+        said = _(
+            "{model!r} is the name of a model on a local server such as Ollama, but none that answers has it.",
+            model=model,
         )
         how = _("Start Ollama and run `ollama pull {model}`, or write vendor/model for a service.", model=model)
         raise UsageError(sentences(said, how))

@@ -658,13 +658,6 @@ async def test_claude_thinks_adaptively_from_4_6_on_and_by_budget_before(
     assert ("temperature" in body) is (want is None)
 
 
-async def test_a_connection_that_a_local_server_dropped_is_opened_once_more() -> None:
-    async with LlmServer(Reply("x", stop_after=-1), "ok") as server:
-        provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"))
-        assert isinstance([delta async for delta in provider.stream(ASK)][-1], Completed)
-        await provider.aclose()
-
-
 async def test_a_proxy_that_cannot_be_used_is_named_and_the_server_is_not_asked_without_it() -> None:
     proxies = Proxies(env={"ALL_PROXY": "socks4://127.0.0.1:9"})
     endpoint = Endpoint(ORIGIN, "http://model.example/v1", proxies=proxies)

@@ -219,7 +219,7 @@ async def test_a_name_with_a_tag_means_a_local_server_and_says_so_where_none_ans
             "ollama",
             "qwen3:8b",
         )
-        with pytest.raises(UsageError, match=r"on none that answers: the one at .* has qwen3:8b\. "):
+        with pytest.raises(UsageError, match="none that answers has it"):
             await chosen(ChoiceRequest("llama4:8b", local_roots=roots))
 
 

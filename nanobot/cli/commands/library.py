@@ -27,7 +27,7 @@ from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import Document
 from nanobot.library.walk import MOST_DOCUMENTS, DocumentFolder, in_time, is_downloads
 from nanobot.session.lock import FileLock, home_lock
-from nanobot.utils.text import duration, printable, shorten
+from nanobot.utils.text import printable, shorten
 from nanobot.utils.translation import N_, _, _n, sentences
 
 _PLACE = ("library", "folders")
@@ -142,7 +142,7 @@ def _status(setup: Setup, *, whole: bool) -> int:
 
 
 def _unread(setup: Setup) -> None:
-    """Say how many documents are not read yet, how long that takes, and what keeps them from being read."""
+    """Say how many documents are not read yet, and what keeps them from being read."""
     with closing(LibraryIndex(setup.paths.home / "index.db")) as index:
         full = index.is_full(FREE_BYTES, INDEX_BYTES)
         try:
@@ -153,9 +153,8 @@ def _unread(setup: Setup) -> None:
     if found.changed:
         say(
             _(
-                "Not read yet: {documents}; reading takes about {time}. `nanobot library read` does it now.",
+                "Not read yet: {documents}. `nanobot library read` does it now.",
                 documents=_counted(len(found.changed)),
-                time=duration(max(1.0, found.seconds)),
             )
         )
     if found.beyond:
