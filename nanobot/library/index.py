@@ -5,13 +5,12 @@ holds nothing that cannot be read again elsewhere, so one that is damaged or of 
 processes may use it at once.
 """
 
-import fcntl
 import os
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,8 +44,6 @@ T = TypeVar("T")
 LAYOUT = 3
 #: Seconds that a process waits for another one that writes.
 BUSY_SECONDS = 30.0
-#: How often a file is made anew at once, because another process may damage it again.
-_MOST_TRIES = 3
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _TABLES = """
 CREATE TABLE document (
@@ -214,17 +211,15 @@ class LibraryIndex:
 
     def _run(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
         """One transaction; in a new file where this one is damaged or was deleted."""
-        tries = 0
         with self._lock, _told(self._path):
-            while True:
-                try:
-                    return _within(self._connected(), work, write=write)
-                except sqlite3.DatabaseError as error:
-                    tries += 1
-                    if self._path is None or tries == _MOST_TRIES or not _is_damage(error):
-                        raise
-                    self._let_go()
-                    _remove(self._path, self._inode)
+            try:
+                return _within(self._connected(), work, write=write)
+            except sqlite3.DatabaseError as error:
+                if self._path is None or not _is_damage(error):
+                    raise
+            self._let_go()
+            discard(self._path)
+            return _within(self._connected(), work, write=write)
 
     def _connected(self) -> sqlite3.Connection:
         """The connection to the file that is there now, with our tables."""
@@ -313,16 +308,8 @@ def _inode(path: Path) -> int:
 
 def discard(path: Path) -> None:
     """Delete the file of an index that is damaged; the next one who opens it makes it anew."""
-    _remove(path, _inode(path))
-
-
-def _remove(path: Path, inode: int) -> None:
-    """Delete the damaged file, unless another process has put a new one there already."""
-    with closing(os.fdopen(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600))) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _inode(path) == inode:
-            for name in ("", "-wal", "-shm"):
-                Path(f"{path}{name}").unlink(missing_ok=True)
+    for name in ("", "-wal", "-shm"):
+        Path(f"{path}{name}").unlink(missing_ok=True)
 
 
 def _progress(db: sqlite3.Connection, name: str) -> str:

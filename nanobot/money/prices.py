@@ -89,7 +89,6 @@ class Prices:
     def __init__(self, own: Mapping[str, Price] | None = None) -> None:
         self._own = own or {}
         self._list = msgspec.json.decode(Path(__file__).with_name("prices.json").read_bytes(), type=_List)
-        self._known: dict[tuple[str, str, bool, date], Price | None] = {}
 
     @property
     def made(self) -> str:
@@ -98,12 +97,7 @@ class Prices:
 
     def price(self, vendor: str, model: str, *, local: bool, day: date) -> Price | None:
         """What this vendor asks for this model on a day; None where nobody knows. A `local` model is free."""
-        key = vendor, model, local, day
-        if key not in self._known:
-            self._known[key] = self._look(vendor, model.casefold().removeprefix("models/"), local, day)
-        return self._known[key]
-
-    def _look(self, vendor: str, model: str, local: bool, day: date) -> Price | None:
+        model = model.casefold().removeprefix("models/")
         for pattern, price in self._own.items():
             if fnmatchcase(f"{vendor}/{model}", pattern.casefold()) or fnmatchcase(model, pattern.casefold()):
                 return price
