@@ -203,7 +203,7 @@ class LibraryIndex:
         passages with these words are read, `among` which the best are chosen.
         """
         holders = [scope_word(*one) for one in scopes]
-        subject = "" if whole else understand(query).topic
+        subject = "" if whole else " ".join(topic for topic, _ in understand(query).topics)
         asked = terms(subject or query)
         if not holders or not asked:
             return ()

@@ -167,16 +167,30 @@ async def test_a_question_that_no_page_answers_is_declined_with_the_one_nearest_
     "text answer",
     ("Thanks a lot!", "You are welcome."),
     ("Danke!", "Gern geschehen."),
+    ("what is 12 * 7?", "= 84"),
+    ("15% of 80", "= 12"),
+    ("what's 3 + 4 times 2?", "= 11"),
     ("Ciao!", "Ciao. Chiedi"),
     ("안녕하세요", "안녕하세요. 찾아볼"),
     ("Wer bist du?", "Ich bin lookup, kein Sprachmodell"),
+    ("What time is it?", "UTC"),
+    ("what time is it in Tokyo?", "(Asia/Tokyo)"),
 )
-async def test_small_talk_is_answered_in_a_line_without_a_search(text: str, answer: str) -> None:
+async def test_small_talk_sums_and_the_time_are_answered_in_a_line_without_a_search(text: str, answer: str) -> None:
     web = Web({"bridge.test": BRIDGE})
     async with over(web) as ask:
         finished = await ask(text)
     assert answer in finished.text.partition("\n")[0]
     assert web.queries == []
+
+
+async def test_the_weather_is_quoted_where_a_page_has_degrees_and_else_declined_in_a_line() -> None:
+    async with over(Web({"kellan.test": "The weather in Kellan today: rain, 14 °C, wind from the west."})) as ask:
+        told = await ask("What is the weather in Kellan?")
+    async with over(Web({"bridge.test": BRIDGE})) as ask:
+        declined = await ask("What is the weather in Kellan?")
+    assert "14 °C" in told.text
+    assert not quotes(declined.text)
 
 
 async def test_what_it_says_about_itself_it_says_once_in_an_installation_and_in_the_language_of_the_question(

@@ -44,11 +44,8 @@ FILLER = "\n\n".join(
 
 
 def quoted(text: str, question: str) -> list[str]:
-    asked = understand(question)
-    return [
-        quote.text
-        for quote in Evidence([PageText(1, "Norrland", "https://n.test/", text)]).quotes(asked.topic, asked.kind)
-    ]
+    ((topic, kind),) = understand(question).topics
+    return [quote.text for quote in Evidence([PageText(1, "Norrland", "https://n.test/", text)]).quotes(topic, kind)]
 
 
 def test_a_table_row_is_quoted_under_the_head_of_its_table_and_without_its_neighbours() -> None:
@@ -76,3 +73,10 @@ def test_a_line_that_ends_in_a_colon_takes_its_list_along() -> None:
     assert any(
         "It needs:\n- 200 MB of disk\n- an open port 25" in quote for quote in quoted(STEPS, "What does Quillo need?")
     )
+
+
+def test_two_questions_in_one_sentence_are_two_topics() -> None:
+    topics = understand("When is high tide on 6 June, and when does the last ferry leave?").topics
+    assert [kind for _, kind in topics] == ["time", "time"]
+    assert "ferry" not in topics[0][0]
+    assert "tide" not in topics[1][0]

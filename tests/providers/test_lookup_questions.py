@@ -145,8 +145,8 @@ QUESTIONS = (
 
 def asked(question: str, *titles: str) -> list[Quote]:
     pages = [PageText(at, title, f"https://{at}.test/", PAGES[title]) for at, title in enumerate(titles, start=1)]
-    asked = understand(question)
-    return Evidence(pages).quotes(asked.topic, asked.kind)
+    ((topic, kind),) = understand(question).topics
+    return Evidence(pages).quotes(topic, kind)
 
 
 def test_the_paragraph_with_the_answer_is_mostly_quoted_though_it_does_not_name_the_subject() -> None:

@@ -8,8 +8,10 @@ sentences of nanobot's own; nothing else is ever written.
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from operator import itemgetter
 from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
 
 from nanobot import jsonval
 from nanobot.errors import ProviderError
@@ -19,12 +21,14 @@ from nanobot.providers.lookup.question import (
     LookupQuestion,
     PageText,
     TurnReading,
+    pattern,
     read_turn,
     understand,
+    worked_out,
 )
 from nanobot.providers.lookup.quotes import Evidence, Quote
 from nanobot.utils.text import squeeze
-from nanobot.utils.translation import N_, Later, _, known, speaking
+from nanobot.utils.translation import N_, Later, _, known, speaking, weekday_of
 
 _HITS, _BATCH, _DOCS_LINES = 8, 3, 9
 #: The share of the question's weight that the best quote and its place must hold for the reading to end, and for its
@@ -83,15 +87,18 @@ def next_step(request: Request) -> Step:
     tools = {spec.name for spec in request.tools}
     if reading.given and question.wish in ("web", "impossible") and not question.urls:
         return _answer(question, reading)
-    if plain := question.says.get(question.wish):
+    if question.wish == "clock":
+        with speaking(known(question.language)):
+            return _clock(question.place, request.tail)
+    if plain := worked_out(question.query) if question.wish == "sum" else question.says.get(question.wish):
         return plain.replace("{text}", squeeze(reading.question.replace("`", "'")))
     if question.wish == "docs" and "nanobot_docs" in tools - reading.calls:
-        about = re.sub(r"\bnanobot\b", "", question.topic, flags=re.IGNORECASE)
-        return (("nanobot_docs", {"query": about.strip() or "nanobot"}),)  # every section is about nanobot
+        about = (re.sub(r"\bnanobot\b", "", topic, flags=re.IGNORECASE) for topic, _ in question.topics)
+        return (("nanobot_docs", {"query": " ".join(about).strip() or "nanobot"}),)  # every section is about nanobot
     if question.wish == "docs" and reading.docs:
         with speaking(known(question.language)):
             return _from_docs(reading.docs[0])
-    if "library" in tools - reading.calls and not question.urls:
+    if "library" in tools - reading.calls and question.wish != "weather" and not question.urls:
         return (("library", {"query": question.query}),)
     if own := _from_library(question, reading, _ENOUGH):
         return own
@@ -107,6 +114,19 @@ def next_step(request: Request) -> Step:
     return _answer(question, reading)
 
 
+def _clock(place: str, tail: str) -> str:
+    """The time that stands in the request's tail, or that of a place which a time zone is named after."""
+    name = f"/{place.title().replace(' ', '_')}"
+    zone = next((zone for zone in sorted(available_timezones()) if place and zone.endswith(name)), "")
+    if place and not zone:
+        return _("I know no time zone of {place}. Ask for a large city of it.", place=place)
+    now = datetime.now(ZoneInfo(zone)) if zone else datetime.now().astimezone()
+    day, time = now.date(), f"{now:%H:%M} ({zone or now.tzname()})"
+    if (told := re.search(r"Now: \w+, (\d{4}-\d\d-\d\d) (.*)", tail)) and not place:
+        day, time = date.fromisoformat(told[1]), told[2]
+    return _("{weekday}, {date} {time}", weekday=weekday_of(day), date=f"{day:%Y-%m-%d}", time=time)
+
+
 def _next_calls(question: LookupQuestion, reading: TurnReading, tools: set[str]) -> Calls:
     """Read what was pasted; or search, read the best hit, and read others together while nothing answers."""
     if question.urls:
@@ -117,7 +137,7 @@ def _next_calls(question: LookupQuestion, reading: TurnReading, tools: set[str])
         return ()
     else:
         quotes = _quotes(question, reading, reading.pages) if reading.pages else []
-        if quotes and quotes[0].fits and quotes[0].cover >= _ENOUGH:
+        if quotes and all(quote.fits and quote.cover >= _ENOUGH for quote in quotes[: len(question.topics)]):
             return ()
         urls = _fresh(reading)[: {0: 1, 1: _BATCH}.get(len(reading.asked), 0)]
     return tuple(("web_fetch", {"url": url}) for url in urls)
@@ -144,17 +164,19 @@ def _from_docs(page: PageText) -> str:
 
 
 def _from_library(question: LookupQuestion, reading: TurnReading, least: float) -> str:
-    """Quotes of the person's own documents, where these hold at least this share of the question; else empty."""
+    """Quotes of the person's own documents, where these hold at least this share of each question; else empty."""
     quotes = _quotes(question, reading, reading.library) if reading.library and not question.urls else []
-    fitting = bool(quotes) and quotes[0].fits and quotes[0].cover >= least
-    return _quoted(question.says["library"], quotes) if fitting else ""
+    best = quotes[: len(question.topics)]
+    fitting = len(best) == len(question.topics) and all(quote.fits and quote.cover >= least for quote in best)
+    return _quoted(question.says["library"], quotes) if best and fitting else ""
 
 
 def _quotes(question: LookupQuestion, reading: TurnReading, pages: Sequence[PageText]) -> list[Quote]:
-    """The quotes that answer, best first."""
+    """The quotes that answer, best first; of two questions in a sentence, the best for each."""
     read = {page.number for page in pages}
     evidence = Evidence(pages, [f"{hit.title} {hit.text}" for hit in reading.hits.values() if hit.number not in read])
-    return evidence.quotes(question.topic, question.kind) if question.topic else []
+    most = 4 if len(question.topics) == 1 else 1
+    return [quote for topic, kind in question.topics for quote in evidence.quotes(topic, kind, most)]
 
 
 def _answer(question: LookupQuestion, reading: TurnReading) -> str:
@@ -163,8 +185,12 @@ def _answer(question: LookupQuestion, reading: TurnReading) -> str:
     own = bool(question.urls or reading.given)
     quotes = _quotes(question, reading, pages or [hit for hit in reading.hits.values() if hit.text])
     quotes = quotes or (Evidence(pages).lead() if own else [])
+    if question.wish == "weather":
+        quotes = [quote for quote in quotes if pattern("degrees").search(quote.text)]
     if quotes and (own or quotes[0].cover >= _FLOOR):
         return _quoted(says["read" if pages else "snippets"], quotes)
+    if question.wish == "weather":
+        return says["no_forecast"]
     why = ", ".join(dict.fromkeys(reading.failures))
     if question.urls and why:
         return says["unreadable"].replace("{why}", why)

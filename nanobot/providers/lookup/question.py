@@ -4,6 +4,7 @@ The words of each language stand in `languages.json`.
 """
 
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserM
 from nanobot.security.trust import unwrap
 from nanobot.utils.text import squeeze
 
-Wish = Literal["docs", "web", "greeting", "thanks", "about", "remind", "impossible", "empty"]
+Wish = Literal["docs", "web", "weather", "clock", "sum", "greeting", "thanks", "about", "remind", "impossible", "empty"]
 #: What the answer holds: a number, a time, the steps of doing something, or anything.
 Kind = Literal["number", "time", "steps", "other"]
 _KINDS: tuple[Kind, ...] = ("number", "time", "steps")
@@ -45,20 +46,22 @@ _CLOSING = r"[\s,]*(?:{})?[\s?!.。？！]*$"
 # English: a pattern
 _ASKED = r"^(?:(?:please|can you|could you|would you|bitte|nanobot),? )*(?:{})"
 _URL = r"https?://[^\s<>\"'，。、）」】]+"
+#: Each sign of a sum with its other spellings.
+_SIGNS = {"+": "plus", "-": "−|minus", "*": "times|x|×|mal|fois|por", "/": "÷|:|divided by", "/100*": "% (?:of|von|de)"}
 _HIT = re.compile(r"^(\d{1,3})\. (.*)\n\s*(https?://\S+).*((?:\n(?!\d{1,3}\. ).*)*)", re.MULTILINE)
 _WORLD = frozenset({"network", "timeout", "service", "rate_limited"})
 
 
 class LookupQuestion(Struct, frozen=True):
-    """A question taken apart: `query` is for a search engine; `topic` are the words that tell, `kind` is that of the
-    answer; `urls` were pasted."""
+    """A question taken apart: `query` is for a search engine; `topics` are the words that tell with the kind of answer,
+    one for each of two questions; `urls` were pasted, `place` is where the time is asked for."""
 
     query: str
-    topic: str
-    kind: Kind
+    topics: tuple[tuple[str, Kind], ...]
     wish: Wish
     urls: tuple[str, ...] = ()
     language: str = "en"
+    place: str = ""
 
     @property
     def says(self) -> dict[str, str]:
@@ -71,12 +74,14 @@ def understand(text: str, before: str = "") -> LookupQuestion:
     urls = tuple(dict.fromkeys(url.rstrip(".,;:!?)]}'\"") for url in re.findall(_URL, text, re.IGNORECASE)))
     bare = squeeze(re.sub(_URL, " ", text))
     stripped, code = _stripped(bare), language(bare)
-    wish = _wish(bare, stripped, urls)
+    wish, place = _wish(bare, stripped, urls)
     follows = before and not urls and wish == "web" and _follows(bare, code)
     earlier = _topic(_stripped(squeeze(re.sub(_URL, " ", before))), code) if follows else ""
-    kind: Kind = next((kind for kind in _KINDS if pattern(kind).search(stripped)), "other")
-    topic = squeeze(f"{earlier} {_topic(stripped, code)}")
-    return LookupQuestion(squeeze(f"{earlier} {stripped}")[:300], topic, kind, wish, urls, code)
+    parts = pattern("two", r"[,;?]?\s+(?:{})").split(stripped)
+    kinds: list[Kind] = [next((kind for kind in _KINDS if pattern(kind).search(part)), "other") for part in parts]
+    told = [squeeze(f"{earlier} {_topic(part, code)}") for part in parts]
+    topics = tuple((topic, kind) for topic, kind in zip(told, kinds, strict=True) if topic)
+    return LookupQuestion(squeeze(f"{earlier} {stripped}")[:300], topics, wish, urls, code, place)
 
 
 def _stripped(text: str) -> str:
@@ -100,20 +105,42 @@ def _follows(text: str, code: str) -> bool:
     return short and not names and bool(pattern("follows").search(text) or not _topic(text, code))
 
 
-def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> Wish:
-    """What is wanted."""
+def _wish(text: str, stripped: str, urls: tuple[str, ...]) -> tuple[Wish, str]:
+    """What is wanted, and the place whose time is."""
     if urls or not re.search(r"\w", text):
-        return "web" if urls else "empty"
+        return "web" if urls else "empty", ""
+    if clock := pattern("clock", _WHOLE).match(stripped):
+        return "clock", (clock.groupdict().get("place") or "").strip()
     whole, own = text.strip(" ¿¡"), pattern("self").search(stripped) and pattern("own").search(text)
     asked: tuple[tuple[Wish, object], ...] = (
         ("thanks", pattern("thanks", _WHOLE).match(whole)),
         ("greeting", pattern("greeting", _WHOLE).match(whole)),
         ("about", pattern("about", _WHOLE).match(whole)),
+        ("sum", worked_out(stripped)),
         ("docs", own or pattern("named").search(text)),
+        ("weather", pattern("weather").search(text)),
         ("remind", pattern("remind", _ASKED).match(text)),
         ("impossible", pattern("impossible", _ASKED).match(text)),
     )
-    return next((wish for wish, found in asked if found), "web")
+    return next((wish for wish, found in asked if found), "web"), ""
+
+
+def worked_out(text: str) -> str:
+    """A sum with its result, such as `12 * 7 = 84`; empty where the text is none."""
+    told = pattern("sum", r"^(?:{})?\s*").sub("", text, count=1).strip(" =?.")
+    signed = re.sub(r"(?<=\d)[.,](?=\d{3}\b)", "", told.casefold()).replace(",", ".")
+    for sign, words in _SIGNS.items():
+        signed = re.sub(rf"(?<=\d)\s*(?:{words})\s*(?=\d)", sign, signed)
+    if not re.fullmatch(r"(?!\d{4}-\d\d?-)[\d.]+(?:\s*[-+*/]+\s*[\d.]+)+", signed):
+        return ""
+    total = 0.0
+    try:
+        for minus, term in re.findall(r"([-+]?)\s*([\d.*/ ]+)", signed):
+            factors = re.findall(r"([*/]?)\s*([\d.]+)", term)
+            total += math.prod([float(f"{minus}1"), *(float(n) ** (-1 if way == "/" else 1) for way, n in factors)])
+    except (ValueError, ArithmeticError):
+        return ""
+    return f"{told} = {total:,.10g}"
 
 
 def language(text: str) -> str:

@@ -29,8 +29,8 @@ _ABOVE = 0.7
 _MISSING, _APART = 0.5, 0.85
 #: Characters: of the first quote, of others, of all of them, of a list, and of steps or code.
 _FIRST_WIDTH, _WIDTH, _MOST_CHARS, _LIST_CHARS, _GROUP_CHARS = 300, 120, 560, 500, 1_500
-#: Quotes of an answer, and the share of the best score that another one needs where the best holds the whole question.
-_MOST, _SHARE = 4, 0.6
+#: The share of the best score that another quote needs where the best one holds the whole question.
+_SHARE = 0.6
 
 
 class Unit(Struct, frozen=True):
@@ -64,13 +64,13 @@ class Evidence:
         self._coarse = Index([*wholes, *unread])
         self._vocabulary = frozenset[str]().union(*self._coarse.words[: len(wholes)])
 
-    def quotes(self, topic: str, kind: Kind) -> list[Quote]:
+    def quotes(self, topic: str, kind: Kind, most: int = 4) -> list[Quote]:
         """The quotes that answer best, best first, from different places."""
         ranked = self._ranked(list(dict.fromkeys(terms(topic))), kind)
         found: list[Quote] = []
         used: set[int] = set()
         for score, cover, at in ranked:
-            if len(found) == _MOST or score <= (_SHARE * found[0].cover * found[0].score if found else 0.0):
+            if len(found) == most or score <= (_SHARE * found[0].cover * found[0].score if found else 0.0):
                 break
             places = self._places(at, kind, _WIDTH if found else _FIRST_WIDTH)
             text = self._shown(places)
