@@ -123,16 +123,10 @@ def _announce(link: ClaimLink | None) -> None:
 
 
 def _drawn(url: str) -> str:
-    """The code to scan; where the terminal is too narrow, or its encoding has no blocks, that there is none."""
+    """The code to scan, where the terminal is wide enough and its encoding has blocks."""
     code = qr_text(url)
-    if encodable(code, sys.stdout.encoding) != code:
-        has = sys.stdout.encoding
-        return _("(A code to scan needs a terminal with UTF-8; this one has {encoding}.)", encoding=has)
-    width, columns = len(code.splitlines()[-1]), shutil.get_terminal_size().columns
-    if sys.stdout.isatty() and width > columns:
-        has = {"width": width, "columns": columns}
-        return _("(A code to scan needs {width} columns; this terminal has {columns}.)", **has)
-    return f"\n{code}"
+    narrow = sys.stdout.isatty() and len(code.splitlines()[-1]) > shutil.get_terminal_size().columns
+    return "" if narrow or encodable(code, sys.stdout.encoding) != code else f"\n{code}"
 
 
 def _say(text: str) -> None:

@@ -9,7 +9,7 @@ from tests.channels.test_terminal_pty import CTRL_C, terminal_of
 from tests.cli.harness import Program, modelled, program
 from tests.fakes.llm_server import LlmServer, Reply
 
-ESC, UP, DOWN = "\x1b", "\x1b[A", "\x1b[B"
+ESC, DOWN = "\x1b", "\x1b[B"
 
 
 def writes(name: str) -> Reply:
@@ -32,9 +32,8 @@ async def test_U65_U70_escape_twice_opens_the_picker_and_the_arrow_keys_take_bac
             await terminal.answers(ESC, "4 of 4 · ↑↓ and Enter choose")
             await terminal.answers(DOWN, "❯ 2 ")
             await terminal.answers("\r", "2 changes of files were made")
-            await terminal.until("1 to 4 or ↑↓ and Enter answers")
-            await terminal.answers(UP + UP, "❯ 3 The talk and the files")
-            await terminal.answers("\r", "You are back before that question")
+            await terminal.until("1 to 4 answers")
+            await terminal.answers("3", "You are back before that question")
             await terminal.until(lambda: "Ctrl-C stops" not in terminal.text())  # a command asked, and no turn runs
             assert (workspace / "a.md").read_text(encoding="utf-8") == "old"
             assert not (workspace / "b.md").exists()

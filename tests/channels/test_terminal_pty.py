@@ -348,15 +348,15 @@ async def test_one_key_answers_a_question_of_the_model_and_the_list_stands_above
     todo = Call("todo", {"items": ["[x] read", "[>] plan it"]})
     planned = modelled(tmp_path, Reply(todo, days), after="It is planned.")
     async with planned as (nanobot, server), terminal_of(nanobot) as terminal:
-        await terminal.answers("plan it\r", "1 to 2 or")
+        await terminal.answers("plan it\r", "1 to 2 answers")
         await terminal.until("▶ plan it")
         terminal.press("2 or 3")  # in one piece: somebody pasted it
         await terminal.until("❯ 2 or 3")
         assert len(server.requests) == 1
-        await terminal.answers(CTRL_C, "1 to 2 or")
+        await terminal.answers(CTRL_C, "1 to 2 answers")
         await terminal.answers("2", "It is planned.")
         assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
-        assert "1 to 2 or" not in terminal.text(), "the question has left the screen"
+        assert "1 to 2 answers" not in terminal.text(), "the question has left the screen"
         assert "The person chose: Friday" in json.dumps(server.requests[1].body)
         await terminal.leave()
 

@@ -206,9 +206,6 @@ class GatewaySocket:
 
     async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if not wire.same_user(writer.get_extra_info("socket")):
-                logger.warning("a process of another user wanted to join as a terminal and was left")
-                return
             async with asyncio.timeout(wire.GREETING_SECONDS):
                 hello = await wire.next_line(reader, wire.FROM_TERMINAL)
             if not isinstance(hello, wire.HelloLine):

@@ -1,14 +1,10 @@
 """What a terminal and a gateway say to each other over a Unix socket: one JSON object a line, each of a known form.
 
-Only processes of the same user of this machine are heard, and they are the owner. A line is bounded; one that is
+Only the user of this process may open the socket, and is the owner. A line is bounded; one that is
 longer, or no line of this form, ends its connection and nothing else.
 """
 
 import asyncio
-import os
-import socket
-import struct
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -32,8 +28,6 @@ MOST_BYTES = 16_000_000
 RESULT_CHARS = 100_000
 #: Seconds for a first line, which both sides send at once.
 GREETING_SECONDS = 5.0
-#: macOS tells who is on the other side in a `struct xucred` under these names (unix(4)).
-_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED = 0, 1, "Iih16I"
 #: Errors that a terminal tells apart, for its exit code.
 _KINDS: Mapping[str, type[NanobotError]] = {"usage": UsageError, "temporary": TemporaryError}
 
@@ -186,25 +180,8 @@ async def listen(
 
 
 async def connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-    """A connection to the gateway at a path; None where none listens, or where it is of another user."""
+    """A connection to the gateway at a path; None where none listens."""
     try:
-        reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
+        return await asyncio.open_unix_connection(path, limit=MOST_BYTES)
     except OSError:
         return None
-    if same_user(writer.get_extra_info("socket")):
-        return reader, writer
-    writer.close()
-    return None
-
-
-def same_user(connection: socket.socket) -> bool:
-    """Whether the process on the other side is of the user of this one; False where the system does not tell."""
-    try:
-        if sys.platform == "darwin":
-            size = struct.calcsize(_XUCRED)
-            uid = struct.unpack(_XUCRED, connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, size))[1]
-        else:
-            uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
-    except (OSError, AttributeError, struct.error):
-        return False
-    return bool(uid == os.getuid())

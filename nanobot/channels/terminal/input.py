@@ -82,8 +82,6 @@ def _sending(keys: KeyBindings, channel: TerminalChannel, pastes: "Pastes") -> N
             buffer.newline(copy_margin=False)
         elif channel.questions.answer_line(pastes.expand(buffer.text)):
             buffer.reset()
-        elif not buffer.text and channel.questions.pick():
-            pass
         elif text := buffer.text if buffer.text.strip() else "":
             buffer.append_to_history()
             buffer.reset()
@@ -109,7 +107,7 @@ def _approving(keys: KeyBindings, channel: TerminalChannel) -> None:
         channel.questions.answer_key(event.data)
 
     def chooses() -> bool:
-        return channel.questions.picking or (channel.questions.chooses and not get_app().current_buffer.text)
+        return channel.questions.picking
 
     def waits() -> bool:
         return channel.waits and not chooses() and not get_app().current_buffer.text

@@ -59,7 +59,7 @@ class QuestionPrompt:
         self._open: list[ApprovalAsked | QuestionAsked] = []
         self._shown_since = self._quiet_since = 0.0
         self._mode: Literal["keys", "reason", "edit"] = "keys"
-        self._chosen = 0  # the answer that the arrow keys have come to, from 1 on
+        self._chosen = 0  # the row of a picker that the arrow keys have come to, from 1 on
         self._words = ""  # what was typed to narrow down a picker
 
     def see(self, event: Event) -> tuple[Piece, ...]:
@@ -108,13 +108,6 @@ class QuestionPrompt:
         narrows it down."""
         return self._picker is not None
 
-    @property
-    def chooses(self) -> bool:
-        """Whether the arrow keys on the empty line go through the answers of the question that is shown: as every key,
-        and at once when they have begun to."""
-        chosen = self._seen and self._chosen > 0
-        return isinstance(self._current, QuestionAsked) and (chosen or self._ready)
-
     def typed(self, text: str) -> None:
         """The line being typed has changed: a picker shows what holds all of its words, and comes to the first one."""
         picker = self._picker
@@ -127,24 +120,18 @@ class QuestionPrompt:
         self._draw_again()
 
     def move(self, step: int) -> None:
-        """Go up or down among the answers of the question that is shown, if it has any."""
-        question = self._current
+        """Go up or down in a picker."""
         if (picker := self._picker) is not None:
             known = [number for number, _ in fitting(picker, self._words)]
             at = known.index(self._chosen) + step if self._chosen in known else 0
             if known:  # by one it goes round, by more to the end
                 self._chosen = known[at % len(known) if abs(step) == 1 else min(max(at, 0), len(known) - 1)]
-        elif isinstance(question, QuestionAsked) and self.chooses:
-            count = len(question.choices)
-            self._chosen = (self._chosen + step - 1) % count + 1 if self._chosen else 1 if step > 0 else count
         self._draw_again()
 
     def pick(self) -> bool:
-        """Enter on the empty line: True where the arrow keys have come to an answer."""
-        if not self._chosen:
-            return False
+        """Enter in a picker: True where the arrow keys have come to a choice."""
         picker = self._picker
-        return self._give(ChooseCall(picker.id, self._chosen) if picker else self._press(str(self._chosen)))
+        return self._give(ChooseCall(picker.id, self._chosen) if picker is not None and self._chosen else None)
 
     def leave(self) -> bool:
         """Leave a picker without an answer; False where none is shown."""
@@ -291,10 +278,8 @@ class QuestionPrompt:
             if self._surface.arrows:
                 how = _("↑↓ and Enter choose · type to find · Esc leaves")
             return f"{count} · {how}{more}"
-        if isinstance(question, QuestionAsked) and not self._surface.arrows:
+        if isinstance(question, QuestionAsked):
             told = _("1 to {last} answers, or write something else", last=len(question.choices))
-        elif isinstance(question, QuestionAsked):
-            told = _("1 to {last} or ↑↓ and Enter answers, or write something else", last=len(question.choices))
         else:
             told = " · ".join(_(_TOLD[one]) for one in question.choices if one in _TOLD)
         return f"{told}{more}" if self._ready else f"…{more}"

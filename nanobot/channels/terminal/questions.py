@@ -33,8 +33,7 @@ class QuestionLine(Struct, frozen=True):
 
 
 def asked_lines(question: ApprovalAsked | QuestionAsked, chosen: int = 0, words: str = "") -> Iterator[QuestionLine]:
-    """What is asked, whole. The arrow keys have come to the answer `chosen`, from 1; a picker shows what holds `words`,
-    as much as there is room for."""
+    """What is asked, whole. A picker shows what holds `words`, around the row `chosen`, from 1."""
     if isinstance(question, ApprovalAsked):
         yield from _facts(question)
         return
@@ -43,10 +42,7 @@ def asked_lines(question: ApprovalAsked | QuestionAsked, chosen: int = 0, words:
     if question.picker:
         yield from _rows(question, chosen, words)
         return
-    for number, choice in enumerate(question.choices, 1):
-        style: Style = "chosen" if number == chosen else "fact"
-        mark = "❯ " if number == chosen else "  " if chosen else ""
-        yield QuestionLine(f"{mark}{number} {one_line(choice)}", style)
+    yield from (QuestionLine(f"{number} {one_line(choice)}") for number, choice in enumerate(question.choices, 1))
 
 
 def fitting(question: QuestionAsked, words: str) -> list[tuple[int, str]]:

@@ -4,14 +4,14 @@ import argparse
 import os
 from pathlib import Path
 
-from nanobot.agent.context import BYTES_PER_TOKEN, FILE_LIMIT
+from nanobot.agent.context import FILE_LIMIT
 from nanobot.cli.agent_command import set_up
 from nanobot.cli.care.editor import edited_well
 from nanobot.cli.terminal import say
 from nanobot.config.changes.seeds import difference, seed_named
 from nanobot.config.paths import SEEDS, replace_file
 from nanobot.errors import UsageError
-from nanobot.utils.translation import _, listed, sentences
+from nanobot.utils.translation import _, listed
 
 _ACTIONS = ("edit", "diff", "show")
 
@@ -36,12 +36,12 @@ def _edit(file: Path) -> int:
     before = _text(file)
     made = edited_well(before, file.name, os.environ, lambda text: _problems(text, file.name))
     if made is None:
-        say(sentences(_("{file} is as it was.", file=file), _weight(before)))
+        say(_("{file} is as it was.", file=file))
         return 0
     if _text(file) != before:
         raise UsageError(_("{file} was changed by somebody else meanwhile. Nothing was written; try again.", file=file))
     replace_file(file, made)
-    say(sentences(_("{file} is changed, and the next message knows it.", file=file), _weight(made)))
+    say(_("{file} is changed, and the next message knows it.", file=file))
     return 0
 
 
@@ -71,16 +71,3 @@ def _problems(text: str, name: str) -> list[str]:
             )
         ]
     return []
-
-
-def _weight(text: str) -> str:
-    """What a file is in each request."""
-    tokens = -(-len(text.encode()) // BYTES_PER_TOKEN)
-    known = {"number": len(text), "tokens": tokens}
-    if left := max(0, len(text) - FILE_LIMIT):
-        return _(
-            "{number:,} characters, about {tokens:,} tokens; the last {left:,} characters are left out of the prompt.",
-            left=left,
-            **known,
-        )
-    return _("{number:,} characters, about {tokens:,} tokens, all of it in every request.", **known)

@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import socket
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -175,50 +173,6 @@ async def test_a_terminal_that_dies_stops_its_turn_and_leaves_its_place(tmp_path
             assert await back.answer() == "Again."
         kept = [message.text for message in await at.agent.sessions.history(session)]
         assert any("Begun." in text for text in kept)
-
-
-#: Connects in its folder as another user, and prints what it is told until the connection ends.
-_STRANGER = """
-import os, socket
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-met = socket.socket(socket.AF_UNIX)
-met.connect("gateway.sock")
-try:
-    met.sendall(bytes.fromhex("HELLO"))
-    while said := met.recv(65536):
-        print(said)
-except (BrokenPipeError, ConnectionResetError):
-    pass
-print("left")
-"""
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="NOT TRIED: only root can begin a process of another user")
-async def test_a_process_of_another_user_is_left_without_a_word_though_it_can_open_the_socket(tmp_path: Path) -> None:
-    async with gate(tmp_path, "Fine.") as at:
-        tmp_path.chmod(0o711)
-        at.paths.socket.chmod(0o666)
-        stranger = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-c",
-            _STRANGER.replace("HELLO", wire.encoded(at.hello()).hex()),
-            cwd=tmp_path,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        told, _ = await asyncio.wait_for(stranger.communicate(), BOUND)
-        assert told == b"left\n"
-        async with at.joined() as seat:
-            await seat.say("hi")
-            assert await seat.answer() == "Fine."
-
-
-def test_only_a_process_that_the_system_tells_to_be_of_this_user_is_taken_for_one() -> None:
-    own, other = socket.socketpair(socket.AF_UNIX)
-    with own, other:
-        assert wire.same_user(own)
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as unknown:
-        assert not wire.same_user(unknown)
 
 
 async def test_a_terminal_that_does_not_read_is_left_and_the_others_are_served(tmp_path: Path) -> None:

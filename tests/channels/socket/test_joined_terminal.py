@@ -143,7 +143,7 @@ async def test_who_joined_chooses_an_answer_and_ctrl_c_ends_the_turn_that_waits_
     days = Call("ask", {"question": "Which day?", "choices": ["Tuesday", "Friday"]})
     async with furnished(tmp_path, Reply(days), "It is planned.", write("heron"), "Fine.") as (_, llm, _, home):
         async with serving(careful(home)), terminal_of(home) as terminal:
-            await terminal.answers("plan it\r", "1 to 2 or")
+            await terminal.answers("plan it\r", "1 to 2 answers")
             await terminal.answers("2", "It is planned.")
             assert re.search("Which day\\?\\s+Answered: Friday", terminal.text())
             assert "The person chose: Friday" in json.dumps(llm.requests[1].body)
