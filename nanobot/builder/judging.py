@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from nanobot.builder.agent import NO_CLUSTER, Builder
 from nanobot.builder.launch import Launch
 from nanobot.builder.values import no_channel
-from nanobot.channels.telegram.settings import judged_ids, settings_of
+from nanobot.channels.telegram.receive.webhook import judge_listening
+from nanobot.channels.telegram.settings import doubts, settings_of
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, judge_home
 from nanobot.errors import ConfigError, NanobotError
@@ -31,9 +32,11 @@ async def judged(loaded: Loaded, paths: Paths, env: Mapping[str, str]) -> tuple[
     finally:
         await builder.aclose()
     if loaded.config.channels.telegram.enabled:
-        warned.extend(judged_ids(loaded.config.channels.telegram.allow_from)[1])
+        warned.extend(doubts(loaded.config.channels.telegram))
         try:
-            settings_of(loaded.config.channels.telegram, env)
+            settings = settings_of(loaded.config.channels.telegram, env)
+            if settings.webhook is not None:
+                await judge_listening(settings.webhook)
         except NanobotError as error:
             refused.append(str(error))
     refused += _judged_ledger(loaded.config.gateway.ledger)

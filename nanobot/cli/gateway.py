@@ -14,7 +14,7 @@ from nanobot.builder.values import no_channel
 from nanobot.channels.base import ChannelManager
 from nanobot.channels.telegram.access.people import ClaimLink
 from nanobot.channels.telegram.access.rights import qr_text
-from nanobot.channels.telegram.settings import CHANNEL, judged_ids
+from nanobot.channels.telegram.settings import CHANNEL, doubts
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.oneshot import HANG_UP, INTERRUPT, on_signal
 from nanobot.cli.options import INTERRUPTED
@@ -68,7 +68,7 @@ async def _serve(setup: Setup, model: str, role: Role | None) -> int:
         model = _("{model} ({why})", model=info.model, why=why) if why else info.model
         parts = (_("nanobot {version} gateway", version=__version__), role or "", ", ".join(manager.names), model)
         _say(" · ".join(filter(None, parts)))
-        for problem in judged_ids(setup.loaded.config.channels.telegram.allow_from)[1]:
+        for problem in doubts(setup.loaded.config.channels.telegram):
             _say(problem)
         _say(_("log: {file} · Ctrl-C stops", file=setup.paths.logs / "nanobot.log"))
         async with app.at_work(gateway=True):

@@ -151,6 +151,18 @@ class ProviderConfig(Section, frozen=True):
         check_headers(self.extra_headers, override_auth=True)
 
 
+class TelegramWebhookConfig(Section, frozen=True):
+    """Updates brought by Telegram instead of fetched by us. Needs a public https address that leads here."""
+
+    enabled: Annotated[
+        bool | None, Kind(words={"webhook": True, "polling": False}), "Use it; null: where `url` is given."
+    ] = None
+    url: Annotated[HttpUrl, "Public address; empty: updates are fetched and no port is opened."] = ""
+    host: Annotated[str, Meta(min_length=1), "Address to listen on, behind your reverse proxy."] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535), "Port to listen on."] = 8443
+    secret: Annotated[Secret, "Word that Telegram must send; empty: a new one each start."] = ""
+
+
 class TranscriptionConfig(Section, frozen=True):
     """Writing down what is said in voice messages: by a program here, else by an endpoint of OpenAI's form.
 
@@ -192,6 +204,7 @@ class TelegramConfig(Section, frozen=True):
         int, Meta(ge=0, le=50), "Messages of a group, not meant for the bot, that go along as context."
     ] = 0
     transcription: TranscriptionConfig = TranscriptionConfig()
+    webhook: TelegramWebhookConfig = TelegramWebhookConfig()
 
 
 class TerminalConfig(Section, frozen=True):

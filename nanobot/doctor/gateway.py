@@ -26,6 +26,7 @@ _STATES = {
     "polling": N_("polling"),
     "conflict": N_("conflict"),
     "stalled": N_("stalled"),
+    "webhook": N_("webhook"),
     "working": N_("working"),
     "starting": N_("starting"),
     "stopped": N_("stopped"),
@@ -124,7 +125,7 @@ def gateway(file: Path, home: Path, *, telegram: bool) -> Finding:
         return warn(words, _("`nanobot gateway` starts it."))
     if here.state == "stalled":
         return bad(here.words, _("Start it again, and report what the log shows."))
-    if here.state == "working":
+    if here.state in {"webhook", "working"}:
         return ok(here.words)
     age = time.time() - (here.last_poll or here.since)
     if age > _ILL or here.state == "conflict":

@@ -256,10 +256,12 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
     async def asked(line: TelegramLine) -> Finding:
         hook = jsonval.obj(await line.call("getWebhookInfo"))
         url, waiting = jsonval.text(hook.get("url")), jsonval.integer(hook.get("pending_update_count"))
-        if url:
+        if url and (settings.webhook is None or url != settings.webhook.url):
             words = _("a webhook takes the messages of this bot to {address}", address=url.split("?")[0])
             fix = _("Stop the program behind it; the gateway removes the webhook when it starts.")
             return Finding(_UPDATES, "warn", words, fix)
+        if url:
+            return _delivered(jsonval.text(hook.get("last_error_message")), waiting)
         if not ours:
             try:
                 await line.look(_HOLD)
@@ -276,6 +278,19 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
 
 def _way(kind: str) -> Literal["reached", "unreached"]:
     return "unreached" if kind in {"network", "timeout"} else "reached"
+
+
+def _delivered(error: str, waiting: int) -> Finding:
+    if error:
+        words = _(
+            "Telegram cannot deliver to the webhook: {error}; {waiting} wait",
+            error=one_line(error),
+            waiting=waiting,
+        )
+        return Finding(
+            _UPDATES, "bad", words, _("Check channels.telegram.webhook and what stands before this machine.")
+        )
+    return Finding(_UPDATES, "ok", _("Telegram delivers to the webhook; {waiting} wait", waiting=waiting))
 
 
 async def send_to(settings: TelegramSettings, person: str, text: str) -> Finding:

@@ -147,6 +147,7 @@ def test_show_prints_one_part(home: Path, capsys: pytest.CaptureFixture[str]) ->
 
 TOKEN = "123456789:" + "A" * 35
 KEY = {"apiKey": "k"}
+ELSEWHERE = {"url": "https://x.test/", "host": "203.0.113.7"}
 LOOKUP = defaults(provider="lookup")
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a provider nobody knows": ({**defaults(provider="opena"), **provider("anthropc")}, 'Did you mean "anthropic"'),
@@ -171,6 +172,11 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {**LOOKUP, **telegram(token=TOKEN), "gateway": {"ledger": "mysql://x"}},
         "no address of a PostgreSQL database",
     ),
+    "a webhook at no address of this machine": (
+        {**LOOKUP, **telegram(token=TOKEN, apiBase="http://127.0.0.1:1", webhook=ELSEWHERE)},
+        "cannot listen on 203.0.113.7:8443",
+    ),
+    "a webhook without https": (telegram(token=TOKEN, webhook={"url": "http://x.test"}), "must begin with https"),
 }
 WARNED: dict[str, tuple[dict[str, object], str]] = {
     "a variable without braces": (provider("openai", apiKey="$OPENAI_API_KEY"), "${OPENAI_API_KEY}"),
@@ -179,7 +185,10 @@ WARNED: dict[str, tuple[dict[str, object], str]] = {
     "a model at the top": ({"model": "gpt-6-sol"}, "belongs in agents.defaults.model"),
     "a key at the top": ({"apiKey": "sk-something"}, "belongs in providers.<name>.apiKey"),
     "an id of nobody": (telegram(token=TOKEN, allowFrom=["@joe"]), "lets nobody in"),
-    "a webhook": (telegram(token=TOKEN, webhook={"url": "https://x.test"}), "so no webhook is needed"),
+    "a webhook without an address": (
+        telegram(token=TOKEN, webhook={"enabled": True}),
+        "channels.telegram.webhook: it has no url",
+    ),
     "a variable of a near name": (provider("anthropic", apiKey="${ANTHROPIC_KEY}"), "ANTHROPIC_API_KEY?"),
 }
 

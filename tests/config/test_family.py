@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch
+from nanobot.channels.telegram.settings import settings_of
 from nanobot.config.loader import Loaded, load_text
 from nanobot.config.paths import Paths
 from nanobot.config.schema import ModelPresetConfig, ProviderConfig
@@ -122,9 +123,16 @@ FORMS = [
     Form("telegram with rich messages", telegram(richMessages=False, groupDebounceSeconds=1.5, sendProgress=False),
          {"channels.telegram.join_seconds": 1.5, "channels.telegram.streaming": "off"},
          ("channels.telegram.richMessages",)),
-    Form("telegram's webhook",
-         telegram(mode="webhook", webhookUrl="https://bot.acme.test/t", webhookMaxConnections=4), {},
-         ("channels.telegram.mode", "channels.telegram.webhookUrl", "channels.telegram.webhookMaxConnections")),
+    Form("telegram's flat webhook",
+         telegram(mode="webhook", webhookUrl="https://bot.acme.test/t", webhookListenHost="127.0.0.2",
+                  webhookListenPort=9081, webhookSecretToken="${HOOK_WORD}"),
+         {"channels.telegram.webhook.url": "https://bot.acme.test/t", "channels.telegram.webhook.enabled": True,
+          "channels.telegram.webhook.host": "127.0.0.2", "channels.telegram.webhook.port": 9081,
+          "channels.telegram.webhook.secret": "value-of-it"}),
+    Form("a webhook that is not used", telegram(mode="polling", webhookUrl="https://bot.acme.test/t"),
+         {"channels.telegram.webhook.enabled": False}),
+    Form("more of a webhook", telegram(webhookPath="/t", webhookMaxConnections=4), {},
+         ("channels.telegram.webhookPath", "channels.telegram.webhookMaxConnections")),
     Form("a channel that is off and lacks its variable",
          {"channels": {"whatsapp": {"enabled": False, "bridgeUrl": "ws://127.0.0.1:9", "token": "${NOT_SET}"}}}, {},
          ("channels.whatsapp",)),
@@ -216,6 +224,13 @@ def test_a_form_of_the_family_loads_and_means_what_it_says(form: Form) -> None:
     assert {path: at(found.config, path) for path in form.means} == form.means
     assert tuple(one.path for one in found.problems) == form.noted
     assert not found.disabled
+
+
+def test_a_webhook_is_used_in_the_mode_of_webhooks_alone() -> None:
+    hook = {"webhookUrl": "https://bot.acme.test/t", "token": "123456:" + "a" * 30}
+    for mode, used in (("webhook", True), ("polling", False)):
+        config = loaded(telegram(mode=mode, **hook)).config.channels.telegram
+        assert (settings_of(config, {}).webhook is not None) is used
 
 
 def choice(block: dict[str, object], tmp_path: Path, model: str = "") -> ChoiceRequest:

@@ -171,6 +171,7 @@ PROMISES: tuple[tuple[str, str], ...] = (
     ("Every message, command and button", "nothing_is_fetched_for_a_stranger"),
     ("Codes are kept as hashes", "the_link_that_is_printed_makes_the_owner"),
     ("No port is opened", "the_gateway_listens_nowhere"),
+    ("No port is opened", "a_webhook_takes_updates_with_the_secret_word"),
     ("The token of the bot stands", "the_token_is_in_no_log"),
     ("The libraries' own lines", "libraries_that_log_addresses_are_quiet"),
     ("The libraries' own lines", "a_canary_takes_every_way_into_the_log"),

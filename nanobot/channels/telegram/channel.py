@@ -15,13 +15,14 @@ from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate, access_commands
 from nanobot.channels.telegram.access.people import Access, Announce, offer_links, watch_rights
-from nanobot.channels.telegram.bot import CommandMenu, PollClient, TelegramLine
+from nanobot.channels.telegram.bot import POLL_SECONDS, CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
 from nanobot.channels.telegram.read.voice import transcriber_of
 from nanobot.channels.telegram.receive.inbox import Inbox
 from nanobot.channels.telegram.receive.poller import UNREACHED, Health, Poller, reached
+from nanobot.channels.telegram.receive.webhook import Webhook
 from nanobot.channels.telegram.render.answer import OutgoingMessage, outgoing_of
 from nanobot.channels.telegram.render.markdown import render
 from nanobot.channels.telegram.render.screen_messages import split, utf16_length
@@ -177,8 +178,6 @@ class TelegramChannel:
         work = [group.create_task(one) for one in running]
         if self._share is None:
             await self._inbox.recall()
-            await self._inbox.resume()
-            await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
         source = asyncio.ensure_future(self._source()())
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -201,20 +200,34 @@ class TelegramChannel:
     # Where updates come from
 
     def _source(self) -> Work:
-        """Brings updates until it is cancelled: polls, works on what others have taken in, or both."""
-        share = self._share
+        """Brings updates until it is cancelled: polls or listens, works on what others have taken in, or both."""
+        share, settings = self._share, self._settings
         accept = self._inbox.accept if share is None else self._keep
-        poll = Poller(self._polls, accept, self._health, identify=self._identify).run
+        if settings.webhook is not None:
+            bring = Webhook(settings.webhook, self._line, accept, self._health, begin=self._begin).run
+        else:
+            bring = Poller(self._polls, accept, self._health, begin=self._begin).run
         if share is None:
-            return poll
+            return bring
+
+        def take_in() -> Coroutine[object, object, None]:
+            return both(bring, self._claim)
 
         def elected() -> Coroutine[object, object, None]:  # one process of many polls
-            return share.database.elect(f"poller:{self._settings.channel}", lambda: both(poll, self._claim))
+            return share.database.elect(f"poller:{settings.channel}", take_in)
 
+        taking = elected if settings.webhook is None else take_in
         if self._dispatcher is None:
-            return elected
+            return taking
         worker = partial(self._work, self._dispatcher)
-        return (lambda: both(elected, worker)) if share.polls else worker
+        return (lambda: both(taking, worker)) if share.polls else worker
+
+    async def _begin(self) -> None:
+        """Learn the name by which groups call the bot; then take up what an earlier process left."""
+        await reached(self._identify, self._health, UNREACHED)
+        if self._share is None:
+            await self._inbox.resume()
+            await self._setup.agent.loop.announce_lost(CHANNEL, self._outbox.say)
 
     async def _work(self, dispatcher: "ClusterWorker") -> None:
         """Work on the updates that this process is given where many answer for one bot.
@@ -230,8 +243,8 @@ class TelegramChannel:
         self._health.works("working", workers)
 
     async def _identify(self) -> None:
-        await self._line.identify()
-        self._inbox.identified()
+        async with asyncio.timeout(POLL_SECONDS):
+            await self._line.identify()
         self._health.username = self._line.me.username
         self._write_health()  # who has started it waits for this name
         await self._access.keep_username(self._line.me.username)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from nanobot.config.proxy import Proxies, UnusableProxy
-from nanobot.config.schema import TelegramConfig
+from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 from nanobot.utils.translation import N_, _
 
@@ -24,6 +24,10 @@ _PERSON = re.compile(r"[1-9][0-9]{0,15}")
 #: Ids that many share: of admins who write anonymously, of who writes as a channel, and of Telegram's own messages.
 _SHARED = frozenset(("1087968824", "136817688", "777000"))
 EVERYBODY = "*"
+_NO_URL = N_(
+    "channels.telegram.webhook: it has no url, so updates are fetched as without it. Give it the public https address "
+    "that leads here, or take it out."
+)
 _NOBODY = N_(
     "channels.telegram.allowFrom: {entry} is no id of a person, such as the number that /whoami shows; it lets nobody "
     "in. User names change hands, and groups are let in by their owner with /group on."
@@ -39,6 +43,7 @@ class TelegramSettings(Struct, frozen=True):
     base_file_url: str = f"{_TELEGRAM}/file/bot"
     own_server: bool = False
     proxy: str | None = None
+    webhook: TelegramWebhookConfig | None = None
 
     @property
     def bot_id(self) -> int:
@@ -77,7 +82,15 @@ def settings_of(config: TelegramConfig, env: Mapping[str, str]) -> TelegramSetti
         f"{files}/bot",
         own_server=base != _TELEGRAM,
         proxy=config.proxy or proxy_from(env, base),
+        webhook=_webhook(config),
     )
+
+
+def doubts(config: TelegramConfig) -> tuple[str, ...]:
+    """What is set and does nothing, a sentence each."""
+    hook = config.webhook
+    unused = hook.enabled is not False and hook != TelegramWebhookConfig() and not hook.url
+    return (*judged_ids(config.allow_from)[1], *([_(_NO_URL)] if unused else []))
 
 
 def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -85,6 +98,17 @@ def judged_ids(allow_from: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, 
     allow_from = tuple(filter(None, map(str.strip, allow_from)))
     people = frozenset(one for one in allow_from if _PERSON.fullmatch(one) and int(one) < 2**52) - _SHARED
     return people, tuple(_(_NOBODY, entry=one) for one in allow_from if one not in {*people, EVERYBODY})
+
+
+def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
+    hook = config.webhook
+    if not hook.url or hook.enabled is False:
+        return None
+    if not hook.url.startswith("https://"):
+        raise UsageError(
+            _("channels.telegram.webhook.url must begin with https://: Telegram delivers to nothing else.")
+        )
+    return hook
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:

@@ -43,6 +43,7 @@ TAKEN: Mapping[str, When] = {
     "channels.telegram.joinSeconds": "next start",
     "channels.telegram.groupContext": "next start",
     "channels.telegram.transcription": "next start",
+    "channels.telegram.webhook": "next start",
     "tools.policy": "next turn",
     "tools.profile": "next start",  # the sandbox is looked for at the start
     "tools.restrictToWorkspace": "next start",

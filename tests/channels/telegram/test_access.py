@@ -17,7 +17,6 @@ from nanobot.command.builtin import builtin_router
 from nanobot.errors import UsageError
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase, SqliteDatabase
-from tests.tables import table
 
 OWNER, FRIEND, STRANGE = "1", "2", "3"
 GROUP = "-100"
@@ -154,26 +153,15 @@ async def test_codes_expire_and_strangers_hold_no_place() -> None:
         await house.access.approve(codes[2])
 
 
-@table(
-    "entry why",
-    (GROUP, "the id of a group"),
-    ("1087968824", "an id that all share"),
-    ("0", "no id of a person"),
-    ("05000", "no id of a person"),
-    ("٤٢", "no id of a person"),
-    ("-0", "no id of a person"),
-    ("9" * 17, "no id of a person"),
-    ("@eve", "a user name"),
-)
-async def test_an_entry_that_is_nobodys_id_makes_nobody_owner_and_is_said(entry: str, why: str) -> None:
+@pytest.mark.parametrize("entry", [GROUP, "1087968824", "0", "05000", "٤٢", "-0", "9" * 17, "@eve"])
+async def test_an_entry_that_is_nobodys_id_makes_nobody_owner_and_is_said(entry: str) -> None:
     house = House(allow_from=(entry,))
     assert await house.access.owner() == ""
     admin = await house.says(entry, "hello", group=True, addressed="mention")  # anonymous: in the name of the group
     assert admin == (None, "")
     assert await house.access.role(entry) is None
     (problem,) = judged_ids((entry,))[1]
-    assert entry in problem
-    assert why in problem
+    assert f"{entry} is no id of a person" in problem
     assert await house.says(OWNER, f"/start {await house.access.offer()}") == (None, CLAIMED), "it can be claimed"
     people, problems = judged_ids((" 5000 ", "*", ""))
     assert (people, problems) == (frozenset({"5000"}), ())

@@ -321,8 +321,45 @@ async def test_a_proxy_that_goes_away_and_comes_back_costs_no_message(tmp_path: 
         assert telegram.conflicts == 0
 
 
+async def test_a_webhook_takes_updates_with_the_secret_word_and_no_others(tmp_path: Path) -> None:
+    port = _free_port()
+    hook = {"url": "https://bot.example.org/hook", "port": port, "secret": "a-word-of-our-own"}
+    async with serving(tmp_path, after="Delivered.", webhook=hook) as (telegram, _, ada, gateway):
+        await telegram.until(lambda: bool(telegram.sent("setWebhook")))
+        call = telegram.sent("setWebhook")[0]
+        assert call.params["secret_token"] == "a-word-of-our-own"
+        update = ada.say("by webhook")
+        body = json.dumps(update).encode()
+        word = "X-Telegram-Bot-Api-Secret-Token: a-word-of-our-own\r\n"
+        assert await _post(port, "/hook", body) == 403
+        assert await _post(port, "/hook", body, word.replace("own", "owm")) == 403
+        assert await _post(port, "/other", body, word) == 404
+        assert await _post(port, "/hook", b"{", word) == 400
+        assert await _post(port, "/hook", body, word) == 200
+        assert await _post(port, "/hook", body, word) == 200, "a second delivery is the same update"
+        await said(telegram, gateway, ada.chat, "Delivered.")
+    assert not telegram.sent("getUpdates")
+    assert telegram.visible(ada.chat).count("bot: Delivered.") == 1
+
+
 async def _printed(gateway: Gateway, text: str) -> None:
     await until(lambda: text in gateway.text)
+
+
+async def _post(port: int, path: str, body: bytes, header: str = "") -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{header}Content-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    return status
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def _all_files(home: Program, besides: tuple[str, ...] = ("config.json",)) -> str:

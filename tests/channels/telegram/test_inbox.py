@@ -64,9 +64,7 @@ def inbox_over(
     """An inbox between a real client library and an agent; `people` are those of allowFrom."""
     outbox = TelegramOutbox(Sending.over(line, ledger, CHANNEL, ChatQueues(JumpingClock())), alarms=alarms or Alarms())
     gate = Gate(Access(ledger, CHANNEL, tuple(map(str, people))), builtin_router())
-    inbox = Inbox(line, intake, gate, outbox, agent, offer_menu)
-    inbox.identified()
-    return inbox
+    return Inbox(line, intake, gate, outbox, agent, offer_menu)
 
 
 def text_of(row: OutboxRow) -> str:

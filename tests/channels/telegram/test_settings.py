@@ -3,7 +3,7 @@
 import pytest
 
 from nanobot.channels.telegram.settings import TelegramSettings, proxy_from, settings_of
-from nanobot.config.schema import TelegramConfig
+from nanobot.config.schema import TelegramConfig, TelegramWebhookConfig
 from nanobot.errors import UsageError
 from tests.fakes.sections import section
 from tests.tables import table
@@ -63,3 +63,9 @@ def test_a_configured_proxy_wins_and_one_that_cannot_be_used_is_named() -> None:
         UsageError, match=r"ALL_PROXY cannot be used: it begins with socks4://.*channels\.telegram\.proxy"
     ):
         made(env)
+
+
+def test_a_webhook_needs_an_https_address() -> None:
+    with pytest.raises(UsageError, match="https://"):
+        settings_of(TelegramConfig(token=TOKEN, webhook=TelegramWebhookConfig(url="http://bot.example.org")), {})
+    assert made().webhook is None

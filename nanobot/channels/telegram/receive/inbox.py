@@ -142,20 +142,11 @@ class Inbox:
         self._told_away: set[Address] = set()
         self._suspects = asyncio.Lock()
         self._begun = time.monotonic()
-        # Without its own name the bot does not know which messages of groups are for it.
-        self._early: list[InboxRow] | None = None if line.me.username else []
 
     @property
     def waiting(self) -> int:
         """How many updates wait for their turn, and messages for their answer."""
-        early = len(self._early or ())
-        return early + len(self._open) + sum(len(one.waiting) for one in self._conversations.values())
-
-    def identified(self) -> None:
-        """The bot knows its own name: what waited for that is taken up."""
-        early, self._early = self._early or [], None
-        for row in early:
-            self.take(row)
+        return len(self._open) + sum(len(one.waiting) for one in self._conversations.values())
 
     async def accept(self, updates: list[dict[str, object]]) -> None:
         """Keep updates and begin work on the new ones. Returns when they are on the disk. Raises `StoreError`."""
@@ -230,9 +221,6 @@ class Inbox:
     def take(self, row: InboxRow) -> None:
         """Begin work on an accepted row; one that is here already changes nothing. Whatever stands in it, nothing is
         raised."""
-        if self._early is not None:
-            self._early.append(row)
-            return
         if row.seq in self._held:
             return
         self._held.add(row.seq)

@@ -11,14 +11,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from loguru import logger
 from msgspec import Struct, field
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
 from nanobot import __version__
-from nanobot.channels.telegram.bot import POLL_SECONDS
+from nanobot.channels.telegram.bot import POLL_SECONDS, PollClient
 from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.channels.telegram.send.errors import penalty_of, words_of
 from nanobot.errors import ChannelError, StoreError
@@ -29,7 +29,7 @@ from nanobot.utils.translation import N_, Later, _, _n, apart, told
 Update = dict[str, object]
 Accept = Callable[[list[Update]], Awaitable[None]]
 Sleep = Callable[[float], Awaitable[object]]
-State = Literal["starting", "polling", "working", "retrying", "conflict", "stopped"]
+State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
 #: Of failures in a row with one cause every so many is written into the log again.
@@ -51,8 +51,8 @@ _NOT_KEPT = N_("Updates cannot be kept and wait at Telegram ({why})")
 _LATE = N_("it did not answer in time")
 
 
-#: Seconds before the second try of what did not reach Telegram, and at most between two.
-_FIRST, _MOST = 1.0, 30.0
+#: The most seconds between two tries of what did not reach Telegram, and after how many in a row its client is new.
+MOST_SECONDS, RENEWED_AFTER = 30.0, 3
 
 
 class Health(Struct):
@@ -77,15 +77,16 @@ class Health(Struct):
     said: set[str] = field(default_factory=set)
 
     def works(self, state: State, workers: int = 0) -> None:
-        """Updates arrive: by a poll that was completed, with or without any; or this process is one of so many
-        `workers` that answer what others take in."""
+        """Updates arrive: by a poll that was completed, with or without any, or because Telegram brings them; or this
+        process is one of so many `workers` that answer what others take in."""
         if self.failures and self.state in {"retrying", "conflict"}:
             logger.info("Telegram answers again after {} failures", self.failures)
             self.say(_("{address}: messages arrive again.", address=self.address))
         self.failures = 0
         self.said.clear()
-        self.polls += 1
-        self.last_poll = self.clock()
+        if state != "webhook":
+            self.polls += 1
+            self.last_poll = self.clock()
         self.state, self.reason, self.workers = state, "", workers
 
     def failed(self, state: State, reason: str, wait: float = 0.0) -> None:
@@ -112,12 +113,16 @@ class Health(Struct):
     def well(self) -> bool:
         if self.stalled:
             return False
+        if self.state == "webhook":
+            return True
         return self.age is not None and self.age <= ILL_SECONDS and self.state != "stopped"
 
     def line(self) -> str:
         """One line for /status."""
         name = f"Telegram @{self.username}" if self.username else "Telegram"
-        if self.state == "working":
+        if self.state == "webhook":
+            what = _("{name}: Telegram delivers to our address", name=name)
+        elif self.state == "working":
             answer = _n("{number} worker answers", "{number} workers answer", self.workers)
             what = _("{name}: {workers}; another process polls", name=name, workers=answer)
         elif self.age is None:
@@ -157,40 +162,26 @@ class Health(Struct):
         fresh.replace(path)
 
 
-async def reached(call: Callable[[], Awaitable[None]], health: Health, what: str, sleep: Sleep = asyncio.sleep) -> None:
-    """Make a call to Telegram and keep what it says, for as long as it takes; `what` tells of a failure. Raises
-    `ChannelError` when Telegram refuses the token."""
-    wait = _FIRST
+async def reached(
+    call: Callable[[], Awaitable[None]],
+    health: Health,
+    what: str,
+    sleep: Sleep = asyncio.sleep,
+    renew: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Make a call to Telegram and keep what it says, for as long as it takes; `what` tells of a failure, and after
+    some in a row the client is made anew by `renew`. Raises `ChannelError` when Telegram refuses the token."""
     while True:
         try:
-            async with asyncio.timeout(POLL_SECONDS):
-                return await call()
+            return await call()
         except (TelegramError, TimeoutError, StoreError) as error:
             said, asked = _judged(error, health, what)
-            wait = asked or min(_MOST, wait * 2)
-        health.failed("retrying", said, wait)
+            state: State = "conflict" if isinstance(error, Conflict) else "retrying"
+        wait = asked or min(MOST_SECONDS, 2.0 ** min(health.failures, 10)) * random.uniform(0.5, 1.0)
+        health.failed(state, said, wait)
+        if renew is not None and health.failures % RENEWED_AFTER == 0:
+            await renew()
         await sleep(wait)
-
-
-class Polls(Protocol):
-    """What brings updates. Met by `bot.PollClient`."""
-
-    async def get_updates(self, offset: int | None) -> list[Update]: ...
-
-    async def delete_webhook(self) -> None: ...
-
-    async def renew(self) -> None: ...
-
-
-class Pace(Struct, frozen=True):
-    """How long to wait after what went wrong, in seconds; `rebuild` failures in a row replace the HTTP client."""
-
-    first: float = _FIRST
-    most: float = _MOST
-    conflict_first: float = 5.0
-    conflict_most: float = 60.0
-    deadline: float = POLL_SECONDS
-    rebuild: int = 3
 
 
 class Poller:
@@ -201,37 +192,31 @@ class Poller:
 
     def __init__(
         self,
-        client: Polls,
+        client: PollClient,
         accept: Accept,
         health: Health,
         *,
-        identify: Callable[[], Awaitable[None]],
-        pace: Pace | None = None,
+        begin: Callable[[], Awaitable[None]],
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._client = client
         self._accept = accept
         self._health = health
-        self._identify = identify
-        self._pace = pace or Pace()
+        self._begin = begin
         self._sleep = sleep
         self._offset: int | None = None
-        self._conflicts = 0
+        #: Seconds after which a poll is given up.
+        self.deadline = POLL_SECONDS
 
     async def run(self) -> None:
-        """Poll until cancelled. Raises `ChannelError` when Telegram refuses the token."""
-        await reached(self._identify, self._health, UNREACHED, self._sleep)
+        """Begin, and poll until cancelled. Raises `ChannelError` when Telegram refuses the token."""
+        await self._begin()
         while True:
-            try:
-                async with asyncio.timeout(self._pace.deadline):
-                    rows = await self._client.get_updates(self._offset)
-                await self._commit(rows)
-            except Conflict as error:
-                await self._conflict(error)
-            except (TelegramError, TimeoutError, StoreError) as error:
-                await self._failed(*_judged(error, self._health, UNREACHED))
+            await reached(self._poll, self._health, UNREACHED, self._sleep, self._client.renew)
 
-    async def _commit(self, rows: list[Update]) -> None:
+    async def _poll(self) -> None:
+        async with asyncio.timeout(self.deadline):
+            rows = await self._fetch()
         numbered = {number_of(row.get("update_id")): row for row in rows}
         if numbered.pop(0, None):
             logger.error("updates came without a number and were left out: {}", len(rows) - len(numbered))
@@ -239,32 +224,17 @@ class Poller:
             await self._accept([*numbered.values()])
             self._offset = max(numbered) + 1
         elif rows:  # they cannot be confirmed, and would come again at once
-            await self._failed(Later(UNREACHED, why=Later(N_("its updates have no numbers"))))
-            return
-        self._conflicts = 0
+            raise TelegramError("its updates have no numbers")  # English: words about a server, as the library's
         self._health.works("polling")
 
-    async def _conflict(self, error: Conflict) -> None:
-        self._conflicts += 1
-        if "webhook" in error.message.casefold() and self._conflicts == 1:
-            logger.warning("a webhook was set for this bot; it is removed, because nanobot polls")
-            try:
-                async with asyncio.timeout(self._pace.deadline):
-                    await self._client.delete_webhook()
-            except (TelegramError, TimeoutError) as problem:
-                logger.warning("the webhook could not be removed: {}", _told(problem))
-        wait = min(self._pace.conflict_most, self._pace.conflict_first * 2 ** (self._conflicts - 1))
-        self._health.failed("conflict", Later(IN_USE), wait)
-        await self._sleep(wait)
-
-    async def _failed(self, said: str, asked: float = 0.0) -> None:
-        count = self._health.failures + 1
-        grown = min(self._pace.most, self._pace.first * 2 ** min(count - 1, 10)) * random.uniform(0.5, 1.0)
-        wait = asked or grown
-        self._health.failed("retrying", said, wait)
-        if not asked and count % self._pace.rebuild == 0:
-            await self._client.renew()
-        await self._sleep(wait)
+    async def _fetch(self) -> list[Update]:
+        try:
+            return await self._client.get_updates(self._offset)
+        except Conflict as error:
+            if "webhook" in error.message.casefold():
+                logger.warning("a webhook was set for this bot; it is removed, because nanobot polls")
+                await self._client.delete_webhook()
+            raise
 
 
 def _judged(error: Exception, health: Health, what: str) -> tuple[str, float]:
@@ -274,6 +244,8 @@ def _judged(error: Exception, health: Health, what: str) -> tuple[str, float]:
         case InvalidToken() | EndPointNotFound():
             health.failed("stopped", Later(_REFUSED))
             raise ChannelError(_(_REFUSED)) from error
+        case Conflict():
+            return Later(IN_USE), 0.0
         case RetryAfter():
             wait = penalty_of(error)
             return Later(_ASKED, seconds=wait), wait
