@@ -114,7 +114,7 @@ class WebSearchConfig(Section, frozen=True):
     detail: Annotated[
         Literal["brief", "normal", "full"],
         "How much of each hit the model sees: a line of the snippet, the snippet with date and site, "
-        "or also score, type and the engine's own answer.",
+        "or also score and type.",
     ] = "normal"
     content_budget: Annotated[
         int, Meta(ge=1_000, le=1_000_000), "Characters of page text that all hits of one search share."

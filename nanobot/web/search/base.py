@@ -144,7 +144,6 @@ class SearchReply(Struct, frozen=True):
 
     provider: str
     hits: tuple[SearchHit, ...] = ()
-    answer: str = ""
     quota: tuple[Quota, ...] = ()
     notices: tuple[str, ...] = ()
     dropped: int = 0
@@ -194,20 +193,17 @@ def hits_text(
     budget: int,
     notices: Sequence[str] = (),
     detail: Detail = "normal",
-    answer: str = "",
     fetch: bool = True,
 ) -> str:
     """`Results for: query`, then each hit with its address and snippet; page text under the hit it belongs to.
 
-    All page texts together take at most `budget` characters, shared so that short ones stay whole. The engine's own
-    `answer` is shown in full detail. `fetch`: web_fetch can be called.
+    All page texts together take at most `budget` characters, shared so that short ones stay whole. `fetch`: web_fetch
+    can be called.
     """
     tail = [f"Note: {notice}" for notice in notices]
     if not hits:
         return "\n".join([f"No results for: {query}", "", EMPTY_HINT, *tail])
     lines = [f"Results for: {query}", ""]
-    if answer and detail == "full":
-        lines += [f"The engine's own answer, which names no source: {answer}", ""]
     hint = "; web_fetch reads the whole page" if fetch else ""
     room = shares([len(item.hit.content) for item in hits], budget)
     for item, share in zip(hits, room, strict=True):

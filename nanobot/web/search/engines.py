@@ -334,8 +334,7 @@ class Searxng(ApiBackend):
             raise SearchError(
                 "unavailable", _("SearXNG found nothing because its engines failed: {engines}", engines=listed(broken))
             )
-        own = plain(at(data, "answers", "0")) or plain(at(data, "answers", "0", "answer"))
-        return replace(reply, answer=own)
+        return reply
 
     def lacks(self, query: SearchQuery) -> tuple[str, ...]:
         """A country is only a part of a language such as de-CH."""

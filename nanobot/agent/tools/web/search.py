@@ -195,7 +195,6 @@ class WebSearchTool(OwnTool[WebSearchArguments], name="web_search"):
                 budget=self._config.content_budget,
                 notices=notices,
                 detail=self._config.detail,
-                answer=reply.answer,
                 fetch=self._fetches,
             ),
             words,
