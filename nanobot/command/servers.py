@@ -76,8 +76,7 @@ async def _log_in(ctx: CommandContext, servers: ServerControl, server: str, addr
         how = _how(await servers.logged_in(server, address))
         await ctx.reply(_("Logged in. {server}: {how}.", server=server, how=how))
         return
-    here = ctx.message.address.channel == "terminal"
-    link = await servers.log_in(server, listen=here)
+    link = await servers.log_in(server)
     steps = [
         _("Open this within ten minutes to log in to {server}, in a browser that you trust:", server=server),
         "",
@@ -86,8 +85,7 @@ async def _log_in(ctx: CommandContext, servers: ServerControl, server: str, addr
     ]
     how = f"`/mcp login {server} <address>`"  # English: it is typed
     pasted = _("Your browser comes to an address that begins with `http://127.0.0.1`. Send it: {how}.", how=how)
-    shown = _("If your browser is on another machine, copy the address where it ends: {how}.", how=how)
-    await ctx.reply("\n".join([*steps, shown if here else pasted]))
+    await ctx.reply("\n".join([*steps, pasted]))
 
 
 async def _trust(ctx: CommandContext, server: str, tools: Sequence[ToolWords], given: str) -> None:

@@ -78,11 +78,11 @@ class ServerControl(Protocol):
     def reconnect(self, name: str) -> Awaitable[ServerState]:
         """Close the connection, open it anew and list the tools again."""
 
-    def log_in(self, name: str, *, listen: bool) -> Awaitable[str]:
-        """Begin a login; the link to open. `listen`: the browser is on this machine, and its answer is waited for."""
+    def log_in(self, name: str) -> Awaitable[str]:
+        """Begin a login; the link to open."""
 
     def logged_in(self, name: str, address: str = "") -> Awaitable[ServerState]:
-        """Wait for the end of a login, after the browser came to `address` where nobody listens."""
+        """Wait for the end of a login, after the browser came to `address`."""
 
     def words(self, name: str) -> Sequence[ToolWords]:
         """What a server says of the tools that it offers now."""

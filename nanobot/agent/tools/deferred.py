@@ -6,10 +6,11 @@ Most questions need no tool or one, and importing those that search and read tak
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from nanobot.agent.tools.base import Args, SpecifiedTool, Tool, ToolContext, ToolLike, schema_of
+from nanobot.agent.tools.base import Args, Proposal, SpecifiedTool, Tool, ToolContext, ToolLike, schema_of
 from nanobot.agent.tools.offers import OFFERS, spellings_of
 from nanobot.providers.base import ToolSpec
 from nanobot.results import ToolResult
+from nanobot.security.policy import Effect
 
 
 def _be(tool: ToolLike | type[ToolLike], name: str) -> None:
@@ -33,7 +34,7 @@ class OwnTool(Tool[Args]):
 
 
 class DeferredTool(SpecifiedTool):
-    """Stands for a tool of nanobot itself, which it imports and makes when the registry is asked for that.
+    """Stands for a tool of nanobot itself, which it imports and makes when that is called, or asked about a call.
 
     `description` and the `defaults` of arguments are those of the settings in force, where they tell.
     """
@@ -53,6 +54,27 @@ class DeferredTool(SpecifiedTool):
     @cached_property
     def tool(self) -> ToolLike:
         return self._make()
+
+    def proposal(self, arguments: Mapping[str, object], context: ToolContext) -> Proposal:
+        return self.tool.proposal(arguments, context)
+
+    def rewritten(self, arguments: Mapping[str, object], proposal: Proposal, text: str) -> dict[str, object]:
+        return self.tool.rewritten(arguments, proposal, text)
+
+    async def prepare(self, arguments: Mapping[str, object], context: ToolContext) -> None:
+        await self.tool.prepare(arguments, context)
+
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
+        return self.tool.effects(arguments, context)
+
+    def addresses(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[str, ...]:
+        return self.tool.addresses(arguments, context)
+
+    def reach(self, url: str) -> Effect:
+        return self.tool.reach(url)
+
+    def needs_no_network(self, arguments: Mapping[str, object], context: ToolContext) -> bool:
+        return self.tool.needs_no_network(arguments, context)
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:
         return await self.tool.call(arguments, context)

@@ -7,7 +7,6 @@ from copy import copy
 from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext, ToolLike
-from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.errors import SkipTool
 from nanobot.messages import Role
 from nanobot.providers.base import ToolSpec
@@ -47,18 +46,11 @@ class ToolRegistry:
 
     def register(self, tool: ToolLike) -> None:
         """Offer a tool. A second tool of the same name replaces the first."""
-        self._tools = {**self._tools, tool.name: tool}  # not the same dict: a turn may go on with that
-        self._skipped = {name: why for name, why in self._skipped.items() if name != tool.name}
-        self._aliases = {**self._aliases, **dict.fromkeys(tool.aliases, tool.name)}
-        self._specs = None
+        self.replace({tool.name: lambda: tool})
 
     def register_factory(self, name: str, factory: ToolFactory) -> None:
         """Build and offer a tool, or keep the reason why it cannot be offered."""
-        try:
-            self.register(factory())
-        except SkipTool as reason:
-            why = reason.args[0] if reason.args and isinstance(reason.args[0], str) else str(reason)
-            self._skipped = {**self._skipped, name: why}
+        self.replace({name: factory})
 
     def replace(self, factories: Mapping[str, ToolFactory], prefix: str | None = None) -> "ToolRegistry":
         """Offer these tools in the place of those of their names and of all whose names begin with `prefix`; what was
@@ -66,11 +58,19 @@ class ToolRegistry:
         before = copy(self)
         gone = {name for name in (*self._tools, *self._skipped) if prefix is not None and name.startswith(prefix)}
         gone |= factories.keys()
+        # Not the same dicts: a turn may go on with those.
         self._tools = {name: tool for name, tool in self._tools.items() if name not in gone}
         self._skipped = {name: why for name, why in self._skipped.items() if name not in gone}
+        self._aliases = dict(self._aliases)
         self._specs = None
         for name, factory in factories.items():
-            self.register_factory(name, factory)
+            try:
+                tool = factory()
+            except SkipTool as reason:
+                self._skipped[name] = reason.args[0] if reason.args else str(reason)
+                continue
+            self._tools[tool.name] = tool
+            self._aliases |= dict.fromkeys(tool.aliases, tool.name)
         return before
 
     @property
@@ -84,9 +84,8 @@ class ToolRegistry:
         return {name: told(why) if isinstance(why, Later) else _(why) for name, why in self._skipped.items()}
 
     def get(self, name: str) -> ToolLike | None:
-        """The tool of that name or alias, made by now where it was deferred."""
-        tool = self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
-        return tool.tool if isinstance(tool, DeferredTool) else tool
+        """The tool of that name or alias."""
+        return self._tools.get(name) or self._tools.get(self._aliases.get(name, ""))
 
     def specs(
         self, role: Role = "owner", granted: frozenset[str] = frozenset(), *, direct: bool = True

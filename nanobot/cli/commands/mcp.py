@@ -190,18 +190,19 @@ def _missing(name: str, why: str, near: str) -> str:
 
 
 async def _log_in(args: argparse.Namespace) -> int:
-    """Log in to a server: the browser comes back by itself, or its address is pasted here."""
+    """Log in to a server: the address at which the browser ends is pasted here."""
     from nanobot.agent.external_tools import mcp_servers
 
+    if not sys.stdin.isatty():
+        raise UsageError(_("Log in in a terminal: the address at which your browser ends is pasted there."))
     loaded, paths = _found(args)
     servers = mcp_servers(loaded, paths, os.environ, {args.name: loaded.config.tools.mcp_servers[args.name]}, kept=True)
     lines: asyncio.Queue[str] = asyncio.Queue()
     async with aclosing(servers):
-        link = await servers.log_in(args.name, listen=True)
+        link = await servers.log_in(args.name)
         say(_("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link))
-        say(_("On another machine: paste the address here that the browser shows at the end (http://127.0.0.1…)."))
-        if sys.stdin.isatty():
-            asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
+        say(_("Then paste the address here that the browser shows at the end (http://127.0.0.1…)."))
+        asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
         done = asyncio.ensure_future(servers.logged_in(args.name))
         while not done.done():
             typing = asyncio.ensure_future(lines.get())

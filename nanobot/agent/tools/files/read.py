@@ -5,7 +5,6 @@ import hashlib
 import io
 import re
 import textwrap
-from collections import OrderedDict
 from itertools import islice
 from pathlib import Path
 
@@ -36,8 +35,6 @@ _PAGE, _LINE = 60_000, 2_000
 _NOTES = 600
 #: Bytes of a picture that a model is shown, and seconds for taking a document apart.
 _PICTURE, _SECONDS = 5_000_000, 20.0
-#: Documents whose text is kept, so that reading on in one does not take it apart again.
-_KEPT = 4
 _NULS, _LONG, _PIECE = re.compile(rb"\0+"), re.compile(rf"(?m)^[^\n]{{{_LINE + 1},}}"), rf".{{1,{_LINE}}}"
 
 
@@ -66,7 +63,7 @@ class ReadFileTool(FileTool[ReadFileArguments], name="read_file"):
         self._media = media
         self._limit = limit
         self._extractor = Extractor(size=1, wall=_SECONDS)
-        self._documents: OrderedDict[str, _Text] = OrderedDict()
+        self._documents: dict[str, _Text] = {}  # the last one, so that reading on does not take it apart again
 
     async def aclose(self) -> None:
         await self._extractor.aclose()
@@ -115,9 +112,7 @@ class ReadFileTool(FileTool[ReadFileArguments], name="read_file"):
             if not any(lines):
                 why = " ".join(found.notes) or "it holds none; perhaps it is a scan."
                 raise PathError(f"{place.shown} gives no text: {why}")
-            self._documents[key] = _Text(tuple(lines), len(lines), notes=found.notes, numbered=False)
-            while len(self._documents) > _KEPT:
-                self._documents.popitem(last=False)
+            self._documents = {key: _Text(tuple(lines), len(lines), notes=found.notes, numbered=False)}
         return self._documents[key]
 
     def _picture(self, place: ResolvedPath, data: bytes) -> ToolResult:

@@ -1,12 +1,11 @@
 """Logging in to an MCP server with OAuth, through the SDK's client: it finds the service, registers and uses PKCE.
 
-A person opens a link and comes back to an address on this machine. In a terminal here that is listened for while the
-login lasts; elsewhere the person pastes the address. What a server names beside itself has to be public and encrypted.
+A person opens a link, whose browser ends at an address where nobody listens, and pastes that. What a server names
+beside itself has to be public and encrypted.
 """
 
 import asyncio
 import time
-from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -28,11 +27,9 @@ from nanobot.web.client import Guard
 
 #: Seconds that a person has to log in.
 LOGIN_SECONDS = 600.0
-#: Where the browser is sent where nobody listens: the person copies the address from there.
-_PASTED_PORT = 33_418
-_MOST_LINK, _MOST_REQUEST = 6_000, 8_000
-_DONE = "You are logged in. You can close this page and go back to nanobot."
-_WRONG = "This does not belong to a login that nanobot waits for."
+#: Where the browser is sent: the person copies the address from there.
+_BACK = "http://127.0.0.1:33418/callback"
+_MOST_LINK = 6_000
 
 
 class Login:
@@ -42,17 +39,8 @@ class Login:
         loop = asyncio.get_running_loop()
         self.link: asyncio.Future[str] = loop.create_future()
         self._answer: asyncio.Future[AuthorizationCodeResult] = loop.create_future()
-        self._server: asyncio.Server | None = None
-        self.port = _PASTED_PORT
-
-    async def listen(self) -> None:
-        """Wait for the browser on a free port of this machine. Raises `OSError`."""
-        self._server = await asyncio.start_server(self._visit, "127.0.0.1", 0, limit=_MOST_REQUEST)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     def aclose(self) -> None:
-        if self._server is not None:
-            self._server.close()
         for waiting in (self.link, self._answer):
             waiting.cancel()
 
@@ -86,23 +74,6 @@ class Login:
         reason = one_line(given.get("error", ["no reason given"])[0], 100)
         self._answer.set_exception(OAuthFlowError(f"the login was refused ({reason})"))
 
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser."""
-        with suppress(TimeoutError, ValueError, ConnectionError):
-            async with asyncio.timeout(10):
-                line = (await reader.readline()).decode("latin-1").split()
-                while (await reader.readline()).strip():
-                    pass
-                status, words = "404 Not Found", _WRONG
-                if len(line) == 3 and line[0] == "GET" and line[1].startswith("/callback?"):
-                    with suppress(UsageError):
-                        self.give(line[1])
-                        status, words = "200 OK", _DONE
-                head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(words)}\r\n"
-                writer.write(f"{head}Connection: close\r\n\r\n{words}".encode())
-                await writer.drain()
-        writer.close()
-
 
 class _KeptTokens(TokenStorage):
     """What the SDK keeps of one login. During a new one nothing of an older one is known."""
@@ -135,10 +106,9 @@ class _Provider(OAuthClientProvider):
 
     def __init__(self, url: str, kept: _KeptTokens, login: Login | None) -> None:
         self._kept = kept
-        back = f"http://127.0.0.1:{login.port if login else _PASTED_PORT}/callback"
         about = {
             "client_name": "nanobot",
-            "redirect_uris": [back],
+            "redirect_uris": [_BACK],
             "grant_types": ["authorization_code", "refresh_token"],
             "token_endpoint_auth_method": "none",
         }

@@ -246,8 +246,8 @@ class McpServers:
                 server.again.set()
         return next(one for one in self.states() if one.name == name)
 
-    async def log_in(self, name: str, *, listen: bool) -> str:
-        """Begin a login and return the link that a person opens; with `listen` the browser's answer is waited for here.
+    async def log_in(self, name: str) -> str:
+        """Begin a login and return the link that a person opens.
 
         Raises `UsageError` where the server takes none, and `McpFailure` where it fails at once.
         """
@@ -258,8 +258,6 @@ class McpServers:
             raise UsageError("Nothing of this conversation is kept, and neither is a login.")
         await self._stop_login(server)
         login = server.login = Login()
-        if listen:
-            await login.listen()
         task = server.logging_in = asyncio.create_task(server.log_in(login), name=f"log in {name}")
         await asyncio.wait({task, login.link}, return_when=asyncio.FIRST_COMPLETED)
         if login.link.done() and not login.link.cancelled():
@@ -267,7 +265,7 @@ class McpServers:
         raise UsageError(task.result() or f"The MCP server {name!r} wants no login; it answers as it is.")
 
     async def logged_in(self, name: str, address: str = "") -> ServerState:
-        """Wait for the end of a login; `address` is what the browser showed, where nobody listens for it.
+        """Wait for the end of a login; `address` is what the browser showed, unless it was given before.
 
         Raises `UsageError` where none is waited for or it failed.
         """
