@@ -85,7 +85,7 @@ PROMISES: tuple[tuple[str, str], ...] = (
     ("Your own workspace, in the home", "a_folder_without_such_files_is_not_asked_about"),
     ("Logins at MCP servers stand", "a_login_in_the_browser_is_kept_and_renewed"),
     ("A server that sends a login elsewhere", "a_server_that_sends_logins_into_the_own_network"),
-    ("What the browser brings back", "elsewhere_the_address_is_pasted"),
+    ("What the browser brings back", "a_login_in_the_browser_is_kept_and_renewed"),
     ("A command in whose reach", "a_script_from_outside_steers_nothing_in_a_later_conversation"),
     ("A command in whose reach", "what_a_user_wrote_is_foreign_to_the_owner"),
     ("A command in whose reach", "what_a_command_in_the_background_writes_is_foreign"),

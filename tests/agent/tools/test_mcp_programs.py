@@ -289,7 +289,7 @@ async def visit(link: str) -> str:
         return (await browser.get(link)).headers["location"]
 
 
-async def test_U45_a_login_is_pasted_kept_and_renewed_after_a_restart_and_one_of_another_is_refused(
+async def test_U45_a_login_in_the_browser_is_kept_and_renewed_after_a_restart(
     tmp_path: Path,
 ) -> None:
     with private_server(seconds=1) as (url, process):
