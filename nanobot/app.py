@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
-from uuid import uuid4
 
 from loguru import logger
 
@@ -22,7 +21,7 @@ from nanobot.agent.tools.registry import ToolRegistry
 from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.values import health_file, limits_of
-from nanobot.bus.alarms import Alarm, Trouble
+from nanobot.bus.alarms import Trouble
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
@@ -275,7 +274,7 @@ class Nanobot:
 
         builder, zone = self._builder, zone_of(self.config.agents.defaults.timezone, self._builder.env)
         folder = backup_folder(self.config.backup, builder.paths)
-        return [NightlyBackups(folder, builder.paths, builder.env, zone, self._backed_up, self._backup_lacks).run()]
+        return [NightlyBackups(folder, builder.paths, builder.env, zone, self._backed_up).run()]
 
     def _backed_up(self, why: str) -> None:
         if why:
@@ -283,13 +282,6 @@ class Nanobot:
             self._builder.alarms.failed(Trouble("backup", what, why, advice))
         else:
             self._builder.alarms.well("backup")
-
-    def _backup_lacks(self, files: str) -> None:
-        words = N_(
-            "The nightly backup was made without what could not be read: {files}. Give nanobot the right to read it, "
-            "or move it elsewhere. I say this once, until other files cannot be read."
-        )
-        self._builder.alarms.say(Alarm(f"backup-lacks-{uuid4().hex[:16]}", Later(words, files=files)))
 
     async def aclose(self) -> None:
         """End what runs, then close everything in the opposite order of its making."""

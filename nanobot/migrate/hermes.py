@@ -24,7 +24,7 @@ from nanobot.migrate.reading import (
     variables,
 )
 from nanobot.schedule.job import Once
-from nanobot.utils.translation import _
+from nanobot.utils.translation import N_, _
 
 _FILES: Mapping[str, str] = {
     "SOUL.md": "SOUL.md",
@@ -38,13 +38,14 @@ _SESSIONS = "SELECT id, source, title, started_at FROM sessions ORDER BY started
 _MESSAGES = "SELECT * FROM messages ORDER BY id"
 _KEY = re.compile(r"(?P<key>[A-Za-z0-9_.\-]+|\"[^\"]*\"|'[^']*'):(?:\s+(?P<value>.*))?$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
-_SCALARS: Mapping[str, object] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_SCALARS: Mapping[str, object] = {"true": True, "false": False, "null": None, "~": None}
+_BEYOND = N_("Line {number} of config.yaml is of a form that is not read here.")
 
 
 def hermes_home(folder: Path) -> ForeignHome:
     """A home of hermes. Raises `UsageError` where its configuration cannot be read."""
     home = ForeignHome("hermes", folder)
-    config = jsonval.obj(read_yaml(read_text(folder / "config.yaml"))) if is_file(folder / "config.yaml") else {}
+    config = read_yaml(read_text(folder / "config.yaml")) if is_file(folder / "config.yaml") else {}
     _take_config(home, config)
     take_keys(home, variables(folder / ".env"))
     if is_file(folder / "auth.json"):
@@ -124,63 +125,36 @@ def _bundled(path: Path) -> frozenset[str]:
     return frozenset(line.partition(":")[0].strip() for line in read_text(path).splitlines())
 
 
-def read_yaml(text: str) -> object:
-    """A block of YAML as JSON data. Raises `UsageError` for a line that is beyond us."""
-    lines: list[tuple[int, int, str]] = []
+def read_yaml(text: str) -> JsonObject:
+    """Groups of keys with texts and lists of texts, as such files hold them; what goes beyond is left out of a list.
+
+    Raises `UsageError` for a line that is beyond us.
+    """
+    root: dict[str, object] = {}
+    groups, holder, last = [(-1, root)], root, ""
     for number, line in enumerate(text.splitlines(), 1):
-        bare = _uncommented(line).rstrip()
-        if bare.strip() and bare.strip() not in ("---", "..."):
-            lines.append((number, len(bare) - len(bare.lstrip(" ")), bare.strip()))
-    return _block(lines, 0, lines[0][1])[0] if lines else {}
-
-
-def _uncommented(line: str) -> str:
-    return line if "'" in line or '"' in line else _COMMENT.sub("", line)
-
-
-def _block(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[object, int]:
-    """The value that begins in a line, and the line behind it."""
-    listed = lines[at][2].startswith("- ") or lines[at][2] == "-"
-    made: dict[str, object] = {}
-    items: list[object] = []
-    while at < len(lines) and lines[at][1] == indent:
-        number, text = lines[at][0], lines[at][2]
-        if listed != (text.startswith("- ") or text == "-"):
-            break
-        if listed:
-            value, at = _item(lines, at, indent)
-            items.append(value)
+        bare = (line if "'" in line or '"' in line else _COMMENT.sub("", line)).strip()
+        indent = len(line) - len(line.lstrip(" "))
+        if not bare or bare.startswith("#") or bare in ("---", "..."):
             continue
-        match = _KEY.match(text)
+        if bare.startswith("- ") and last:
+            there = holder[last]
+            holder[last] = [*(there if isinstance(there, list) else []), _scalar(bare[2:].strip(), number)]
+            continue
+        match = _KEY.match(bare)
         if match is None:
-            raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
-        made[match["key"].strip("'\"")], at = _value(lines, at, match["value"] or "", indent)
-    return (items if listed else made), at
-
-
-def _item(lines: list[tuple[int, int, str]], at: int, indent: int) -> tuple[object, int]:
-    number, text = lines[at][0], lines[at][2]
-    rest = text[1:].strip()
-    if not rest or _KEY.match(rest) is None:
-        return _value(lines, at, rest, indent)
-    inner = indent + len(text) - len(rest)
-    lines[at] = (number, inner, rest)
-    return _block(lines, at, inner)
-
-
-def _value(lines: list[tuple[int, int, str]], at: int, text: str, indent: int) -> tuple[object, int]:
-    """The value behind a key or a dash: on its line, or in the deeper lines below."""
-    following = at + 1
-    if text or following >= len(lines):
-        return _scalar(text, lines[at][0]), following
-    deeper = lines[following][1] > indent
-    same = lines[following][1] == indent and lines[following][2].startswith("- ") and not lines[at][2].startswith("-")
-    return _block(lines, following, lines[following][1]) if deeper or same else (None, following)
+            raise UsageError(_(_BEYOND, number=number))
+        while groups[-1][0] >= indent:
+            groups.pop()
+        holder, last, inner = groups[-1][1], match["key"].strip("'\""), dict[str, object]()
+        holder[last] = _scalar(match["value"], number) if match["value"] else inner
+        groups.append((indent, inner))
+    return root
 
 
 def _scalar(text: str, number: int) -> object:
-    if text[:1] in "&*!|>" and text:
-        raise UsageError(_("Line {number} of config.yaml is of a form that is not read here.", number=number))
+    if text[:1] in "&*!|>":
+        raise UsageError(_(_BEYOND, number=number))
     if text[:1] in '[{"':
         try:
             return json.loads(text)
@@ -188,6 +162,4 @@ def _scalar(text: str, number: int) -> object:
             return [one.strip().strip("'\"") for one in text.strip("[]").split(",") if one.strip()]
     if text[:1] == "'":
         return text.strip("'").replace("''", "'")
-    if text.casefold() in _SCALARS:
-        return _SCALARS[text.casefold()]
-    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else text
+    return _SCALARS.get(text.casefold(), text)

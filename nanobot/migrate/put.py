@@ -23,7 +23,7 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import given_name, walk
+from nanobot.utils.host import walk
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import _
 
@@ -110,13 +110,9 @@ def put_file(place: Path, text: str, template: str | None) -> None:
     """Write a file where nothing stands, or a template. Raises `UsageError`."""
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if place.exists() and template is not None and read_text(place) == template:
-            replace_file(place, text)
-            return
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as folder:
-            replace_file(fresh := Path(folder, place.name), text)
-            if not given_name(fresh, place):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        if os.path.lexists(place) and (template is None or read_text(place) != template):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        replace_file(place, text)
     except OSError as error:
         raise UsageError(_("{place} cannot be written: {why}.", place=place, why=error.strerror)) from error
 

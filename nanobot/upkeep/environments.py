@@ -4,11 +4,8 @@ An environment that is being made holds a lock of the update that makes it, and 
 """
 
 import os
-import re
 import shutil
 import sys
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,16 +13,11 @@ from msgspec import Struct
 
 from nanobot.errors import StoreError, UsageError, plain_reason
 from nanobot.session.lock import FileLock
-from nanobot.upkeep.releases import SOURCE_NOTE, noted
+from nanobot.upkeep.releases import noted
 from nanobot.utils.translation import N_, _
 
 #: What stands in an environment until it has taken its place, and the lock beside it of the update that makes it.
 MARK = "nanobot-unfinished"
-_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}T\d{6}")
-#: Seconds after which nobody still makes an environment that has no mark, as older versions made them.
-_OLD = 7_200.0
-#: Where Linux tells of each process; where it is not there, nobody can say who uses an environment.
-_PROCESSES = Path("/proc")
 _NO_ENVIRONMENT = N_(
     "This nanobot is not in a virtual environment of its own ({prefix}), so nothing can be "
     "installed beside it. Update it with the program that installed it; `nanobot backup` "
@@ -80,23 +72,15 @@ def taken_place(own: Environment) -> None:
         (own.folder / MARK).unlink(missing_ok=True)
 
 
-def leftovers(own: Environment) -> list[Path]:
-    """Environments beside this one that an update left half done: no link leads to them, no process uses them, and no
-    update makes them now. One that was in use before is none, but the way back."""
-    if not _PROCESSES.joinpath("self").exists():
-        return []
-    found = [one for one in sorted(own.place.parent.glob(f"{own.place.name}-*")) if _half_done(one, own)]
-    if not found:
-        return []
-    linked = {one.resolve() for one in own.place.parent.iterdir() if one.is_symlink()}
-    return [one for one in found if one.resolve() not in linked and not making(one).held and not _used(one)]
-
-
 def sweep(own: Environment) -> list[str]:
-    """Delete what `leftovers` finds; a sentence for each."""
+    """Delete environments beside this one that an update left half done, and which none makes now; a sentence for
+    each."""
     taken_place(own)
     done = []
-    for folder in leftovers(own):
+    for mark in sorted(own.place.parent.glob(f"{own.place.name}-*/{MARK}")):
+        folder = mark.parent
+        if folder.is_symlink() or folder.resolve() == own.folder:
+            continue
         lock = making(folder)
         try:
             if lock.take():
@@ -115,31 +99,3 @@ def sweep(own: Environment) -> list[str]:
         finally:
             lock.release()
     return done
-
-
-def _half_done(folder: Path, own: Environment) -> bool:
-    """Whether a folder is an environment that never took its place."""
-    if folder.is_symlink() or not folder.is_dir() or folder.resolve() == own.folder:
-        return False
-    if not _DATE.fullmatch(folder.name.removeprefix(own.place.name)):
-        return False
-    if (folder / MARK).exists():
-        return True
-    return not (folder / SOURCE_NOTE).exists() and folder.stat().st_mtime < time.time() - _OLD
-
-
-def _used(folder: Path) -> bool:
-    """Whether a process runs out of a folder, or has a file of it mapped. Those of others are not seen: an update
-    starts none of theirs."""
-    inside = os.fsencode(f"{folder}{os.sep}")
-    return any(inside in told for told in _told_by_processes())
-
-
-def _told_by_processes() -> Iterator[bytes]:
-    for process in _PROCESSES.glob("[0-9]*"):
-        for name in ("cmdline", "maps"):
-            with suppress(OSError):
-                yield (process / name).read_bytes()
-        for name in ("cwd", "exe"):
-            with suppress(OSError):
-                yield os.fsencode(f"{(process / name).readlink()}{os.sep}")

@@ -8,8 +8,6 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from loguru import logger
-from msgspec import DecodeError
-from msgspec.json import decode, encode
 
 from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
@@ -26,12 +24,8 @@ _NIGHT, _OVERDUE = range(3, 6), timedelta(hours=26)
 _YOUNG = timedelta(hours=12)
 #: Seconds between two looks, before the first one, and for one backup.
 _LOOK_SECONDS, _FIRST_SECONDS, _LONGEST_SECONDS = 900.0, 600.0, 7200.0
-#: Told why a backup failed; empty where one was made.
+#: Told why a backup failed, or lacks something; empty where it holds everything.
 Report = Callable[[str], None]
-#: What the last backup of a night could not read, beside it: the owner has been told of that.
-_UNREAD = ".nightly-unread.json"
-#: What `nanobot backup` ends with where it left out what cannot be read, and how many of that the owner is told.
-PARTLY, _NAMED = 3, 5
 
 
 def backup_folder(config: BackupConfig, paths: Paths) -> Path:
@@ -80,19 +74,16 @@ class NightlyBackups:
     """Has a backup made each night by a program of its own, which gives way to others, while a gateway runs.
 
     It is made of what lies at `paths`, also where a command line named them. `env` are the variables of the program,
-    `zone` says when it is night. `news` is told of files that could not be read, once until others cannot be.
+    `zone` says when it is night.
     """
 
-    def __init__(
-        self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report, news: Report
-    ) -> None:
+    def __init__(self, folder: Path, paths: Paths, env: Mapping[str, str], zone: tzinfo, report: Report) -> None:
         named = ("--config", str(paths.config)) if paths.config_named else ()
         self._folder = folder
         self._arguments = ("backup", "--nightly", *named, "--workspace", str(paths.workspace))
         self._env = env
         self._zone = zone
         self._report = report
-        self._news = news
 
     async def run(self, first: float = _FIRST_SECONDS) -> None:
         """Look again and again until cancelled."""
@@ -114,33 +105,9 @@ class NightlyBackups:
         try:
             env = {**self._env, "LANGUAGE": language()}
             done = await run_nanobot(self._arguments, _LONGEST_SECONDS, env)
-            failed = done.code not in (0, PARTLY)
-            why = (done.last_words or _("exit code {code}", code=done.code)) if failed else ""
-            if not failed:
-                await asyncio.to_thread(self._left_out, done.out)
+            why = (done.last_words or _("exit code {code}", code=done.code)) if done.code else ""
         except (OSError, TimeoutError) as error:
             why = str(error) or _("it took more than two hours")
         if why:
             logger.warning("the nightly backup: {}", why)
         self._report(why)
-
-    def _left_out(self, told: bytes) -> None:
-        """Tell of files that a backup lacks, where they are not those of the last one. What is noted is noted first: a
-        sentence too few is better than one each night."""
-        note = self._folder / _UNREAD
-        try:
-            unread = sorted(decode(told, type=list[str]))
-        except DecodeError:
-            return
-        try:
-            known = decode(note.read_bytes(), type=list[str])
-        except (OSError, DecodeError):
-            known = []
-        if unread == known:
-            return
-        note.write_bytes(encode(unread))
-        if unread:
-            named, beyond = unread[:_NAMED], len(unread) - _NAMED
-            logger.warning("the nightly backup lacks {}{}", ", ".join(named), f", and {beyond} more" * (beyond > 0))
-            files = "; ".join(named)
-            self._news(_("{files}, and {number} more", files=files, number=beyond) if beyond > 0 else files)

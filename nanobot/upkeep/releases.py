@@ -104,16 +104,6 @@ async def newest(named: str, prefix: Path) -> Release:
 
 def _named(place: str) -> Release:
     folder = typed_path(place)
-    if (folder / "pyproject.toml").is_file():
-        try:
-            version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise UsageError(
-                _("{file} does not say which version it is: {error}.", file=folder / "pyproject.toml", error=error)
-            ) from error
-        return Release(
-            str(folder.resolve()), _("nanobot {version} of {place}", version=version, place=folder), newer=True
-        )
     if folder.exists():
         return Release(str(folder.resolve()), str(folder), newer=True)
     package = place.startswith("nanobot") and "/" not in place and folder.suffix not in {".whl", ".gz", ".zip"}

@@ -122,7 +122,7 @@ def switch(own: Environment, fresh: Environment) -> Environment:
     if not own.place.is_symlink():
         kept = own.place.with_name(f"{own.place.name}-{__version__}")
         number = 2
-        while kept.exists():
+        while os.path.lexists(kept):
             kept = own.place.with_name(f"{own.place.name}-{__version__}-{number}")
             number += 1
         _link(kept, fresh.folder)

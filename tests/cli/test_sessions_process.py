@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanobot.channels.telegram.access.rights import qr_text
-from nanobot.config.changes.seeds import EARLIER, follow_templates, seed_named
+from nanobot.config.changes.seeds import follow_templates, seed_named
 from nanobot.config.paths import SEEDS, Paths, prepare_home, template_news
 from nanobot.errors import UsageError
 from nanobot.messages import Usage
@@ -208,7 +208,7 @@ def test_a_new_version_updates_what_nobody_edited_and_tells_once_of_what_somebod
     assert follow_templates(paths.home, paths.workspace, tmp_path / "templates").lines == ()
 
 
-def test_an_emptied_and_a_deleted_file_stay_so_and_an_earlier_workspace_is_known_by_its_files(tmp_path: Path) -> None:
+def test_an_emptied_and_a_deleted_file_stay_so(tmp_path: Path) -> None:
     paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
     prepare_home(paths)
     (paths.workspace / "AGENTS.md").write_text("", encoding="utf-8")
@@ -216,7 +216,6 @@ def test_an_emptied_and_a_deleted_file_stay_so_and_an_earlier_workspace_is_known
     assert follow_templates(paths.home, paths.workspace, newer(tmp_path)) == ((), ())  # it has no notes of this one
     assert (paths.workspace / "AGENTS.md").read_text(encoding="utf-8") == ""
     assert not (paths.workspace / "SOUL.md").exists()
-    assert set(EARLIER) <= set(SEEDS)
 
 
 def test_a_file_may_be_named_in_short() -> None:

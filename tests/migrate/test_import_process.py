@@ -3,17 +3,13 @@
 import asyncio
 import hashlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.harness import BOUND, Program, program
 from tests.fakes import homes
-from tests.fakes.crash import strace
 
 EMPTY: dict[str, object] = {}
 
@@ -78,20 +74,6 @@ async def test_U15_a_home_of_hermes_is_shown_and_taken_without_its_secrets(tmp_p
     assert (said[0]["untrusted"], said[1]["strangers"]) == (True, ["conversation in hermes"])  # type: ignore[index]
     assert "read-tides` shows one and lets it count" in (await at.run("skill", "list")).out
     assert "paused" in (await at.run("schedule", "list")).out
-
-
-@pytest.mark.skipif(strace.STRACE is None, reason=strace.MISSING)
-def test_a_file_is_taken_once_on_a_disk_without_links(tmp_path: Path) -> None:
-    work = f"put_file(Path({str(tmp_path / 'notes.md')!r}), 'from there', None)"
-    code = f"from pathlib import Path; from nanobot.migrate.put import put_file; {work}"
-    command = [str(strace.STRACE), "-f", "-qq", "-o", os.devnull, "-e", "inject=link,linkat:error=EPERM"]
-    first, second = (
-        subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-        for _ in range(2)
-    )
-    assert (first.returncode, (tmp_path / "notes.md").read_text(encoding="utf-8")) == (0, "from there"), first.stderr
-    assert "notes.md cannot be written: File exists." in second.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["notes.md"]
 
 
 async def test_U15_secrets_are_taken_on_a_yes_of_their_own_and_what_is_set_here_stays(tmp_path: Path) -> None:

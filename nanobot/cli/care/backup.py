@@ -6,8 +6,6 @@ import sys
 from datetime import tzinfo
 from pathlib import Path
 
-from msgspec.json import encode
-
 from nanobot.cli.terminal import agreed, say, warn
 from nanobot.config.loader import located
 from nanobot.config.paths import Paths
@@ -15,7 +13,7 @@ from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
 from nanobot.session.lock import home_lock, restore_lock, terminal_jobs_lock
 from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
-from nanobot.upkeep.nightly import PARTLY, backup_folder, backups_in, make_nightly, name_now
+from nanobot.upkeep.nightly import backup_folder, backups_in, make_nightly, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.host import typed_path, zone_of
 from nanobot.utils.text import file_size, printable
@@ -23,15 +21,20 @@ from nanobot.utils.translation import N_, _, _n, day_of, listed, weekday_of
 
 #: Files that could not be read, of which so many are named; what a nightly backup gives way to (as of `nice`).
 _NAMED, _NICE = 10, 15
+#: The exit code of a backup that lacks what cannot be read.
+_PARTLY = 3
 _NONE = N_("There is no backup in {folder}. `nanobot backup` makes one.")
 _SHARED = N_(
     "The conversations are not in it: they are in the database that gateway.ledger names. Back that up with pg_dump."
 )
-_WITHOUT = N_("nanobot: the backup was made without that. Give yourself the right to read it, or move it elsewhere.\n")
+_WITHOUT = N_(
+    "nanobot: what cannot be read is not in the backup ({number}). Give yourself the right to read it, or move it "
+    "elsewhere.\n"
+)
 
 
 def run_backup(args: argparse.Namespace) -> int:
-    """Make a backup, or list those that there are; the exit code. `PARTLY`: it lacks what could not be read."""
+    """Make a backup, or list those that there are; the exit code, of its own where it lacks what cannot be read."""
     paths, config, shared, _zone = _places(args)
     folder = backup_folder(config, paths)
     if args.list:
@@ -43,11 +46,8 @@ def run_backup(args: argparse.Namespace) -> int:
     else:
         target, named = _target(args.target, folder)
         made = make_backup(paths, target, shared=shared, numbered=not named)
-    if args.nightly:
-        say(encode(made.unread).decode())  # for the gateway
-    else:
-        _tell(made, shared=shared)
-    return PARTLY if made.unread else 0
+    _tell(made, shared=shared)
+    return _PARTLY if made.unread else 0
 
 
 def run_restore(args: argparse.Namespace) -> int:
@@ -131,12 +131,10 @@ def _tell(made: Backup, *, shared: bool) -> None:
     say(_("It holds your keys, conversations and files: keep it where nobody else can read it."))
     if shared:
         say(_(_SHARED))
+    if made.unread:
+        sys.stderr.write(_(_WITHOUT, number=len(made.unread)))
     for line in made.unread[:_NAMED]:
         sys.stderr.write(printable(_("nanobot: not in it, for it cannot be read: {line}\n", line=line)))
-    if len(made.unread) > _NAMED:
-        sys.stderr.write(_("nanobot: and {number} more\n", number=len(made.unread) - _NAMED))
-    if made.unread:
-        sys.stderr.write(_(_WITHOUT))
 
 
 def _about(manifest: Manifest, file: Path, zone: tzinfo) -> str:

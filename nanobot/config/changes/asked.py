@@ -55,16 +55,6 @@ def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
 def _near(parts: Sequence[str]) -> str:
     if len(parts) == 1 and parts[0] in HABITS:
         return _("It is {key}.", key=HABITS[parts[0]])
-    good: list[str] = []
-    for part in parts:
-        slot = type_at(tuple(good)) or ValueType(Config)
-        if slot.section is not None and not find_key(slot.section, part):
-            near = nearest(part, keys_of(slot.section))
-            if near:
-                rest = _resolved(parts[len(good) + 1 :], keys_of(slot.section)[near].slot) or ()
-                return _("Did you mean {near}?", near=dotted((*good, near, *rest)))
-            break
-        good.append(find_key(slot.section, part) if slot.section is not None else part)
     known = [dotted(path) for path, _key in walk_keys()]
     last = camel(parts[-1]) if parts else ""
     ends = [one for one in known if one.rpartition(".")[2] == last]
