@@ -5,7 +5,7 @@ description here is what people read. Attributes are snake_case; files write cam
 """
 
 from difflib import get_close_matches
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Meta, field
@@ -22,6 +22,7 @@ from nanobot.config.section import (
     ProxyUrl,
     Secret,
     Section,
+    When,
     check_headers,
 )
 from nanobot.utils.translation import _
@@ -57,8 +58,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ProviderName = Annotated[str, Kind(lambda name: name.strip() or "auto")]
 Window = Annotated[int, Meta(ge=1000)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
-Streaming = Annotated[Literal["off", "edit", "draft"], Kind(words={True: "edit", False: "off"})]
-Hints = Annotated[Literal["off", "live", "keep"], Kind(words={True: "live", False: "off"})]
+Streaming = Annotated[Literal["off", "edit", "draft"], Kind(words={True: "edit", False: "off"}, taken="next turn")]
+Hints = Annotated[Literal["off", "live", "keep"], Kind(words={True: "live", False: "off"}, taken="next turn")]
 
 
 class ModelPresetConfig(Section, frozen=True):
@@ -80,7 +81,11 @@ class ModelPresetConfig(Section, frozen=True):
 class AgentDefaults(Section, frozen=True):
     """How the agent thinks and how much one turn may take."""
 
-    workspace: Annotated[str, "Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME."] = DEFAULT_WORKSPACE
+    taken: ClassVar[When] = "next turn"
+
+    workspace: Annotated[
+        str, Kind(taken="next start"), "Folder the agent works in; `~/.nanobot` stands for NANOBOT_HOME."
+    ] = DEFAULT_WORKSPACE  # files, memory and skills are open there
     model: Annotated[str, "Model name as the provider writes it; empty: the provider's usual one."] = ""
     provider: Annotated[
         ProviderName, "Provider name; `auto`: the one the model's name or a key points to, else a local server."
@@ -105,7 +110,7 @@ class AgentDefaults(Section, frozen=True):
     max_turn_seconds: Annotated[float, Meta(gt=0), "Most seconds of one turn."] = 600
     max_turn_tokens: Annotated[Positive | None, "Most tokens of one turn; null: 2,000,000."] = None
     timezone: Annotated[
-        str, Kind(check_timezone), "IANA name such as Europe/Berlin; empty: the system's time zone."
+        str, Kind(check_timezone, taken="next start"), "IANA name such as Europe/Berlin; empty: the system's time zone."
     ] = ""
     language: Annotated[
         Literal["auto", "en", "zh"],
@@ -115,6 +120,8 @@ class AgentDefaults(Section, frozen=True):
 
 class SubagentsConfig(Section, frozen=True):
     """Helpers: parts of the work that the agent gives away, each with a context of its own."""
+
+    taken: ClassVar[When] = "next turn"
 
     max: Annotated[int, Meta(ge=0, le=64), "Helpers that run at the same time, others wait; 0: there are none."] = 4
     max_steps: Annotated[int, Meta(ge=1, le=1000), "Most model requests of one helper."] = 20
@@ -186,17 +193,21 @@ class TelegramConfig(Section, frozen=True):
     enabled: Annotated[bool, "Answer on Telegram."] = False
     token: Annotated[Secret, "Bot token from @BotFather."] = ""
     allow_from: Annotated[
-        tuple[Identity, ...], 'Numeric ids that are answered; `["*"]`: everybody; empty: only the owner, once claimed.'
+        tuple[Identity, ...],
+        Kind(taken="next turn"),
+        'Numeric ids that are answered; `["*"]`: everybody; empty: only the owner, once claimed.',
     ] = ()
     proxy: Annotated[ProxyUrl | None, "Proxy to reach Telegram."] = None
     api_base: Annotated[HttpUrl, "Address of your own Bot API server; empty: Telegram's."] = ""
     api_file_base: Annotated[HttpUrl, "Address of its files; empty: made from apiBase."] = ""
     group_policy: Annotated[
-        Literal["mention", "open", "off"], "In groups that the owner allowed: answer when addressed, always, or never."
+        Literal["mention", "open", "off"],
+        Kind(taken="next turn"),
+        "In groups that the owner allowed: answer when addressed, always, or never.",
     ] = "mention"
     streaming: Annotated[Streaming, "Show the answer while it is written: by edits, as a draft, or not."] = "edit"
     hints: Annotated[Hints, "Show what is being done: while it is done, for good, or not."] = "live"
-    reply_to_message: Annotated[bool, "Quote the message that is answered."] = False
+    reply_to_message: Annotated[bool, Kind(taken="next turn"), "Quote the message that is answered."] = False
     join_seconds: Annotated[
         float, Meta(ge=0, le=10), "Seconds to wait for a further line before a single message is answered."
     ] = 0
@@ -209,6 +220,8 @@ class TelegramConfig(Section, frozen=True):
 
 class TerminalConfig(Section, frozen=True):
     """The conversation in the terminal."""
+
+    taken: ClassVar[When] = "next terminal"  # which asks at its start, and nothing else does
 
     notify: Annotated[
         Literal["bell", "osc9", "off"],
@@ -230,12 +243,16 @@ Dollars = Annotated[float, Meta(ge=0)]
 class PersonBudgetConfig(Section, frozen=True):
     """Caps for each person who is not the owner; `/people WHO cap` gives one of them other ones."""
 
+    taken: ClassVar[When] = "next turn"
+
     per_day: Annotated[Dollars | None, "Most USD in a day; null: no cap."] = 5
     per_month: Annotated[Dollars | None, "Most USD in a month; null: no cap."] = 50
 
 
 class BudgetConfig(Section, frozen=True):
     """What may be spent on models. A cap stops the next request to one that costs money; docs/money.md tells how."""
+
+    taken: ClassVar[When] = "next turn"
 
     per_day: Annotated[Dollars | None, "Most USD in a day, from midnight in `timezone`; null: no cap."] = 20
     per_month: Annotated[Dollars | None, "Most USD in a month; null: no cap."] = 200
@@ -308,6 +325,8 @@ class BackupConfig(Section, frozen=True):
 
 class Config(Section, frozen=True):
     """The whole configuration. Every key is optional."""
+
+    taken: ClassVar[When] = "next turn"
 
     schema_url: Annotated[str, "Address of the JSON Schema, for editors."] = field(default="", name="$schema")
     agents: AgentsConfig = AgentsConfig()

@@ -14,6 +14,7 @@ from nanobot.config.section import (
     Network,
     Seconds,
     Section,
+    When,
     check_headers,
 )
 from nanobot.utils.translation import _
@@ -123,6 +124,8 @@ class PolicyRuleConfig(Section, frozen=True):
 
 class PolicyConfig(Section, frozen=True):
     """Which calls run, which are asked for and which never; docs/security.md has the whole table."""
+
+    taken: ClassVar[When] = "next turn"
 
     preset: Annotated[
         Literal["careful", "normal", "free"],

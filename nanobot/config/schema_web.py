@@ -1,6 +1,6 @@
 """What the configuration says of searching and reading the web; `schema.py` tells what is made from these classes."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta, field
 
@@ -14,7 +14,9 @@ from nanobot.config.section import (
     ProxyUrl,
     Seconds,
     Section,
+    When,
     check_headers,
+    check_proxy,
 )
 from nanobot.utils.text import nearest, shorten
 from nanobot.utils.translation import _
@@ -92,6 +94,8 @@ class SearchProviderConfig(Section, frozen=True):
 class WebSearchConfig(Section, frozen=True):
     """How `web_search` searches. Works without any key: an empty section means DuckDuckGo."""
 
+    taken: ClassVar[When] = "next turn"
+
     provider: Annotated[
         SearchProviderName,
         Kind(provider_name),
@@ -126,6 +130,8 @@ class WebSearchConfig(Section, frozen=True):
 class FetchServiceConfig(Section, frozen=True):
     """A remote service that reads pages: `POST baseUrl {"url": …}`, answered with text. Off without a baseUrl."""
 
+    taken: ClassVar[When] = "next turn"
+
     base_url: Annotated[HttpUrl, "Address of the service; empty: no service."] = ""
     api_key: Annotated[ApiKey, "Key, sent as `Authorization: Bearer`."] = ""
     api_key_command: KeyCommand = ()
@@ -140,6 +146,8 @@ class FetchServiceConfig(Section, frozen=True):
 class FetchExtractConfig(Section, frozen=True):
     """What of a page is kept."""
 
+    taken: ClassVar[When] = "next turn"
+
     comments: Annotated[bool, "Keep readers' comments."] = True
     tables: Annotated[bool, "Keep tables."] = True
     links: Annotated[
@@ -151,6 +159,8 @@ class FetchExtractConfig(Section, frozen=True):
 
 class WebFetchConfig(Section, frozen=True):
     """How `web_fetch` reads a page."""
+
+    taken: ClassVar[When] = "next turn"
 
     enable: Annotated[bool, "Offer web_fetch to the model."] = True
     max_chars: Annotated[int, Meta(ge=100, le=1_000_000), "Characters of one page that the model gets."] = 50_000
@@ -199,9 +209,12 @@ class WebFetchConfig(Section, frozen=True):
 class WebToolsConfig(Section, frozen=True):
     """Searching and reading the web."""
 
+    taken: ClassVar[When] = "next turn"
+
     enable: Annotated[bool, "Offer web_search and web_fetch to the model."] = True
     proxy: Annotated[
-        ProxyUrl | None, "Proxy for both tools; null: what HTTPS_PROXY, ALL_PROXY and NO_PROXY in the environment say."
+        Annotated[str, Kind(check_proxy, private="hidden", taken="next start")] | None,
+        "Proxy for both tools; null: what HTTPS_PROXY, ALL_PROXY and NO_PROXY in the environment say.",
     ] = None
     privacy: Annotated[
         bool, "Use no remote reader and no remote reading service, and search with the named back end only."

@@ -20,15 +20,21 @@ _LABEL = re.compile(r"(?=[\w-]{1,63}\Z)[^\W_](?:[\w-]*\w)?|_[\w-]{0,62}")
 PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 
 
+#: When a nanobot that runs takes a change: the later it is, the further at the end it stands.
+When = Literal["next turn", "next terminal", "next start"]
+
+
 class Section(Struct, frozen=True, rename="camel"):
     """A group of keys. Files write camelCase or snake_case; code reads snake_case; values never change once loaded.
 
     The type of a key is `Annotated` with its description and, where it has them, its bounds (`Meta`) and its `Kind`.
     No value is printed, because some are keys and passwords. A `strict` one in a list refuses keys that it does not
-    know: without what they mean it would say something else.
+    know: without what they mean it would say something else. `taken` is when a nanobot that runs takes a change of its
+    keys, as far as a `Kind` says nothing else.
     """
 
     strict: ClassVar[bool] = False
+    taken: ClassVar[When] = "next start"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
@@ -39,13 +45,14 @@ class Kind(Struct, frozen=True, eq=False):
 
     `check` gives a text its canonical form or raises `ValueError` with a sentence. `words` are other ways to write a
     value, such as true for a choice; with `numbers` a whole number is read as text. `private`: "secret" is never shown,
-    of "hidden" only what looks like a secret is.
+    of "hidden" only what looks like a secret is. `taken` as in a section.
     """
 
     check: Callable[[str], str] = str
     words: Mapping[object, object] = field(default_factory=dict)
     numbers: bool = False
     private: Literal["", "hidden", "secret"] = ""
+    taken: When | None = None
 
 
 def check_proxy(value: str) -> str:

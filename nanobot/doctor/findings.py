@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from loguru import logger
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import NanobotError
@@ -38,15 +38,15 @@ NAMES = (
 class Finding(Struct, frozen=True):
     """`words` say what was found and `fix` what to do, each in one line; `fix` is empty where nothing is to be done.
 
-    `facts` hold what a caller may want to go on with, such as the name of a bot. `network` tells whether a server
-    elsewhere answered; it is empty where none was asked.
+    `error` is the kind of error of a model that refused. `network` tells whether a server elsewhere answered; it is
+    empty where none was asked.
     """
 
     name: str
     state: State
     words: str
     fix: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
     network: Network = ""
 
     @property

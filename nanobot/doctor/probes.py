@@ -104,7 +104,6 @@ def _cost(price: Price | None, usage: Usage) -> str:
 async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Finding:
     info, began = provider.info, time.monotonic()
     name = f"{info.name}/{info.model}"
-    facts = {"provider": info.name, "model": info.model, "address": info.base_url}
     try:
         async with asyncio.timeout(seconds):
             message = await _answer(provider)
@@ -115,13 +114,8 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
             else _("the service is slow or does not answer")
         )
         fix = _("Try again, or choose another model (agents.defaults.model).")
-        return Finding(
-            _MODEL,
-            "bad",
-            _("{name} did not answer within {seconds:.0f} s: {why}", name=name, seconds=seconds, why=why),
-            fix,
-            facts,
-        )
+        words = _("{name} did not answer within {seconds:.0f} s: {why}", name=name, seconds=seconds, why=why)
+        return Finding(_MODEL, "bad", words, fix)
     except ProviderError as error:
         cause, advice = map(told, remedy(error, info))
         way = "" if info.local else _way(error.kind)
@@ -130,7 +124,7 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
             "bad",
             _("{name}: {words}", name=name, words=one_line(cause)),
             _("{sentence}.", sentence=one_line(advice)),
-            facts | {"error": error.kind},
+            error.kind,
             way,
         )
     price = prices.price(info.name, info.model, local=info.local, day=datetime.now(UTC).date())
@@ -145,10 +139,10 @@ async def _asked(provider: LLMProvider, prices: Prices, seconds: float) -> Findi
     )
     way = "" if info.local else "reached"
     if any(call.name == _PING.name and not call.error for call in message.calls):
-        return Finding(_MODEL, "ok", _("{told} and can call tools", told=answered), "", facts | {"tools": "yes"}, way)
+        return Finding(_MODEL, "ok", _("{told} and can call tools", told=answered), network=way)
     words = _("{told}, but did not call the tool that it was asked to call", told=answered)
     fix = _("Without tools it can only talk: choose a model that can call tools (/model lists what is offered).")
-    return Finding(_MODEL, "warn", words, fix, facts | {"tools": "no"}, way)
+    return Finding(_MODEL, "warn", words, fix, network=way)
 
 
 async def _answer(provider: LLMProvider) -> AssistantMessage:
@@ -175,7 +169,6 @@ async def try_context(info: ProviderInfo) -> Finding:
             "off",
             _("{name} does not say how much it gives; nanobot counts on {known:,} tokens", name=info.name, known=known),
         )
-    facts = {"window": str(served)}
     fix = (
         _("Start Ollama with OLLAMA_CONTEXT_LENGTH=64000 in its environment.")
         if info.name == "ollama"
@@ -190,7 +183,7 @@ async def try_context(info: ProviderInfo) -> Finding:
             known=known,
         )
         fix = sentences(fix, _("Or set agents.defaults.contextWindowTokens to {served}.", served=served))
-        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
+        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix)
     words = _("{name} gives {model} {served:,} tokens", name=info.name, model=info.model, served=served)
     if served < _GOOD:
         words = (
@@ -198,8 +191,8 @@ async def try_context(info: ProviderInfo) -> Finding:
             if served < _LEAST
             else _("{words}, few for long conversations", words=words)
         )
-        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix, facts)
-    return Finding(_CONTEXT, "ok", words, facts=facts)
+        return Finding(_CONTEXT, "bad" if served < _LEAST else "warn", words, fix)
+    return Finding(_CONTEXT, "ok", words)
 
 
 async def try_search(link: ChainLink, usage: Path | None = None, zone: tzinfo = UTC) -> Finding:
@@ -236,12 +229,11 @@ async def try_bot(settings: TelegramSettings) -> list[Finding]:
 
 
 async def try_token(settings: TelegramSettings) -> Finding:
-    """Ask Telegram whose token it is (getMe); the name of the bot stands in `facts["bot"]`."""
+    """Ask Telegram whose token it is (getMe)."""
 
     async def asked(line: TelegramLine) -> Finding:
         await line.identify()
-        facts = {"bot": line.me.username}
-        return Finding(_TOKEN, "ok", _("it is that of @{bot}", bot=line.me.username), "", facts, "reached")
+        return Finding(_TOKEN, "ok", _("it is that of @{bot}", bot=line.me.username), network="reached")
 
     return await _asked_of_telegram(_TOKEN, settings, asked)
 

@@ -11,12 +11,13 @@ from nanobot.cli.care.editor import edited_well
 from nanobot.cli.options import FAILED, USAGE
 from nanobot.cli.terminal import say
 from nanobot.config.changes.asked import dotted, is_secret, key_path, literal, value_of
-from nanobot.config.changes.taken import When, taken
+from nanobot.config.changes.taken import taken
 from nanobot.config.edit import ConfigFile
 from nanobot.config.given import expand
 from nanobot.config.keys import KeyPath, masked
 from nanobot.config.loader import Loaded, load, load_text
 from nanobot.config.paths import Paths
+from nanobot.config.section import When
 from nanobot.errors import ConfigError, UsageError
 from nanobot.utils.secrecy import mask_keys, url_secrets
 from nanobot.utils.text import printable

@@ -161,14 +161,14 @@ def _settled(settings: Settings, talk: Talk, plan: ModelPlan) -> bool:
     except NanobotError as error:
         talk.say(str(error))
         return False
-    if info is not None and finding.facts.get("error") == "auth":
+    if info is not None and finding.error == "auth":
         refused = N_("✗ {problem}. The key was refused: copy it again, in one piece, or choose something else.")
         talk.say(_(refused, problem=finding.words))
         return False
     talk.say("\n".join(finding.lines[: 1 if info is None else None]))
     if info is not None:
         plan = replace(plan, model=plan.model or info.model)
-    if finding.state == "bad" and (info is None or finding.facts.get("error") in _WRONG):
+    if finding.state == "bad" and (info is None or finding.error in _WRONG):
         return False
     if finding.state != "ok" and not talk.agreed(_("Keep it all the same? y keeps it; Enter asks again.")):
         return False
