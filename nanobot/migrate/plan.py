@@ -42,7 +42,7 @@ class ImportItem(Struct, frozen=True):
     kind: ImportKind
     what: str
     becomes: str
-    act: Callable[[], Awaitable[None]]
+    act: Callable[[], Awaitable[object]]
     there: bool = False
 
     @property
@@ -93,17 +93,11 @@ def _config_items(
         key, value = ".".join(path), given if home.program == "nanobot" else _literal(given)
         shown = "***" if secret else shorten(printable(json.dumps(value, ensure_ascii=False)), _VALUE)
         said = f"{home.sources.get(path, key)} = {shown}"
-        if target.config.has(path):
-            if target.config.value(path) != value:
-                left.append((said, _("{key} is set to something else here, which stays.", key=key)))
-                continue
-            there = True
-        else:
-            there = False
-
-        async def act(path: tuple[str, ...] = path, value: object = value) -> None:
-            await asyncio.to_thread(target.config.set, path, value)
-
+        there = target.config.has(path)
+        if there and target.config.value(path) != value:
+            left.append((said, _("{key} is set to something else here, which stays.", key=key)))
+            continue
+        act = partial(asyncio.to_thread, target.config.set, path, value)
         found.append(ImportItem("secrets" if secret else "config", said, key, act, there))
     return found
 

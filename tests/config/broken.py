@@ -30,12 +30,9 @@ SEARCH, ENV, RULES = "tools.web.search", "tools.exec.allowedEnvKeys", "tools.pol
 BROKEN: tuple[Broken, ...] = (
     # The form of the file.
     _b("empty", "", 1, "", "empty", "write {}"),
-    _b("comments only", "// nothing\n\n", 1, "", "empty"),
     Broken("utf-16", '{"a": 1}'.encode("utf-16"), 0, "", ("UTF-16", "UTF-8")),
     Broken("latin-1", b'{\n"tools": {},\n"agents": "M\xfcller"}', 3, "", ("not UTF-8",)),
-    Broken("an image", b"\x89PNG\r\n\x1a\n\x00\x00\x00", 1, "", ("UTF-8",)),
     _b("a list", "[]", 1, "", "holds no object"),
-    _b("a text", '"tools"', 1, "", "holds no object"),
     _b("cut off", '{\n  "tools": {\n    "web": {', 3, "", "ends early", "never closed"),
     _b("cut off in a text", '{\n  "tools": "we', 2, "", "never closed"),
     _b("cut off after a colon", '{"tools":', 1, "", "ends where a value belongs"),
@@ -75,10 +72,8 @@ BROKEN: tuple[Broken, ...] = (
     # Types and values.
     _v("list for any values", "providers.openai.extraBody", "[1]", "a group of names and values"),
     _v("group as list", "tools", "[]", "a list", "a group of keys"),
-    _v("group as text", "providers.openai", '"sk-abcdefghijklmnop"', "a group of keys"),
     _v("text for a number", f"{SEARCH}.maxResults", '"many"', 'got "many"', "a whole number from 1 to 20"),
     _v("quoted number", f"{SEARCH}.maxResults", '"5"', "Write 5 without quotes"),
-    _v("whole fraction", "gateway.concurrency", "80.0", "got 80.0", "nearest is 80"),
     _v("fraction", "gateway.concurrency", "80.5", "got 80.5", "nearest is 80"),
     _v("out of range", f"{SEARCH}.maxResults", "50", "got 50", "nearest is 20"),
     _v("zero tokens", "agents.defaults.maxTokens", "0", "from 1 up"),
@@ -88,11 +83,9 @@ BROKEN: tuple[Broken, ...] = (
     _v("unknown search back end", f"{SEARCH}.provider", '"brav"', '"tavily"', 'Did you mean "brave"?'),
     _v("unknown name among the fallbacks", f"{SEARCH}.fallback[0]", '["tavly"]', 'Did you mean "tavily"?'),
     _v("unknown back end with a key", f"{SEARCH}.providers.Brav", '{"apiKey": "k"}', 'Did you mean "brave"?'),
-    _v("unknown order", "tools.web.fetch.order", '"local"', 'Did you mean "local-first"?'),
     _v("text for a list", "agents.defaults.fallbackModels", '"gpt"', 'Write ["gpt"]'),
     _v("wrong item of a list", "channels.telegram.allowFrom[1]", '["ada",\n{}]', "a group of keys", line=3),
     _v("number for a key", "providers.openai.apiKey", "12345678", "a text"),
-    _v("number in a header", "providers.openai.extraHeaders.X-Team", "7", "a text"),
     _v("bad proxy", "tools.web.proxy", '"127.0.0.1:7890"', "http://host:port"),
     _v("address without a scheme", "providers.custom.apiBase", '"localhost:8000/v1"', "http://"),
     _v("bad address block", "tools.ssrfWhitelist[0]", '["10.0.0.0/64"]', "192.168.1"),
@@ -166,5 +159,4 @@ BROKEN: tuple[Broken, ...] = (
         '[{"tool": "exec", "decision": "ask", "command": "ls"}]',
         "unknown key",
     ),
-    _v("unknown preset", "tools.policy.preset", '"yolo"', '"careful", "normal", "free"'),
 )
