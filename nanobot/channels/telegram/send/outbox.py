@@ -51,8 +51,6 @@ _ADVICE = N_("The log names the chats and what Telegram said; `nanobot status` s
 _LOOK, _LONGEST_PAUSE = 1.0, 60.0
 #: By so much the pause grows that follows on each sending that may have arrived: a chat sees a dozen of them a day.
 _REPEATS_SPREAD = 2.5
-#: Seconds by which a clock that was put back is noticed, and how long a row waits by that clock at most.
-_PUT_BACK, _LONGEST_HOLD = 5.0, timedelta(hours=1)
 _BLOCKED = Later(N_("the chat cannot be written to: the bot was blocked or removed"))
 _MUTED = Later(N_("the bot may not write in the chat now"))
 _NO_FILES = Later(N_("the bot may not send files there"))
@@ -85,9 +83,8 @@ class TelegramOutbox:
         self.alarms = alarms
         self._work = asyncio.Event()
         self._serving: set[str] = set()  # the chats to which a row is being sent
-        self._ahead: float | None = None  # seconds by which the clock on the wall is ahead of that one
-        self._repeats: dict[int, float] = {}  # the last pause of a row that may have arrived, in seconds
-        self._told: set[str] = set()  # the chats that are to be told something new
+        #: Until when nothing is tried in a chat, by the clock of the queues; what is new to say there ends that.
+        self._waits: dict[str, float] = {}
 
     def compose(self, message: InboundMessage, finished: TurnFinished, number: int = 0) -> tuple[OutboxItem, ...]:
         """The parts of an answer or of a command's last reply, as they go into the ledger under `message.id`.
@@ -124,8 +121,9 @@ class TelegramOutbox:
 
     async def put(self, items: tuple[OutboxItem, ...]) -> None:
         """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
-        self._told |= {one.chat for one in items}
         await self._ledger.put(items)
+        for one in items:
+            self._waits.pop(one.chat, None)
         self.wake()
 
     def wake(self) -> None:
@@ -137,38 +135,12 @@ class TelegramOutbox:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._work.clear()
-                await self._reschedule()
                 rows = await self._due()
                 for row in _firsts(rows):
                     self._serving.add(row.item.chat)
                     group.create_task(self._serve(row))
                 if len(rows) < DUE:  # else there may be more
                     await self.sending.queues.clock.wait(self._work, _LOOK)
-
-    async def _reschedule(self) -> None:
-        """Bring forward what waits for a time on the wall: all of it where that clock was put back, and what may have
-        arrived where its chat is to be told something new, which must not wait for it."""
-        at = self._clock()
-        ahead = at.timestamp() - self.sending.queues.clock.now()
-        known, self._ahead = self._ahead, ahead
-        back = (known or ahead) - ahead
-        told, self._told = self._told, set()
-        if known is not None and back < _PUT_BACK and not (told and self._repeats):
-            return
-        back = back if back >= _PUT_BACK else 0.0  # two clocks are never read at once
-        rows = await until_stored(lambda: self._ledger.pending(self.sending.channel))
-        pauses = self._repeats
-        self._repeats = {
-            one.seq: pauses.get(one.seq, _REPEATS_SPREAD) for one in rows if one.state == "unknown" or one.seq in pauses
-        }
-        for row in rows:
-            due = row.item.not_before
-            if due <= at or row.state == "sending":
-                continue
-            latest = at if row.state == "unknown" and row.item.chat in told else at + _LONGEST_HOLD
-            sooner = min(due - timedelta(seconds=back), latest)
-            if sooner < due:
-                await self._postpone(row, sooner, unsure=row.state == "unknown")
 
     async def drain(self, seconds: float) -> None:
         """Return when nothing due is left, or after `seconds`."""
@@ -182,8 +154,10 @@ class TelegramOutbox:
 
     async def _due(self) -> tuple[OutboxRow, ...]:
         """What may be sent now to chats to which nothing is being sent."""
+        now = self.sending.queues.clock.now()
+        self._waits = {chat: until for chat, until in self._waits.items() if until > now}
         try:
-            return await self._ledger.due(self.sending.channel, without=self._serving)
+            return await self._ledger.due(self.sending.channel, without=self._serving | self._waits.keys())
         except StoreError as error:
             logger.error("the outbox cannot be read and is tried again: {}", error)
             return ()
@@ -269,7 +243,7 @@ class TelegramOutbox:
             case "maybe_sent":
                 await self._forget(row, slot)
                 slot.unsure = True
-                pause = self._repeats[row.seq] = self._repeats.get(row.seq, 1.0) * _REPEATS_SPREAD
+                pause = _REPEATS_SPREAD ** min(row.attempts + 1, MOST_TRIES + 2)
                 left = (row.at + LONGEST - self._clock()).total_seconds()
                 await self._hold(row, slot, left if 0 < left < pause else pause)
             case "no_rights" if outgoing.kind != "text":
@@ -317,11 +291,10 @@ class TelegramOutbox:
         await self.say(Address(CHANNEL, row.item.chat, row.item.thread), text, f"{_LOST}{row.item.turn}")
 
     async def _hold(self, row: OutboxRow, slot: MessageSlot, seconds: float) -> None:
-        """Try a row later. What comes after it in its chat waits for it."""
-        await self._postpone(row, self._clock() + timedelta(seconds=seconds), unsure=_unsure(row, slot))
-
-    async def _postpone(self, row: OutboxRow, until: datetime, *, unsure: bool) -> None:
-        await until_stored(lambda: self._ledger.postpone(row.seq, until, unsure=unsure))
+        """Try a row later, or with what is new to say in its chat. What comes after it there waits for it."""
+        self._waits[row.item.chat] = self.sending.queues.clock.now() + seconds
+        unsure = _unsure(row, slot)
+        await until_stored(lambda: self._ledger.postpone(row.seq, row.item.not_before, unsure=unsure))
 
     async def _tidy(self, row: OutboxRow, drafts: Sequence[OutboxRow]) -> None:
         """Take away what was shown of a turn beyond its last message, also by an earlier process. The queue is held."""
@@ -337,7 +310,7 @@ class TelegramOutbox:
         self._slots.forget(turn)
 
     def _items(self, address: Address, key: str, messages: Sequence[OutgoingMessage]) -> tuple[OutboxItem, ...]:
-        self._told.add(address.chat)
+        self._waits.pop(address.chat, None)
         return outbox_items(self.sending.channel, address, key, messages)
 
 
