@@ -110,13 +110,6 @@ def test_painted_markdown_looks_as_kept(name: str, kind: str) -> None:
     assert readable == kept.read_text(encoding="utf-8")
 
 
-def test_no_color_keeps_bold_and_drops_every_colour() -> None:
-    painted = paint_all("**bold** `code`\n\n```py\nx = 1\n```\n", TextLook(True, False, 60))
-    codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", painted) for code in found.split(";")}
-    assert "1" in codes
-    assert codes <= {"", "0", "1", "2", "3", "4"}
-
-
 def test_no_painted_line_is_padded_or_cropped() -> None:
     code = "x = " + "'a' + " * 40 + "'end'"
     painted = paint_all(f"- item\n\n```py\n{code}\n```\n", TextLook(True, False, 40))

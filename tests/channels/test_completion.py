@@ -65,6 +65,10 @@ def test_the_branch_is_read_from_a_repository_and_from_a_worktree_of_it(tmp_path
     assert branch_of(tree) == "two"
 
 
+async def nowhere(_file: Path) -> str:
+    return ""
+
+
 async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes.md").write_text("High water at nine.", encoding="utf-8")
@@ -73,7 +77,7 @@ async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkey
     Path("cat.png").write_bytes(png(2, 2))
     Path("fake.png").write_text("I am no picture.", encoding="utf-8")
     Path("tool.bin").write_bytes(bytes(range(256)) * 9)
-    reader = FileReader(tmp_path / "media")
+    reader = FileReader(tmp_path / "media", nowhere)
     text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png, @fake.png and @tool.bin; ask me@notes.md or @nobody'
     text += f" @~nobody-here/x @{'n' * 300}"
     try:

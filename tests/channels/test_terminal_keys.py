@@ -110,7 +110,7 @@ async def desk(*steps: Step, tool: FakeTool | None = None) -> AsyncIterator[Desk
             channel = TerminalChannel(
                 AgentHere(agent, TERMINAL, nowhere),
                 screen,
-                files=FileReader(Path("/nowhere")),
+                files=FileReader(Path("/nowhere"), nowhere),
                 look=lambda: PLAIN,
                 place="here",
             )

@@ -12,7 +12,7 @@ import pytest
 from nanobot.cli.habits import meant
 from nanobot.errors import UsageError
 from nanobot.providers.scripted import Call, Pause, Say
-from tests.cli.harness import Program, finish, modelled, program
+from tests.cli.harness import finish, modelled, program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 from tests.tables import table
 
@@ -257,10 +257,6 @@ async def test_nothing_of_a_file_an_argument_or_a_name_drives_the_terminal(tmp_p
         ran = await nanobot.run(*words)
     assert ran.out + ran.err
     assert not set(ran.out + ran.err) & set("\x1b\x07\x9b\r\u202e"), ran.out + ran.err
-
-
-def test_the_harness_keeps_the_persons_home_out(tmp_path: Path) -> None:
-    assert Program(tmp_path / "home").env["HOME"] == str(tmp_path)
 
 
 async def test_a_provider_without_its_variable_stays_off_though_a_key_is_in_the_environment(tmp_path: Path) -> None:

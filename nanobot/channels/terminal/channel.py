@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -63,7 +62,6 @@ class TerminalChannel:
         place: str = "",
         echo: bool = True,
         long_turn: float = 20.0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
         self._surface = surface
@@ -76,7 +74,7 @@ class TerminalChannel:
         self._commands: set[str] = set()  # the ids of those that were typed and run or wait
         self._echo = echo
         self._transcript = Transcript()
-        self.questions = QuestionPrompt(agent, surface, clock, self._draw, self.do)
+        self.questions = QuestionPrompt(agent, surface, self._draw, self.do)
         self._printer = Printer()
         self._text = ""  # rendered, and not printed yet
         self._text_due = asyncio.Event()

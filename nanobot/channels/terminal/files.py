@@ -27,10 +27,6 @@ _LARGEST = 50_000_000
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
 
 
-async def _nowhere(_file: Path) -> str:
-    return ""
-
-
 class NamedFiles(Struct):
     """What the files of a message hold: texts as context from outside, pictures and scans as media.
 
@@ -110,7 +106,7 @@ class FileReader:
     `locate` says where the tools reach them.
     """
 
-    def __init__(self, folder: Path, locate: Locate = _nowhere) -> None:
+    def __init__(self, folder: Path, locate: Locate) -> None:
         self._folder = folder
         self._locate = locate
         self._documents = Documents()

@@ -5,6 +5,7 @@ on an empty line, and half a second after the last key and after the question ap
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Literal
@@ -40,20 +41,18 @@ class QuestionPrompt:
     """The open questions of one conversation, and what the person makes of them.
 
     `draw` draws the live part, which holds the question; `do` does something behind what was entered before, and tells
-    what went wrong; `clock` gives seconds that never go back.
+    what went wrong.
     """
 
     def __init__(
         self,
         agent: TerminalAgent,
         surface: Surface,
-        clock: Callable[[], float],
         draw: Callable[[], None],
         do: Callable[[Callable[[], Awaitable[None]]], None],
     ) -> None:
         self._agent = agent
         self._surface = surface
-        self._clock = clock
         self._draw = draw
         self._do = do
         self._open: list[ApprovalAsked | QuestionAsked] = []
@@ -99,7 +98,7 @@ class QuestionPrompt:
 
     def touched(self) -> None:
         """A key was pressed: the next one counts as an answer after a pause."""
-        self._quiet_since = self._clock()
+        self._quiet_since = time.monotonic()
         self._draw_again()
 
     @property
@@ -203,17 +202,17 @@ class QuestionPrompt:
     @property
     def _seen(self) -> bool:
         """Whether the question has been there long enough to be what somebody answers."""
-        return bool(self._open) and self._clock() - self._shown_since >= PAUSE
+        return bool(self._open) and time.monotonic() - self._shown_since >= PAUSE
 
     @property
     def _ready(self) -> bool:
         """Whether a key counts as an answer now; the line being typed is empty then."""
-        return self._seen and self._mode == "keys" and self._clock() - self._quiet_since >= PAUSE
+        return self._seen and self._mode == "keys" and time.monotonic() - self._quiet_since >= PAUSE
 
     def _begin(self) -> tuple[Piece, ...]:
         """Another question is shown now."""
         self._mode, self._chosen, self._words = "keys", int(self.picking), ""
-        self._shown_since = self._quiet_since = self._clock()
+        self._shown_since = self._quiet_since = time.monotonic()
         self._surface.ring(_("A question waits for your answer."))
         lines = self.lines()
         if self.picking or self._surface.fits(lines):

@@ -12,6 +12,7 @@ from pathlib import Path
 from loguru import logger
 
 from nanobot.app import Launch, Nanobot
+from nanobot.archive.kept import write_private
 from nanobot.bus.events import TERMINAL, InboundMessage, Sender
 from nanobot.channels.telegram.access.people import Access
 from nanobot.channels.telegram.settings import settings_of
@@ -72,7 +73,7 @@ async def _look(args: argparse.Namespace, file: Path | None) -> int:
     with speaking(ENGLISH) if file is not None else nullcontext():  # whoever helps reads it
         found = await examine(patient)
     if file is not None:
-        _write(file, bundle(patient, found))
+        write_private(file, bundle(patient, found))
         sys.stdout.write(printable(_("Written to {file}. Read it before you pass it on.\n", file=file)))
         return exit_code(found)
     if args.json:
@@ -83,11 +84,6 @@ async def _look(args: argparse.Namespace, file: Path | None) -> int:
     if not args.quick and not any(one.name in _WITHOUT and one.state == "bad" for one in found):
         found = [*found, *await _asked(patient, send=args.send)]
     return exit_code(found)
-
-
-def _write(file: Path, text: str) -> None:
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
-        target.write(text)
 
 
 async def _asked(patient: Patient, *, send: bool) -> list[Finding]:
