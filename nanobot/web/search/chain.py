@@ -59,7 +59,7 @@ class ChainReply(Struct, frozen=True):
 class ChainFailed(SearchError):
     """Every back end failed. The kind is that of the first one."""
 
-    def __init__(self, attempts: Sequence[Attempt], retry_after: float | None) -> None:
+    def __init__(self, attempts: Sequence[Attempt], retry_after: float) -> None:
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
         said = dict.fromkeys(attempt.message for attempt in attempts if attempt.message)
         super().__init__(kind, apart(said), retry_after=retry_after)
@@ -165,7 +165,8 @@ class SearchChain:
             run.empty = run.empty or reply
         if run.empty is not None:
             return self._answered(run, run.empty)
-        raise ChainFailed(run.attempts, self._soonest())
+        soonest = min((link.closed_until for link in self._links), default=0.0)
+        raise ChainFailed(run.attempts, max(0.0, soonest - self._clock()))
 
     async def usage(self, *, timeout: float) -> tuple[SearchUsageInfo, ...]:
         """The allowance of every back end, asked at the same time; where one has no endpoint, what it last said.
@@ -291,10 +292,6 @@ class SearchChain:
         link.next_start = start + link.pace
         if start > now:
             await self._sleep(min(start, until) - now)
-
-    def _soonest(self) -> float | None:
-        waits = [link.closed_until - self._clock() for link in self._links]
-        return max(0.0, min(waits)) if waits else None
 
 
 def _pause_before_retry(error: SearchError) -> float | None:
