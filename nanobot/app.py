@@ -134,7 +134,7 @@ class Nanobot:
         from nanobot.channels.base import ChannelManager
 
         if self._builder.share is not None:
-            self._builder.share.database.telling(say)
+            self._builder.share.database.say = say
         made: list[BaseChannel] = []
         reports: dict[str, TelegramReports] = {}
         if self.config.channels.telegram.enabled:

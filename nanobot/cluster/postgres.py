@@ -138,22 +138,19 @@ class Postgres:
         self._work: set[asyncio.Task[object]] = set()
         self._held: set[str] = set()
         self._marks: list[str] = []  # names of rows for tokens that are free
-        self._say: Callable[[str], None] | None = None
+        #: Shows who runs this process a line when the database goes away, and one when it is back.
+        self.say: Callable[[str], None] = lambda _line: None
         self.is_away = False
         #: Set where this process ends: it waits no more for a server that is away.
         self.ending = False
         #: For one transaction; less in tests.
         self.seconds = WORK_SECONDS
 
-    def telling(self, say: Callable[[str], None]) -> None:
-        """Show who runs this process a line when the database goes away, and one when it is back."""
-        self._say = say
-
     def seen(self, error: Exception | None = None) -> None:
         """A connection stands, or has failed: who runs this process is told when that changes."""
-        if self._say is not None and self.is_away != (error is not None):
+        if self.is_away != (error is not None):
             back = _("The database {place} answers again.", place=self.place)
-            self._say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")) if error else back)
+            self.say(sentences(str(self.trouble(error)), _("Messages wait meanwhile.")) if error else back)
         self.is_away = error is not None
 
     async def run(self, work: Work[T], *, durable: bool = False, fenced: bool = False, again: bool = False) -> T:

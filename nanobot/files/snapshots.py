@@ -133,20 +133,17 @@ class Snapshots:
         Raises `StoreError`.
         """
         with self._lock:
-            return self._take()
-
-    def _take(self) -> Snapshot:
-        files = self.files()
-        last = int((self._database.rows("SELECT coalesce(max(id), 0) FROM changes") or [("0",)])[0][0])
-        if files is None:
-            return Snapshot(None, last=last)
-        newest = max((one.st_ctime for one in files.values()), default=0.0)
-        if 0 < (wait := newest + _TICK - time.time()) <= _TICK:
-            time.sleep(wait)  # from now on a change leaves a trace in the times of each
-        lost = self._keep(files)
-        links = {path: _target(path) for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
-        opened = self._open(files, lost)
-        return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last, opened)
+            files = self.files()
+            last = int((self._database.rows("SELECT coalesce(max(id), 0) FROM changes") or [("0",)])[0][0])
+            if files is None:
+                return Snapshot(None, last=last)
+            newest = max((one.st_ctime for one in files.values()), default=0.0)
+            if 0 < (wait := newest + _TICK - time.time()) <= _TICK:
+                time.sleep(wait)  # from now on a change leaves a trace in the times of each
+            lost = self._keep(files)
+            links = {path: _target(path) for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
+            opened = self._open(files, lost)
+            return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last, opened)
 
     def _open(self, files: Files, lost: frozenset[str]) -> dict[str, int]:
         opened: dict[str, int] = {}

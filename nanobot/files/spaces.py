@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
@@ -64,26 +63,16 @@ class FileSpaces:
         self._stores: dict[str, FileStore] = {}
         self._lock = threading.Lock()
 
-    def of(self, person: FileUser) -> FileStore:
+    def of(self, person: FileUser, *, own: bool = False) -> FileStore:
         """The files of a person. Raises `PathError` for those who have none, and in groups."""
-        if not self.may(person):
+        if not self.may(person, own=own):
             raise PathError(_(_NOBODY if person.direct else _READ_ALONG))
         return self._store("" if person.role == "owner" else person.key)
 
-    def may(self, person: FileUser) -> bool:
-        """Whether a person has files here."""
-        return person.direct and (person.role == "owner" or (person.role == "user" and person.granted))
-
-    def has_own(self, person: FileUser) -> bool:
-        """Whether `own` gives files of a person."""
-        return self.may(replace(person, granted=True))
-
-    def own(self, person: FileUser) -> FileStore:
-        """The files of a person for what they do by themselves, without a model: also where they were granted none.
-
-        Raises `PathError` for guests, and in groups.
-        """
-        return self.of(replace(person, granted=True))
+    def may(self, person: FileUser, *, own: bool = False) -> bool:
+        """Whether a person has files here; `own`: for what they do by themselves, without a model, for which nobody
+        needs a grant."""
+        return person.direct and (person.role == "owner" or (person.role == "user" and (own or person.granted)))
 
     def receive(self, person: FileUser, source: Path, name: str) -> str:
         """Copy a file that somebody sent into the inbox of a person, as content from outside; its path there.

@@ -157,7 +157,7 @@ class KnownFacts:
         return found
 
     def _drop(self, person: FileUser, chat: str, lines: Iterable[tuple[str, str]]) -> None:
-        store = self._spaces.own(person)
+        store = self._spaces.of(person, own=True)
         gone: dict[str, set[str]] = {}
         for file, said in lines:
             gone.setdefault(file, set()).add(said)

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
-from msgspec import Struct
-
 _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff"
@@ -95,13 +93,6 @@ def _latin(word: str) -> str:
     return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
 
 
-class Ranked(Struct, frozen=True):
-    """A text found: its place in the list that was searched, and its score (higher is better, never below 0)."""
-
-    index: int
-    score: float
-
-
 class Index:
     """Texts counted once, to be asked with several queries."""
 
@@ -129,9 +120,9 @@ class Index:
         return total
 
 
-def best_passages(query: str, passages: Sequence[str], k: int = 5) -> tuple[Ranked, ...]:
-    """The at most `k` passages that answer `query` best, best first; those without any of its words are left out."""
+def best_passages(query: str, passages: Sequence[str], k: int) -> list[int]:
+    """Where the at most `k` passages stand that answer `query` best, best first, but those without any of its words."""
     index = Index(passages)
     wanted = terms(query)
-    scored = [Ranked(at, index.score(wanted, at)) for at in range(len(passages))]
-    return tuple(sorted((item for item in scored if item.score > 0), key=lambda item: (-item.score, item.index))[:k])
+    scores = [index.score(wanted, at) for at in range(len(passages))]
+    return sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: -scores[at])[:k]

@@ -541,7 +541,7 @@ async def test_work_is_refused_where_a_database_hangs_and_never_where_it_was_kep
                 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hangs();
                 SELECT pg_advisory_lock(1)""")
             keys, told = [str(number) for number in range(CONNECTIONS)], list[str]()
-            ledger.database.telling(told.append)
+            ledger.database.say = told.append
             commits = asyncio.gather(*(ledger.set_notes({key: "kept"}) for key in keys))
             hanging = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
             await until(lambda: db.execute(hanging).rowcount == CONNECTIONS)

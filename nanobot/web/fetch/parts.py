@@ -83,8 +83,8 @@ def _best_places(text: str, query: str, most: int) -> str:
     places = list(_places(text[:MOST_CHARS]))
     budget = most
     chosen: list[tuple[int, str]] = []
-    for hit in best_passages(query, [words for _, words in places], _PLACES):
-        start, words = places[hit.index]
+    for at in best_passages(query, [words for _, words in places], _PLACES):
+        start, words = places[at]
         if chosen and len(words) > budget:
             break
         budget -= len(words)

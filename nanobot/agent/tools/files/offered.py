@@ -137,19 +137,19 @@ class FileTools:
     async def undo(self, message: InboundMessage) -> str:
         """Bring back the last change of files that was made for this person in this chat. Raises `NanobotError`."""
         spaces, user, chat = self.spaces, user_of(message), f"{message.address.lasting} {message.sender.id}"
-        return await asyncio.to_thread(lambda: spaces.own(user).undo(chat))
+        return await asyncio.to_thread(lambda: spaces.of(user, own=True).undo(chat))
 
     async def changes_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
         """The files and commands that would be taken back; none where this person has no files here."""
         spaces, user, chat = self.spaces, user_of(message), f"{message.address.lasting} {message.sender.id}"
-        if not (self._paths.home / "files" / "files.db").exists() or not spaces.has_own(user):
+        if not (self._paths.home / "files" / "files.db").exists() or not spaces.may(user, own=True):
             return ()
-        return await asyncio.to_thread(lambda: spaces.own(user).changes_since(chat, at.timestamp()))
+        return await asyncio.to_thread(lambda: spaces.of(user, own=True).changes_since(chat, at.timestamp()))
 
     async def undo_since(self, message: InboundMessage, at: datetime) -> tuple[str, ...]:
         """Bring back what the files of this person were at a time, as far as this chat has changed them."""
         spaces, user, chat = self.spaces, user_of(message), f"{message.address.lasting} {message.sender.id}"
-        return await asyncio.to_thread(lambda: spaces.own(user).undo_since(chat, at.timestamp()))
+        return await asyncio.to_thread(lambda: spaces.of(user, own=True).undo_since(chat, at.timestamp()))
 
     async def trust(self, message: InboundMessage, name: str) -> str:
         """Count a file as the person's own, who has read it, or list those that are not. Raises `NanobotError`."""

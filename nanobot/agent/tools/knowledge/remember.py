@@ -49,7 +49,7 @@ class RememberTool(FileTool[RememberArguments], name="remember"):
         self._zone = zone
 
     def files_of(self, person: FileUser) -> FileStore:
-        return self.spaces.own(person)  # a memory is one's own, also where the owner has granted no files
+        return self.spaces.of(person, own=True)  # a memory is one's own, also where the owner has granted no files
 
     def judged(self, args: RememberArguments, store: FileStore, context: ToolContext) -> tuple[Effect, ...]:
         place = self._place(args, store)

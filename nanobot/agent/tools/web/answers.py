@@ -198,7 +198,7 @@ def _fitting_parts(parts: Sequence[_Part], task: str) -> list[_Part]:
         size += len(texts[-1])
         if size > _RANKED_CHARS:
             break
-    ranked = [hit.index for hit in best_passages(task, texts, most)]
+    ranked = best_passages(task, texts, most)
     ranked += [at for at in range(len(parts)) if at not in ranked]
     return [parts[at] for at in sorted(ranked[:most])]
 
