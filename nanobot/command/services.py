@@ -81,7 +81,7 @@ class ServerControl(Protocol):
     def log_in(self, name: str) -> Awaitable[str]:
         """Begin a login; the link to open."""
 
-    def logged_in(self, name: str, address: str = "") -> Awaitable[ServerState]:
+    def logged_in(self, name: str, address: str) -> Awaitable[ServerState]:
         """Wait for the end of a login, after the browser came to `address`."""
 
     def words(self, name: str) -> Sequence[ToolWords]:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.channels.terminal.look import look_of
@@ -28,9 +27,6 @@ from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
 from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import nearest, shorten, squeeze
 from nanobot.utils.translation import _, _n, listed, sentences
-
-if TYPE_CHECKING:
-    from nanobot.agent.tools.mcp.servers import McpServers
 
 #: Seconds that a server has to list its tools when it is tried.
 _TRY_SECONDS = 60.0
@@ -197,28 +193,15 @@ async def _log_in(args: argparse.Namespace) -> int:
         raise UsageError(_("Log in in a terminal: the address at which your browser ends is pasted there."))
     loaded, paths = _found(args)
     servers = mcp_servers(loaded, paths, os.environ, {args.name: loaded.config.tools.mcp_servers[args.name]}, kept=True)
-    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop, pasted = asyncio.get_running_loop(), asyncio.Queue[str]()
     async with aclosing(servers):
         link = await servers.log_in(args.name)
         say(_("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link))
         say(_("Then paste the address here that the browser shows at the end (http://127.0.0.1…)."))
-        asyncio.get_running_loop().add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline().strip()))
-        done = asyncio.ensure_future(servers.logged_in(args.name))
-        while not done.done():
-            typing = asyncio.ensure_future(lines.get())
-            await asyncio.wait({done, typing}, return_when=asyncio.FIRST_COMPLETED)
-            if not typing.cancel() and typing.result():
-                _give(servers, args.name, typing.result())
-        tools = _count((await done).tools)
+        loop.add_reader(sys.stdin, lambda: pasted.put_nowait(sys.stdin.readline()))
+        tools = _count((await servers.logged_in(args.name, await pasted.get())).tools)
         say(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
     return 0
-
-
-def _give(servers: "McpServers", name: str, address: str) -> None:
-    try:
-        servers.give(name, address)
-    except UsageError as error:
-        say(str(error))
 
 
 async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> tuple[bool, tuple[Words, ...]]:

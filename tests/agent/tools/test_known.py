@@ -244,29 +244,17 @@ async def test_the_section_that_answers_comes_first_as_a_trusted_numbered_source
     assert result.text.splitlines()[2].startswith("[1] ")
 
 
-async def test_a_section_keeps_its_code_and_its_place(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("# Page\n\nIntro.\n\n## Start it\n\nRun:\n\n```\na\n  b\n```\n", encoding="utf-8")
+async def test_a_section_keeps_its_code_tables_lists_and_place_and_nothing_found_is_no_error(tmp_path: Path) -> None:
+    table = "| key | means |\n|---|---|\n| `port` | where it listens |\n| `host` | whom it answers |"
+    steps, code = "1. Set the port.\n2. Start it.", "```\na\n  b\n```"
+    text = f"# Page\n\nIntro.\n\n## Start it\n\nRun:\n\n{code}\n\nThe keys:\n\n{table}\n\n{steps}\n"
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
     result = await NanobotDocsTool(tmp_path).call({"query": "start"})
     assert "\n[1] Page › Start it\nurl: docs/page.md#start-it\n" in result.text
     assert result.text.count("url: ") == 1
-    assert "```\na\n  b\n```" in result.text
-
-
-async def test_tables_stay_tables_and_lists_stay_together(tmp_path: Path) -> None:
-    table = "| key | means |\n|---|---|\n| `port` | where it listens |\n| `host` | whom it answers |"
-    steps = "1. Set the port.\n2. Start it."
-    (tmp_path / "setup.md").write_text(f"# Ports\n\nThe keys:\n\n{table}\n\n{steps}\n", encoding="utf-8")
-    result = await NanobotDocsTool(tmp_path).call({"query": "ports"})
-    assert table in result.text
-    assert steps in result.text
-
-
-async def test_nothing_found_is_said_and_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("# Page\n\nIntro.\n", encoding="utf-8")
-    result = await NanobotDocsTool(tmp_path).call({"query": "zebra"})
-    assert result.success
-    assert "zebra" in result.text
-    assert not result.sources
+    assert all(one in result.text for one in (code, table, steps))
+    none = await NanobotDocsTool(tmp_path).call({"query": "zebra"})
+    assert (none.success, none.sources, "zebra" in none.text) == (True, (), True)
 
 
 def test_without_documentation_the_tool_is_skipped_with_a_reason(tmp_path: Path) -> None:

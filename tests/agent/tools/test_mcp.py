@@ -170,6 +170,7 @@ async def test_U44_a_server_that_goes_down_keeps_its_tools_which_say_so(tmp_path
         settings = {"exa": config(url=server.url, toolTimeout=60)}
         async with started(settings, cache=cache) as (registry, _):
             before = registry.specs()
+            assert (cache.stat().st_mode & 0o777, cache.parent.stat().st_mode & 0o777) == (0o600, 0o700)
             await server.__aexit__(None, None, None)
             result = await run_tool(registry, "mcp_exa_search", {"query": "a"})
             assert result.error == "network"
@@ -409,9 +410,3 @@ def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:
     ):
         assert problem({"type": "object", **schema}, {"q": "a" * 60 + "!", "q" * 60 + "!": 1}) == ""
     assert problem({"properties": {"q": {"type": "string"}}}, {"q": 1}) == "q: 1 is not of type 'string'"
-
-
-async def test_what_is_kept_of_servers_is_readable_by_the_owner_alone(tmp_path: Path) -> None:
-    cache = tmp_path / "cache" / "mcp_tools.json"
-    async with McpServer() as server, started({"exa": config(url=server.url)}, cache=cache):
-        assert (cache.stat().st_mode & 0o777, cache.parent.stat().st_mode & 0o777) == (0o600, 0o700)

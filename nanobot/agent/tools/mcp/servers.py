@@ -264,25 +264,18 @@ class McpServers:
             return login.link.result()
         raise UsageError(task.result() or f"The MCP server {name!r} wants no login; it answers as it is.")
 
-    async def logged_in(self, name: str, address: str = "") -> ServerState:
-        """Wait for the end of a login; `address` is what the browser showed, unless it was given before.
+    async def logged_in(self, name: str, address: str) -> ServerState:
+        """Wait for the end of a login whose browser came to `address`.
 
-        Raises `UsageError` where none is waited for or it failed.
+        Raises `UsageError` where none is waited for, for another address, and where the login failed.
         """
         server = self._servers.get(name)
         if server is None or server.login is None or server.logging_in is None:
             raise UsageError(f"No login at the MCP server {name!r} is waited for. `/mcp login {name}` begins one.")
-        if address:
-            self.give(name, address)
+        server.login.give(address)
         if problem := await asyncio.shield(server.logging_in):
             raise UsageError(problem)
         return await self.reconnect(name)
-
-    def give(self, name: str, address: str) -> None:
-        """Take the address that the browser came to at the end of a login. Raises `UsageError` for any other."""
-        server = self._servers.get(name)
-        if server is not None and server.login is not None:
-            server.login.give(address)
 
     async def _stop_login(self, server: McpServer) -> None:
         if server.logging_in is not None:
