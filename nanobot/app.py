@@ -197,7 +197,7 @@ class Nanobot:
 
         lock = terminal_jobs_lock(builder.paths.home) if share is None else None
         surfaces = [JobSurface(*one) for one in reports.items()]  # of many, the terminal's are those of HEARTBEAT.md
-        surfaces += [JobSurface("terminal", one, lock, lent=lock is not None) for one in reports.values()]
+        surfaces += [JobSurface("terminal", one, lock) for one in reports.values()]
         read = READ_SECONDS if share is None else SHARED_SECONDS
         scheduler = Scheduler(scheduling, surfaces, file=builder.heartbeat(), read_seconds=read)
 

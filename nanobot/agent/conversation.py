@@ -333,7 +333,7 @@ class Conversation:
         if (budget := turn.budget(info)) is not None:
             usage = budget.charge(turn.message, info, answer.model, usage)
         model = answer.model or info.model
-        return replace(answer, model=model, usage=usage, person=turn.person, cause=cause or turn.message.cause)
+        return replace(answer, model=model, usage=usage, person=turn.message.person, cause=cause or turn.message.cause)
 
     def _begin_text(self) -> None:
         self.turn.void()

@@ -69,7 +69,7 @@ class Opening:
         window = chat.window or turn.provider.info.capabilities.window
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
         folder = folder_of(message, turn.authority)
-        owner = "" if turn.authority == "owner" else turn.person
+        owner = "" if turn.authority == "owner" else turn.message.person
         skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
         look = partial(copy_context().run, self._read, turn, window, folder, skills)
         reading, system, foreign, tail = await asyncio.get_running_loop().run_in_executor(

@@ -6,7 +6,7 @@ the order in which they ended, and the end. Every text has passed the scrubber o
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -120,30 +120,40 @@ def record(path: Path, question: str, context: str = "") -> Iterator["Recorder"]
     except OSError as error:
         text = _("The recording {path} cannot be written: {reason}.", path=path, reason=error.strerror)
         raise UsageError(text) from error
-    recorder = Recorder(file, question, context)
+    recorder = Recorder(question, context)
     try:
         yield recorder
     finally:
-        # What could not be written is tried once more on closing, and fails again.
-        with suppress(OSError):
-            file.close()
-        if not recorder.problem and path.stat().st_size == 0:
+        problem = _written(file, recorder.lines)
+        if not recorder.lines:
             path.unlink()
-    if recorder.problem:
+    if problem:
         whole = N_("The recording {file} is not whole: {problem}. The answer itself is complete.")
-        raise NanobotError(_(whole, file=path, problem=recorder.problem))
+        raise NanobotError(_(whole, file=path, problem=problem))
+
+
+def _written(file: TextIO, lines: Sequence[Line]) -> str:
+    """Write the lines of a recording; why that could not be done, if so."""
+    try:
+        with file:
+            for line in lines:
+                plain = msgspec.to_builtins(line, enc_hook=lambda odd: scrub(str(odd)))
+                file.write(f"{json.dumps(_clean(plain), ensure_ascii=False)}\n")
+    except OSError as error:
+        return error.strerror or str(error)
+    except RecursionError:
+        return _("what was called is nested too deep for a line of JSON")
+    return ""
 
 
 class Recorder:
-    """Writes one turn into a file: `provider` wraps the model, `begin` writes the first line and sees the calls of the
-    tools, and `end` writes the last. When the disk refuses a line, the turn goes on, and `problem` says why the
-    recording is not whole.
-    """
+    """Notes one turn as `lines`: `provider` wraps the model, `begin` notes the first line and sees the calls of the
+    tools, and `end` notes the last."""
 
-    def __init__(self, file: TextIO, question: str, context: str) -> None:
-        self._file, self._question, self._context = file, question, context
+    def __init__(self, question: str, context: str) -> None:
+        self._question, self._context = question, context
         self._book = SourceBook()
-        self.problem = ""
+        self.lines: list[Line] = []
 
     def provider(self, inner: LLMProvider) -> LLMProvider:
         return RecordingProvider(inner, self)
@@ -153,7 +163,7 @@ class Recorder:
         offered = [tool for tool in map(registry.get, registry.names) if tool is not None]
         tools = tuple(RecordedTool(tool.spec, tool.aliases) for tool in offered)
         now = datetime.now(UTC)
-        self.write(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
+        self.lines.append(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
         run = registry.run
 
         async def with_book(tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
@@ -165,24 +175,11 @@ class Recorder:
 
     def _see(self, message: OutboundMessage) -> None:
         if isinstance(message.event, ToolFinished):
-            self.write(RecordedCall(message.event.call, message.event.result))
+            self.lines.append(RecordedCall(message.event.call, message.event.result))
 
     def end(self, result: TurnFinished) -> None:
         texts = {source.number: self._book.text(source.number) for source in self._book.all}
-        self.write(RecordedEnd(result.outcome, result.text, result.error, result.sources, texts))
-
-    def write(self, line: Line) -> None:
-        if self.problem:
-            return
-        try:
-            plain = msgspec.to_builtins(line, enc_hook=lambda odd: scrub(str(odd)))
-            told = json.dumps(_clean(plain), ensure_ascii=False)
-            self._file.write(f"{told}\n")
-            self._file.flush()
-        except OSError as error:
-            self.problem = error.strerror or str(error)
-        except RecursionError:
-            self.problem = _("what was called is nested too deep for a line of JSON")
+        self.lines.append(RecordedEnd(result.outcome, result.text, result.error, result.sources, texts))
 
 
 class RecordingProvider(WrappedProvider):
@@ -191,7 +188,7 @@ class RecordingProvider(WrappedProvider):
 
     def __init__(self, inner: LLMProvider, recorder: Recorder) -> None:
         super().__init__(inner)
-        self._write = recorder.write
+        self._lines = recorder.lines
         self._session = ""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
@@ -201,11 +198,11 @@ class RecordingProvider(WrappedProvider):
             async with nested(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     if own and isinstance(delta, Completed):
-                        self._write(RecordedAnswer(delta.message))
+                        self._lines.append(RecordedAnswer(delta.message))
                     yield delta
         except ProviderError as error:
             if own:
-                self._write(RecordedAnswer(failure={**vars(error), "text": str(error)}))
+                self._lines.append(RecordedAnswer(failure={**vars(error), "text": str(error)}))
             raise
 
 

@@ -56,15 +56,11 @@ _DAY = timedelta(days=1)
 
 
 class JobSurface(Struct):
-    """A channel whose chats' jobs are done here: always, or while this process has the `lock`.
-
-    One that is `lent` is given back as soon as nothing of it is to be done.
-    """
+    """A channel whose chats' jobs are done here: always, or while this process has the `lock`."""
 
     channel: str
     reports: Reports
     lock: FileLock | None = None
-    lent: bool = False
     held: bool = False
 
     @property
@@ -125,7 +121,9 @@ class Scheduler:
         if runs:
             await asyncio.wait(runs, timeout=10.0)
         for surface in self._surfaces:
-            await self._give_back(surface)
+            if surface.held and surface.lock is not None:
+                await asyncio.to_thread(surface.lock.release)
+            surface.held = False
 
     async def serve_due(self) -> datetime:
         """Do what is due now; when to look again."""
@@ -177,15 +175,13 @@ class Scheduler:
         """Do what is due on a surface; when something is due there next."""
         jobs = self._services.jobs
         if not await self._hold(surface):
-            return at + timedelta(seconds=READ_SECONDS) if not surface.lent else await self._next(surface, at)
+            return at + timedelta(seconds=READ_SECONDS)
         busy = set(self._running.values())
         for job in await jobs.due(surface.channel, at):
             if job.id not in busy:  # else it is late when its last run has ended
                 await self._contained_serve(surface, job, at)
         self._begin(surface, await self._services.ledger.open_rows(surface.inbox))
         await self._end_unwanted()
-        if surface.lent and not self._runs:
-            await self._give_back(surface)
         return await self._next(surface, at)
 
     async def _end_unwanted(self) -> None:
@@ -254,28 +250,15 @@ class Scheduler:
         """Have a surface; what an earlier process left of it is taken up then."""
         if surface.held:
             return True
-        if surface.lock is not None:
-            if surface.lent and not await self._wanted(surface):
-                return False
-            if await asyncio.to_thread(surface.lock.take):
-                return False
+        holder = await asyncio.to_thread(surface.lock.take) if surface.lock is not None else ""
+        if holder:
+            return False
         surface.held = True
         found = await self._services.ledger.recover(surface.inbox, everybodys=True)
         for row in found.parked:
             await self._set_aside(surface, row)
         self._begin(surface, found.waiting)
         return True
-
-    async def _wanted(self, surface: JobSurface) -> bool:
-        """Whether anything is to be done on a surface that is somebody else's as a rule."""
-        if await self._services.jobs.next_time(surface.channel) <= self._clock():
-            return True
-        return bool(await self._services.ledger.open_rows(surface.inbox))
-
-    async def _give_back(self, surface: JobSurface) -> None:
-        if surface.held and surface.lock is not None:
-            await asyncio.to_thread(surface.lock.release)
-        surface.held = False
 
     def _begin(self, surface: JobSurface, rows: Iterable[InboxRow]) -> None:
         for row in rows:

@@ -234,11 +234,6 @@ class Turn(Struct, eq=False):
         self.granted |= frozenset(self.message.sender.granted)
 
     @property
-    def person(self) -> str:
-        """Who speaks, on every channel somebody else."""
-        return self.message.person
-
-    @property
     def scheduled(self) -> bool:
         """Nobody has just spoken."""
         return self.message.cause != "chat"

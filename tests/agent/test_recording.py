@@ -127,7 +127,7 @@ async def test_a_call_too_deep_to_be_written_down_spoils_the_recording_and_not_t
         pytest.raises(NanobotError, match=r"not whole: .*too deep"),
         record(tmp_path / "t.jsonl", QUESTION) as recorder,
     ):
-        recorder.write(RecordedAnswer(failure={"text": nested}))
+        recorder.lines.append(RecordedAnswer(failure={"text": nested}))
 
 
 async def test_a_secret_inside_the_json_of_a_call_is_hidden_and_the_json_stays_whole(tmp_path: Path) -> None:
