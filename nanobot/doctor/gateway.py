@@ -36,10 +36,8 @@ _STATES = {
 class Gateway(Struct, frozen=True, rename="camel"):
     """What a gateway last wrote about itself. Times are those of the wall clock in seconds, 0 or None where unknown."""
 
-    file: Path = Path()
     pid: int = 0
     process: str = ""
-    home: str = ""
     bot: str = ""
     version: str = ""
     state: str = ""
@@ -47,7 +45,6 @@ class Gateway(Struct, frozen=True, rename="camel"):
     written: float = 0.0
     since: float = 0.0
     last_poll: float | None = None
-    waiting: int = 0
     ended: bool = False
 
     @property
@@ -91,7 +88,7 @@ def gateway_at(file: Path) -> Gateway | None:
         told = msgspec.json.decode(file.read_bytes(), type=Gateway)
     except (OSError, ValueError):
         return None
-    return replace(told, file=file, reason=one_line(told.reason), ended=has_ended(told.pid, told.process))
+    return replace(told, reason=one_line(told.reason), ended=has_ended(told.pid, told.process))
 
 
 def told_in_status(file: Path, *, telegram: bool) -> list[str]:

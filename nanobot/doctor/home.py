@@ -13,7 +13,6 @@ from pathlib import Path
 from nanobot.config.paths import Paths
 from nanobot.doctor.findings import Finding, bad, off, ok, one_line, warn
 from nanobot.files.database import unusable_advice
-from nanobot.library.index import discard
 from nanobot.session.database import stamp
 from nanobot.session.layout import APPLICATION_ID, VERSION
 from nanobot.utils.translation import _, _n
@@ -158,7 +157,7 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
     missing = [str(one) for one in folders if not one.is_dir()]
     if not index.exists():
         return off(_("nothing is indexed yet"))
-    anew = _("It is made anew from all; `nanobot doctor --fix` does it.")
+    anew = _("It is made anew by and by; `nanobot library read` does it now.")
     try:
         with reading(index) as db:
             if (told := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
@@ -180,13 +179,10 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
 
 
 def repair(paths: Paths) -> list[str]:
-    """What `nanobot doctor --fix` puts right: only what loses nothing. A sentence for each thing that was done, or that
-    could not be."""
-    return [*_closed(paths), *_indexed(paths.home)] if paths.home.is_dir() else []
+    """What `nanobot doctor --fix` puts right: take the rights of others from what holds keys and conversations.
 
-
-def _closed(paths: Paths) -> list[str]:
-    """Take the rights of others from what holds keys and conversations."""
+    A sentence for each thing that was done, or that could not be.
+    """
     done = []
     for path in open_to_others(paths):
         try:
@@ -196,21 +192,3 @@ def _closed(paths: Paths) -> list[str]:
         else:
             done.append(_("{path} can be read by you alone now.", path=path))
     return done
-
-
-def _indexed(home: Path) -> list[str]:
-    """Take a damaged index away; it is made anew from conversations and documents, which are all kept elsewhere."""
-    index = home / "index.db"
-    if not index.exists():
-        return []
-    try:
-        with reading(index) as db:
-            if db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok":
-                return []
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-            return []
-    except sqlite3.DatabaseError:
-        pass
-    discard(index)
-    return [_("The damaged index is gone. It is made anew by and by; `nanobot library read` reads your documents now.")]
