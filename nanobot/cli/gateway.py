@@ -116,10 +116,9 @@ def _announce(link: ClaimLink | None) -> None:
         bot=link.username,
         minutes=link.minutes,
     )
-    again = _("Whoever opens it first owns the bot. When its time is over, a new link is shown here.")
     _say(f"\n{open_it}")
     _say(f"  {link.url}\n{_drawn(link.url)}")
-    _say(_("Whoever opens it first owns the bot.") if link.last else again)
+    _say(_("Whoever opens it first owns the bot."))
 
 
 def _drawn(url: str) -> str:

@@ -14,7 +14,7 @@ from nanobot.bus.alarms import Alarm, Alarms
 from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate, access_commands
-from nanobot.channels.telegram.access.people import Access, Announce, offer_links, watch_rights
+from nanobot.channels.telegram.access.people import Access, Announce, offer_link, watch_rights
 from nanobot.channels.telegram.bot import POLL_SECONDS, CommandMenu, PollClient, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
@@ -259,7 +259,7 @@ class TelegramChannel:
     async def _claim(self) -> None:
         """Let the owner claim the bot, whose name is in the link."""
         await self._identified.wait()
-        await offer_links(self._access, self._setup.announce, self._line.me.username)
+        await offer_link(self._access, self._setup.announce, self._line.me.username)
 
     async def _tidy(self) -> None:
         """Forget what was settled long ago; files only where no other ledger may name those of the folder too."""

@@ -44,8 +44,6 @@ _CLAIM_SECONDS = 60.0
 NOTICE_EVERY = timedelta(days=1)
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 _NAME = 64
-#: How often a link is shown before the gateway waits for a restart: what it prints may be kept in a log.
-_MOST_LINKS = 3
 _LOOK_EVERY = 2.0
 _RIGHTS_EVERY = 1.0
 
@@ -349,12 +347,11 @@ def _name(text: str) -> str:
 
 
 class ClaimLink(Struct, frozen=True):
-    """`url` opens the bot with its code; it is good for `minutes`. `last`: no other one follows."""
+    """`url` opens the bot with its code; it is good for `minutes`."""
 
     url: str
     username: str
     minutes: int
-    last: bool = False
 
 
 Announce = Callable[[ClaimLink | None], None]
@@ -383,16 +380,15 @@ async def watch_rights(access: Access, turns: "AgentLoop") -> None:
                 await turns.dismiss(Address(CHANNEL, one.sender.id), role, granted)
 
 
-async def offer_links(access: Access, announce: Announce, username: str) -> None:
-    """Show links while the bot has no owner."""
-    for number in range(1, _MOST_LINKS + 1):
+async def offer_link(access: Access, announce: Announce, username: str) -> None:
+    """Show a link where the bot has no owner, and while it is good that somebody has opened it."""
+    if await access.owner():
+        return
+    seconds = CLAIM_VALID.total_seconds()
+    url = f"https://t.me/{username}?start={await access.offer()}"
+    announce(ClaimLink(url, username, int(seconds // 60)))
+    for _look in range(int(seconds / _LOOK_EVERY)):
+        await asyncio.sleep(_LOOK_EVERY)
         if await access.owner():
+            announce(None)
             return
-        url = f"https://t.me/{username}?start={await access.offer()}"
-        announce(ClaimLink(url, username, int(CLAIM_VALID.total_seconds() // 60), number == _MOST_LINKS))
-        end = asyncio.get_running_loop().time() + CLAIM_VALID.total_seconds()
-        while asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(_LOOK_EVERY)
-            if await access.owner():
-                announce(None)
-                return

@@ -63,10 +63,6 @@ PROBATION_SECONDS = 8.0
 _MOST_NAMED = 40
 _PARKED = N_("I set {number} of {chats} aside, because {why} each time. Their chats are told; the log names them.")
 _GIVEN_UP = N_(
-    "I set {what} aside without an answer. The reason is that {why}. What was begun may have taken effect. I do not "
-    "try it again; you may send it again in other words."
-)
-_GIVEN_UP_OF = N_(
     "I set {what} aside without an answer: {said}. The reason is that {why}. What was begun may have taken effect. I "
     "do not try it again; you may send it again in other words."
 )
@@ -199,9 +195,9 @@ class Inbox:
     def _given_up(self, rows: list[InboxRow], crashes: int) -> tuple[OutboxItem, ...]:
         """What a chat is told of its rows."""
         with speaking(spoken_at(rows[0].key)):
-            said = listed(filter(None, map(said_of, rows[:_MOST_NAMED])))
+            said = listed(filter(None, map(said_of, rows[:_MOST_NAMED]))) or "…"
             what = _("a message") if len(rows) == 1 else _n("{number} message", "{number} messages", len(rows))
-            text = _(_GIVEN_UP_OF if said else _GIVEN_UP, what=what, said=said, why=crash_reason(crashes))
+            text = _(_GIVEN_UP, what=what, said=said, why=crash_reason(crashes))
         return self.outbox.compose_text(Address.of(rows[0].key), f"parked-{rows[0].seq}", text)
 
     async def aclose(self, grace: float) -> None:
