@@ -176,8 +176,7 @@ class WebFetchConfig(Section, frozen=True):
     ] = "local-first"
     native: Annotated[
         bool,
-        "Let the model's own service read public pages first where a `prompt` asks about them "
-        "(Anthropic, Gemini, OpenAI).",
+        "Let the model's own service read public pages first where a `prompt` asks about them (Anthropic, Gemini).",
     ] = False
     render: Annotated[
         Literal["text", "json"], "What the model sees of one page: a short header and text, or one JSON object."

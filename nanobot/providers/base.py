@@ -12,7 +12,7 @@ from nanobot.messages import Delta, Message
 from nanobot.utils.translation import _, listed, told
 
 #: How a service that reads pages itself is asked to.
-PageReading = Literal["", "messages", "gemini", "responses"]
+PageReading = Literal["", "messages", "gemini"]
 #: Seconds given to a stream to close its connection.
 CLOSE_SECONDS = 0.5
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

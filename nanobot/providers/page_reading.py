@@ -1,7 +1,7 @@
 """A model service that reads public pages itself: one request that names them, one answer with what it cites.
 
-Anthropic's web_fetch, Gemini's urlContext and the open_page of OpenAI's web_search, as their SDKs have them (anthropic
-2.12, google-genai 3.4, openai 3.54 of November 2026). Each counts the places of its citations in another way.
+Anthropic's web_fetch and Gemini's urlContext, as their SDKs have them (anthropic 2.12, google-genai 3.4 of November
+2026). Each counts the places of its citations in another way.
 """
 
 from contextlib import aclosing
@@ -32,12 +32,9 @@ def body_of(way: PageReading, model: str, request: Request) -> bytes:
         tool |= {"allowed_domains": hosts, "citations": {"enabled": True}}
         body = {"model": model, "max_tokens": request.max_tokens or 4_096, "system": request.system, "tools": [tool]}
         body["messages"] = [{"role": "user", "content": task}]
-    elif way == "gemini":
+    else:
         body = {"contents": [{"role": "user", "parts": [{"text": task}]}], "tools": [{"urlContext": {}}]}
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
-    else:
-        tool = {"type": "web_search", "filters": {"allowed_domains": hosts}}
-        body = {"model": model, "instructions": request.system, "input": task, "tools": [tool], "store": False}
     return jsonval.dump(body)
 
 
@@ -48,9 +45,9 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
         key = own.headers.get("Authorization", "").removeprefix("Bearer ")
         base = own.base_url.rstrip("/").removesuffix("/openai")
         link = Link(replace(own, base_url=base, headers={"x-goog-api-key": key}))
-    paths = {"gemini": f"/models/{quote(info.model.removeprefix('models/'), safe='')}:generateContent"}
-    versioned = own.base_url.rstrip("/").endswith("/v1")
-    path = {**paths, "responses": "/responses", "messages": "/messages" if versioned else "/v1/messages"}[way]
+        path = f"/models/{quote(info.model.removeprefix('models/'), safe='')}:generateContent"
+    else:
+        path = "/messages" if own.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
     try:
         async with aclosing(link.post(path, body_of(way, info.model, request))) as events:
             async for _kind, data in events:
@@ -64,7 +61,7 @@ async def read_pages(info: ProviderInfo, link: Link, request: Request) -> Comple
 
 def _message(way: PageReading, answer: JsonObject, request: Request, origin: Origin, model: str) -> AssistantMessage:
     """The answer with `[n]` where the service cites page n, and the pages that it has read."""
-    read = {"messages": _messages, "gemini": _gemini, "responses": _responses}[way](answer)
+    read = _gemini(answer) if way == "gemini" else _messages(answer)
     numbers = {_same(url): number for number, url in request.pages}
     # Pages that nobody asked for have no number, and so no mark.
     cited = ((end, (numbers.get(_same(url), 0) for url in urls)) for end, urls in read.cited)
@@ -116,21 +113,6 @@ def _gemini(answer: JsonObject) -> _PagesRead:
     for one in jsonval.rows(jsonval.at(candidate, "urlContextMetadata", "urlMetadata")):
         if one.get("urlRetrievalStatus") == _SUCCESS:
             found.pages.append(jsonval.text(one.get("retrievedUrl")))
-    return found
-
-
-def _responses(answer: JsonObject) -> _PagesRead:
-    """Places are counted in characters."""
-    found = _PagesRead(finish="stop" if answer.get("status", "completed") == "completed" else "length")
-    for item in jsonval.rows(answer.get("output")):
-        action = jsonval.obj(item.get("action"))
-        if action.get("type") == "open_page" and item.get("status", "completed") == "completed":
-            found.pages.append(jsonval.text(action.get("url")))
-        for part in jsonval.rows(item.get("content")):
-            for mark in jsonval.rows(part.get("annotations")):
-                end = len(found.text) + jsonval.integer(mark.get("end_index"))
-                found.cited.append((end, [jsonval.text(mark.get("url"))]))
-            found.text += jsonval.text(part.get("text"))
     return found
 
 
