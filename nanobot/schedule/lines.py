@@ -24,8 +24,8 @@ _AT = re.compile(
 #: A part of a day that says so of a number before it: 8 in the morning, but 2 morning walks.
 _OF_A_PART = re.compile("in the |at |am |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$")
 _FULL_STOPS = frozenset(".!。！")
-#: A number that is no hour with its minutes, such as 9:5.
-_GLUED = re.compile(r"\d*:\d")
+#: A number that is no hour with its minutes and no date that is read, such as 9:5 and 3/12.
+_GLUED = re.compile(r"\d*[:/]\d")
 
 
 def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:

@@ -289,7 +289,9 @@ def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # Engl
         case "weekend":
             facts.weekend = True
         case "date":
-            facts.date = _named_date(word)
+            year, month, day = map(int, word.value)
+            _real(year or _LEAP_YEAR, month, day)
+            facts.date = (year, month, day)
         case "day of month":
             if not 1 <= word.number <= 31:
                 raise unclear(_("No month has a day {number}.", number=word.number))
@@ -298,16 +300,6 @@ def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # Engl
             facts.last_day = True
         case _:
             return
-
-
-def _named_date(word: Token) -> tuple[int, int, int]:
-    year, month, day = map(int, word.value)
-    if month < 0:
-        raise UsageError(
-            _("That date has two readings, day/month and month/day. Write it such as 3 December or 2026-12-03.")
-        )
-    _real(year or _LEAP_YEAR, month, day)
-    return year, month, day
 
 
 # Rules

@@ -169,15 +169,6 @@ def _signs_clock(match: "re.Match[str]") -> tuple[Value, ...]:
     return _clock(match[1], minute, None)
 
 
-def _slashed(match: "re.Match[str]") -> tuple[Value, ...]:
-    """A date with slashes: day and month, or month and day; month -1 where both can be meant."""
-    first, second = int(match[1]), int(match[2])
-    year = int(match[3] or 0)
-    if first > 12 or first == second:
-        return (year, second, first)
-    return (year, first, second) if second > 12 else (year, -1, 0)
-
-
 def _date(year: int, month: int, day: int) -> Make:
     """The groups of a pattern that hold the parts of a date."""
 
@@ -238,7 +229,6 @@ _PATTERNS: tuple[tuple[str, str, Make], ...] = (
     ("date", r"(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?", _date(3, 2, 1)),
     ("date", rf"(\d{{1,2}}){_ORDINAL}?\s*(?:of\s+)?{_MONTH}(?:,?\s*(\d{{4}}))?", _date(3, 2, 1)),
     ("date", rf"{_MONTH}\s+(\d{{1,2}}){_ORDINAL}?(?![\d:])(?:,?\s*(\d{{4}}))?", _date(3, 1, 2)),
-    ("date", r"(\d{1,2})/(\d{1,2})(?:/(\d{4}))?", _slashed),
     ("day of month", r"(\d{1,2})(?:st|nd|rd|th|\.(?!\s?\d))", lambda m: (int(m[1]),)),
     ("day of month", rf"{_N}[号號日]", lambda m: (number_of(m[1]),)),
     ("amount", rf"{_N}[个個]?半(?:小时|小時|钟头)", lambda m: (number_of(m[1]) * 3_600 + 1_800,)),

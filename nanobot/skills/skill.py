@@ -187,8 +187,11 @@ def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
     held = _held(folder)
     if held is None:
         return "", ()
+    digest = hashlib.sha256()
+    for name, told in held.items():
+        digest.update(f"{len(os.fsencode(name))} {len(told)} ".encode() + os.fsencode(name) + told)
     names = (name for name in held if name != FILE and not (folder / name).is_symlink())
-    return _marked(held), tuple(names)
+    return digest.hexdigest()[:32], tuple(names)
 
 
 def _held(folder: Path) -> dict[str, bytes] | None:
@@ -209,13 +212,6 @@ def _held(folder: Path) -> dict[str, bytes] | None:
         if size > _MOST_BYTES:
             return None
     return dict(sorted(held.items()))
-
-
-def _marked(held: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, told in sorted(held.items()):
-        digest.update(f"{len(os.fsencode(name))} {len(told)} ".encode() + os.fsencode(name) + told)
-    return digest.hexdigest()[:32]
 
 
 def _entries(folder: Path, above: str, depth: int) -> Iterator[tuple[str, Path]]:

@@ -243,6 +243,7 @@ LONG = "The International Maritime Organization met in the old town hall. " + " 
         ("住了两天[5]。", "他在那里住了2天。", ""),
         ("住了两天[5]。", "他在那里住了3天。", "两天: not on [5], which has 3天"),
         ("It serves 62 homes [5].", "The plant serves 62,000 homes.", "62: not on [5], which has 62,000"),
+        ("Fewer than 40 people came [5].", "At least 40 people came.", "40: not on [5], which has another bound"),
         ("It holds up to 16 GiB [5].", "Store 17: it holds up to 16 TiB.", "16 GiB: not on [5], which has 16 TiB"),
         ("Up to 15 boats sail [5].", "No more than 15 boats sail there.", ""),
         ("It is 11-15 cm long [5].", "It is 11-14 cm long.", "15 cm: not on [5], which has 11"),

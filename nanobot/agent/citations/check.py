@@ -57,6 +57,8 @@ _SMALL = 32
 _ROUNDED = 0.1
 #: From more facts than these nothing is reckoned, since some two of them would always do; so many figures are judged.
 _MOST_TERMS, _MOST_FIGURES = 6, 50
+#: On which side of a figure the words before it put what they count.
+_BOUND = {"over": "low", "least": "low", "under": "high", "most": "high"}
 #: Per cent that a page may have as "one in five", "a third", "jeder zehnte".
 _SHARES = frozenset((10, 20, 25, 33, 50, 66, 67, 75))
 #: A number that counts something is none of these: 40 rooms are no kilometres, 312,500 inhabitants no euros.
@@ -219,7 +221,7 @@ class CitedPage:
         for other, place in self.figures:
             shared = 1 if wanted is None else len(wanted & self.words(place))
             if shared > most and other.unit == fact.unit and not any(same(one, other) for one in others):
-                alike, most = other.text, shared
+                alike, most = (other.text if other.text != fact.text else _("another bound")), shared
         return alike
 
     def _alien(self, name: Fact, claim: Claim) -> bool:
@@ -347,6 +349,8 @@ def same(fact: Fact, other: Fact) -> bool:
 
 
 def _equal(fact: Fact, other: Fact) -> bool:
+    if fact.side and other.side and {_BOUND.get(fact.side), _BOUND.get(other.side)} == {"low", "high"}:
+        return False  # "at least 40" is not "fewer than 40"
     if fact.unit == other.unit and (fact.unit or fact.scale == 1):
         # In another measure it is rounded: 34 miles are 54 km.
         wide = fact if fact.factor == other.factor or fact.unit == "time" else replace(fact, side="near")

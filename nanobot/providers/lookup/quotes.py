@@ -1,7 +1,7 @@
 """Which words of pages answer a question: sentences, list items, table rows and code, ranked and quoted as they stand.
 
 A unit scores the weight of the question's words that stand in it or, for less, in what it belongs to: the lead of its
-list, the head of its table, its headings, the title of its page.
+list, the head of its table, its headings, the title of its page, the sentence beside it.
 """
 
 import math
@@ -23,8 +23,8 @@ _NUMBER = r"(?<![\d.])(?!(?:1\d|20)\d\d\b)\d|[零〇一二两三四五六七八�
 _TIME = r"\b(?:1\d|20)\d\d\b|\d[:.h]\d\d\b|\b\d{{1,2}}\s?(?:am|pm|Uhr|h)\b|\d\s*[年月日点號号時时]|\b(?:{})"
 #: What a word is worth that is a form of one of the question's, and one that holds it or is a part of it.
 _KIN, _PART = 0.8, 0.6
-#: What a word of the question is worth in a lead, heading or title above the unit.
-_ABOVE = 0.7
+#: What a word of the question is worth in a lead, heading or title above the unit, and in the sentence beside it.
+_ABOVE, _BESIDE = 0.7, 0.5
 #: What is left of a score where the number or time that is asked for is missing, and where it is not beside the words.
 _MISSING, _APART = 0.5, 0.85
 #: Characters: of the first quote, of others, of all of them, of a list, and of steps or code.
@@ -108,7 +108,13 @@ class Evidence:
         """How far a unit and what it belongs to hold one word of the question, from 0 to 1."""
         unit = self.units[at]
         above = (unit.passage.lead, unit.passage.heading, self.pages[unit.page].title)
+        beside = [
+            other.text
+            for other in self.units[max(0, at - 1) : at + 2]
+            if (other.page, other.passage.heading) == (unit.page, unit.passage.heading)
+        ]
         near = [_ABOVE * _held(forms, _bag(text)) for text in above]
+        near += [_BESIDE * _held(forms, _bag(text)) for text in beside]
         return max(_held(forms, _bag(unit.text)), *near)
 
     def _places(self, at: int, kind: Kind, width: int) -> list[int]:
