@@ -141,9 +141,8 @@ def _greet(begin: Beginning, look: TextLook) -> None:
     lines += [_("back in: {title}", title=begin.title)] if begin.title else []
     sys.stdout.write("".join(render_line(line, "dim", look) for line in lines))
     printer, transcript = Printer(), Transcript()
-    wide = replace(look, width=get_terminal_size((80, 24)).columns)
     pieces = transcript.apply(CommandReply("resume", begin.recap)) if begin.recap else ()
-    sys.stdout.write("".join(printer(piece, wide) for piece in pieces) + "\n" * bool(begin.recap))
+    sys.stdout.write("".join(printer(piece, look) for piece in pieces) + "\n" * bool(begin.recap))
     sys.stdout.flush()
 
 
