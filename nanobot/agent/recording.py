@@ -42,15 +42,9 @@ from nanobot.utils.translation import N_, _, _n
 FORMAT = 3
 
 
-class RecordedTool(Struct, frozen=True):
-    """A tool as the model was told of it."""
-
-    spec: ToolSpec
-    aliases: tuple[str, ...] = ()
-
-
 class Head(Struct, frozen=True, tag_field="type", tag="recording"):
-    """What the turn began with. `nanobot` is the version that recorded it, `context` what came through the pipe."""
+    """What the turn began with: `nanobot` is the version that recorded it, `context` what came through the pipe, `tools`
+    what the model was told of each and its other names."""
 
     format: int
     nanobot: str
@@ -59,7 +53,7 @@ class Head(Struct, frozen=True, tag_field="type", tag="recording"):
     context: str
     provider: ProviderInfo
     limits: TurnLimits
-    tools: tuple[RecordedTool, ...]
+    tools: tuple[tuple[ToolSpec, tuple[str, ...]], ...]
 
 
 class RecordedAnswer(Struct, frozen=True, tag_field="type", tag="answer"):
@@ -161,7 +155,7 @@ class Recorder:
     def begin(self, bus: MessageBus, registry: ToolRegistry, info: ProviderInfo, limits: TurnLimits) -> None:
         """Write down what the turn starts from, and from now on what the calls of it come to."""
         offered = [tool for tool in map(registry.get, registry.names) if tool is not None]
-        tools = tuple(RecordedTool(tool.spec, tool.aliases) for tool in offered)
+        tools = tuple((tool.spec, tool.aliases) for tool in offered)
         now = datetime.now(UTC)
         self.lines.append(Head(FORMAT, __version__, now, self._question, self._context, info, limits, tools))
         run = registry.run
@@ -288,7 +282,7 @@ class Replay:
         self.info = self.provider_info = head.provider
         router = builtin_router()
         self.commands = router.commands()
-        tools = {tool.spec.name: partial(ReplayTool, tool, self) for tool in head.tools}
+        tools = {spec.name: partial(ReplayTool, spec, aliases, self) for spec, aliases in head.tools}
         services = AgentServices(self.bus, self.sessions, self, ContextBuilder(), router, tools)
         self.loop = AgentLoop(services, limits=head.limits)
 
@@ -332,9 +326,9 @@ class ReplayTool(SpecifiedTool):
     access: Access = "public"
     local = True
 
-    def __init__(self, tool: RecordedTool, replay: Replay) -> None:
-        super().__init__(tool.spec)
-        self.aliases = tool.aliases
+    def __init__(self, spec: ToolSpec, aliases: tuple[str, ...], replay: Replay) -> None:
+        super().__init__(spec)
+        self.aliases = aliases
         self._replay = replay
 
     async def call(self, arguments: dict[str, object], context: ToolContext | None = None) -> ToolResult:

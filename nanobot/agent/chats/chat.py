@@ -39,11 +39,6 @@ class Entry(Struct, frozen=True):
     alone: bool = False
     behind: bool = False
 
-    @property
-    def over(self) -> bool:
-        """Whether its turn has ended, as far as anybody waits for that."""
-        return self.done is not None and self.done.done()
-
     async def begun(self, store: SessionStore) -> Left:
         """Work on it begins: what an earlier process left of its turn, where that is durable. Raises `StoreError`."""
         if self.begin is not None:

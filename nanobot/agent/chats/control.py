@@ -315,7 +315,7 @@ class ChatControl:
             for entry in waiting:  # all at once: others are taken from there meanwhile
                 chat.inbox.remove(entry)
             begun = chat.taken[0] if chat.busy and chat.taken else None
-            if begun is not None and ends(begun.message) and not begun.over:
+            if begun is not None and ends(begun.message) and not (begun.done is not None and begun.done.done()):
                 chat.stop.set()
                 ended += 1
             for entry in waiting:
