@@ -45,6 +45,9 @@ _PART = Part("", "", lxml.html.Element("body"), None, 0)
 _RTF = re.compile(
     r"\\([a-z]{1,32})(-?\d{1,10})? ?|((?:\\'[0-9a-f]{2})+)|\\([^a-z'])|([{}])|([^\\{}\r\n])", re.IGNORECASE
 )
+_RTF_RAISED = {"super": "\1", "sub": "\2", "nosupersub": "\3", "plain": "\3"}
+#: What is raised (1) or lowered (2), to its end (3), behind the character before it.
+_RAISED = re.compile(r"(.?)([\1\2])([^\1-\3]*)", re.DOTALL)
 _RTF_WORDS = {
     "par": "\n", "line": "\n", "sect": "\n\n", "page": "\n\n", "row": "\n", "cell": " | ", "tab": " ",
     "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
@@ -422,18 +425,22 @@ def _rtf(body: bytes) -> Extracted:
     named = re.search(r"\\ansicpg(\d{3,5})", text[:2_000])
     codec = _codec(f"cp{named[1]}" if named else "cp1252")
     out: list[str] = []
-    stack: list[tuple[bool, int]] = []
-    hidden, skip, owed = False, 1, 0
+    stack: list[tuple[bool, int, bool]] = []
+    hidden, skip, raised, owed = False, 1, False, 0
     for match in _RTF.finditer(text):
         word, number, code, symbol, brace, plain = match.groups()
         if brace == "{":
-            stack.append((hidden, skip))
+            stack.append((hidden, skip, raised))
         elif brace == "}":
-            hidden, skip = stack.pop() if stack else (False, 1)
+            out.append("\3" if raised else "")
+            hidden, skip, raised = stack.pop() if stack else (False, 1, False)
         elif symbol == "*" or word in _RTF_HIDDEN:
             hidden = True
         elif hidden:
             continue
+        elif word in _RTF_RAISED:
+            raised = word in ("super", "sub")
+            out.append(_RTF_RAISED[word])
         elif word == "uc":
             skip = int(number or 1)
         elif word == "u":
@@ -448,9 +455,19 @@ def _rtf(body: bytes) -> Extracted:
             out.append(_RTF_WORDS.get(word, ""))
         else:
             out.append({"~": " ", "_": "-", "-": "", "\n": "\n", None: plain or ""}.get(symbol, symbol or ""))
-    said = "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    said = (
+        _RAISED.sub(_with_sign, "".join(out))
+        .replace("\3", "")
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
     lines = (squeeze(line) for line in said.split("\n"))
     return Extracted("", re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip(), "rtf")
+
+
+def _with_sign(found: re.Match[str]) -> str:
+    before, kind, inside = found.groups()
+    return before + script_mark("sup" if kind == "\1" else "sub", before, inside.strip()) + inside
 
 
 def _relation(node: etree._Element) -> str:

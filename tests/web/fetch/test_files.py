@@ -196,12 +196,13 @@ async def test_the_chapters_of_an_e_book_come_in_their_order(tool: WebFetchTool)
 async def test_rtf_gives_the_words_that_a_reader_sees(tool: WebFetchTool) -> None:
     body = (
         rb"{\rtf1\ansi\ansicpg1252\uc1{\fonttbl{\f0 Arial;}}{\*\generator Riched20;}{\info{\title T}}"
+        rb"10{\super 24} H{\sub 2}O 1{\super st} a\super n\nosupersub .\par "
         rb"\pard\b Harbour\b0  caf\'e9 \u8364? 5\par Second line, 20\u176\'b0 C\{x\}\par}"
     )
     greek = rb"{\rtf1\ansi\ansicpg932 \'93\'fa\'96\'7b\par}"
     files = (Answer(body, "application/rtf"), Answer(greek))
     west, japan = [(await read(tool, file)).text for file in files]
-    assert west.endswith("\n\nHarbour café € 5\nSecond line, 20° C{x}")
+    assert west.endswith("\n\n10^24 H2O 1st a^n.\nHarbour café € 5\nSecond line, 20° C{x}")
     assert japan.endswith("\n\n日本")
 
 
