@@ -44,7 +44,6 @@ KEYS = (
         "| ↑ ↓, PageUp, PageDown in a list (`/resume`, `/rewind`) | go through it; what you type narrows it "
         "down, Enter takes, Esc leaves |"
     ),
-    N_("| ↑ and ↓ on an empty line, then Enter | choose an answer to a question; its number does the same |"),
     N_("| Ctrl-Z | suspends nanobot; `fg` brings it back |"),
     N_(
         "| Ctrl-C | clears the line; else stops the turn; else, pressed twice within two seconds, leaves with "
