@@ -15,7 +15,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Text, ToolCall, Usage, UserMessage
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction
-from nanobot.session.layout import VERSION, migrate
+from nanobot.session.layout import APPLICATION_ID, STEPS, VERSION
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import Arrival, OutboxItem
 from nanobot.session.sqlite import SqliteDatabase
@@ -33,13 +33,6 @@ def tables(db: sqlite3.Connection) -> dict[str, str]:
     return {name: re.sub(r'[\s"]', "", sql) for name, sql in found}
 
 
-def made() -> sqlite3.Connection:
-    """A new database in memory."""
-    db = sqlite3.connect(":memory:")
-    migrate(db)
-    return db
-
-
 async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> None:
     async with aclosing(SqliteDatabase(tmp_path / "n.db")) as database:
         ledger = Ledger(database)
@@ -54,8 +47,10 @@ async def test_rows_and_answers_are_there_after_a_restart(tmp_path: Path) -> Non
     await database.aclose()
 
 
-@pytest.mark.parametrize("version", [3, VERSION])
-async def test_a_file_of_every_version_is_migrated_and_loses_nothing(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+async def test_a_file_of_every_layout_that_there_was_is_migrated_and_loses_nothing(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript((LAYOUTS / f"{version}.sql").read_text(encoding="utf-8"))
@@ -67,16 +62,16 @@ async def test_a_file_of_every_version_is_migrated_and_loses_nothing(tmp_path: P
         history = await ledger.sessions.history(session.id)
         assert [getattr(message, "text", "") for message in history] == ["summary"]
         kinds = [record.kind for record in await ledger.sessions.transcript(session.id)]
-        assert kinds == ["message", "message", "compaction", "intent"]
+        assert kinds == ["message", "message", "compaction", *["intent"] * (version > 2)]
         found = await ledger.recover("telegram:1")
-        assert [row.id for row in found.waiting] == ["11", "12"]
+        assert [row.id for row in found.waiting] == ([], [], ["11"], *[["11", "12"]] * VERSION)[version]
         sent = await ledger.due("telegram:1")
-        assert [row.item.payload for row in sent] == ['"hi"']
-        assert await ledger.note("telegram:1:owner") == "42"
+        assert [row.item.payload for row in sent] == ['"hi"'] * (version > 1)
+        assert await ledger.note("telegram:1:owner") == ("42" if version > 1 else None)
         assert await ledger.hold("poller", "us", 60)
-    with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(":memory:")) as kept, closing(made()) as new:
+    with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(":memory:")) as kept:
         kept.executescript((LAYOUTS / f"{VERSION}.sql").read_text(encoding="utf-8"))
-        assert tables(db) == tables(kept) == tables(new), "a step that has been taken stays as it is"
+        assert tables(db) == tables(kept), "a step that has been taken stays as it is"
         assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
@@ -84,7 +79,7 @@ async def test_a_file_of_every_version_is_migrated_and_loses_nothing(tmp_path: P
 async def test_what_was_spent_before_totals_were_kept_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
-        db.executescript((LAYOUTS / "3.sql").read_text(encoding="utf-8"))
+        db.executescript((LAYOUTS / "4.sql").read_text(encoding="utf-8"))
         spent = encode(AssistantMessage((Text("dear"),), usage=Usage(input=9, cost=0.5, requests=1)))
         row = ("30febf40fd", "message", "assistant", len(spent), "t2")
         for seq, (at, line) in enumerate((("01", spent), ("20", spent), ("21", "{damaged")), 5):
@@ -101,18 +96,36 @@ async def test_what_was_spent_before_totals_were_kept_is_counted(tmp_path: Path)
     await database.aclose()
 
 
+async def test_what_was_spent_at_no_known_cost_stays_of_unknown_cost(tmp_path: Path) -> None:
+    path = tmp_path / "n.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((LAYOUTS / "6.sql").read_text(encoding="utf-8"))
+        db.execute("UPDATE spending SET input = 90, output = 10, cached = 5")
+        db.execute(
+            "INSERT INTO session (id, key, title, created_at, updated_at) VALUES ('g', 'telegram:-9', '', '', '')"
+        )
+        db.execute("INSERT INTO spending VALUES ('g', '2026-11-21T12:45', 7, 0, 0, 0, 0, 0.5, 1)")
+        db.commit()
+    async with aclosing(SqliteDatabase(path)) as database:
+        people = dict(await SessionStore(database).spending("person"))
+    assert people["telegram:7"] == Usage(input=90, output=10, cached=5, unpriced=100)
+    assert people[""] == Usage(input=7, cost=0.5, requests=1), "in a group nobody knows who"
+
+
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     with closing(sqlite3.connect(path)) as db:
-        db.executescript((LAYOUTS / "3.sql").read_text(encoding="utf-8"))
-        db.execute("CREATE TABLE briefed (somebody TEXT)")  # in the way of one of the last statements
+        db.executescript(STEPS[0])
+        db.execute("CREATE TABLE note (somebody TEXT)")  # in the way of the last statement
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("PRAGMA user_version = 1")
         db.commit()
     async with aclosing(SqliteDatabase(path)) as database:
-        with pytest.raises(StoreError, match="briefed already exists"):
+        with pytest.raises(StoreError, match="note already exists"):
             await Ledger(database).note("x")
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone()[0] == 3
-        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'watch'").fetchone()[0] == 0
+        assert db.execute("PRAGMA user_version").fetchone()[0] == 1
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'inbox'").fetchone()[0] == 0
 
 
 async def test_accepted_means_on_the_disk_and_sessions_do_not_pay_for_it(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ async def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
         "Nothing was overwritten. Check the disk",
     ),
     (lambda path: os.truncate(path, path.stat().st_size // 2), "cannot be used"),
-    (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "layout this one does not know"),
+    (lambda path: execute(path, f"PRAGMA user_version = {VERSION + 1}"), "newer nanobot"),
     (lambda path: execute(path, "PRAGMA application_id = 1"), "another program"),
     ids=["damaged", "truncated", "newer", "foreign"],
 )
