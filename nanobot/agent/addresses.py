@@ -3,7 +3,6 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from itertools import islice
 from urllib.parse import quote, unquote, urlsplit
 
@@ -54,14 +53,15 @@ class KnownAddresses:
 
     def shared(self) -> "KnownAddresses":
         """The same addresses for a helper, whose calls are its own."""
-        other = copy(self)
-        other._calls = {}
+        other = KnownAddresses(self.session)
+        other._prompt, other._known, other._unread = self._prompt, self._known, self._unread
         return other
 
     def copy(self) -> "KnownAddresses":
         """The same addresses, for a turn of which the session keeps nothing."""
-        made = copy(self)
-        made._known, made._unread = dict(self._known), deque(self._unread)
+        made = KnownAddresses(self.session)
+        made._prompt, made._known = self._prompt, dict(self._known)
+        made._calls, made._unread = dict(self._calls), deque(self._unread)
         return made
 
     def hear(self, text: str) -> None:

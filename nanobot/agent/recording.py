@@ -43,8 +43,8 @@ FORMAT = 3
 
 
 class Head(Struct, frozen=True, tag_field="type", tag="recording"):
-    """What the turn began with: `nanobot` is the version that recorded it, `context` what came through the pipe, `tools`
-    what the model was told of each and its other names."""
+    """What the turn began with: `nanobot` is the version that recorded it, `context` what came through the pipe,
+    `tools` what the model was told of each and its other names."""
 
     format: int
     nanobot: str
