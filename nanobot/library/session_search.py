@@ -92,18 +92,13 @@ def _quoted(info: SessionInfo, found: FoundPart, words: str) -> FoundSession:
 
 
 def _around(text: str, words: str) -> str:
-    """The place in a text where most of the words stand close together, on one line."""
+    """The place in a text where the first of the words stands, on one line."""
     said, wanted = squeeze(plain_text(text)), frozenset(terms(words))
-    starts = [match.start() for match in _WORD.finditer(said) if not wanted.isdisjoint(terms(match[0]))]
-    best = max(starts, key=lambda at: (_held(said, at, wanted), -at), default=0)
-    begin = said.rfind(" ", 0, max(0, best - _BEFORE) + 1) + 1 if best > _BEFORE else 0
-    if best - begin > 2 * _BEFORE:  # a script without blanks
-        begin = best
+    place = next((match.start() for match in _WORD.finditer(said) if not wanted.isdisjoint(terms(match[0]))), 0)
+    begin = said.rfind(" ", 0, max(0, place - _BEFORE) + 1) + 1 if place > _BEFORE else 0
+    if place - begin > 2 * _BEFORE:  # a script without blanks
+        begin = place
     return f"{'…' * (begin > 0)}{said[begin : begin + _QUOTE]}{'…' * (len(said) > begin + _QUOTE)}"
-
-
-def _held(text: str, at: int, wanted: frozenset[str]) -> int:
-    return len(wanted.intersection(terms(text[at : at + _QUOTE - _BEFORE])))
 
 
 def _named(info: SessionInfo, words: str) -> bool:
