@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from lxml import etree
 from lxml.html import HtmlElement
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from nanobot.web.extract.dom import (
     is_hidden,
     is_tex,
     language_of,
+    list_kind,
     names_of,
     numeral,
     script_mark,
@@ -52,14 +54,15 @@ _LABEL = 8  # words; a caption with no more is a label, which the text around it
 #: Where the address of a picture stands: what a program of the page loads goes before what stands in its place.
 _SOURCES = tuple("data-src data-original data-lazy-src data-lazy src data-srcset data-lazy-srcset srcset".split())
 #: What a page shows without words of its own; that of which one knows by its label alone, and by no more characters.
-_PICTURES = frozenset(("img", "svg", "iframe", "video", "audio"))
-_FILMS = frozenset(("iframe", "video", "audio"))
+_PICTURES = frozenset("img amp-img svg iframe video audio amp-video amp-iframe".split())
+_FILMS = frozenset("iframe video audio amp-video amp-iframe".split())
 #: Widths and heights of what only counts who reads, where it has no title.
 _UNSEEN = frozenset(("0", "1", "0px", "1px"))
 _MOST_INSIDE = 20  # elements in one that are looked at
 _DEEPEST = 40  # items or quotations in each other; those deeper stand on that level, as each costs signs on a line
 _LABELLED = frozenset(("i", "span", "div"))
 _LONGEST_LABEL = 600
+_NUMBERED = etree.XPath("boolean(.//@data-line-number)")
 _LINES_OF_CODE = frozenset(("div", "li", "p", "tr"))
 _MOST_LINKS = 200
 _GUTTERS = frozenset(("td", "div", "pre"))
@@ -196,7 +199,7 @@ class Walk:
         if tag == "li":
             frame.items = (*frame.items, Item(_mark(attributes, above)))[:_DEEPEST]
         elif tag == "ol":
-            frame.kind = "reversed" if "reversed" in attributes else attributes.get("type", "")
+            frame.kind = list_kind(attributes) if attributes else ""
             if _NUMBER.fullmatch(attributes.get("start", "")):
                 frame.counted = int(attributes["start"]) - (-1 if frame.kind == "reversed" else 1)
             elif frame.kind == "reversed":
@@ -282,7 +285,8 @@ class Walk:
         if tag in _LABELLED and not _is_labelled(tag, attributes, element, above):
             return False
         self._image(element, tag, attributes, above.href)
-        return True
+        # to the parser, one of AMP that is not closed has the rest of the page in it
+        return not (tag.startswith("amp-") and element.text_content().strip())
 
     def _image(self, element: HtmlElement, tag: str, attributes: dict[str, str], href: str) -> None:
         """A picture, or what is shown like one, with its words and its address, where that is known."""
@@ -290,6 +294,9 @@ class Walk:
             return
         label = attributes.get("alt") or attributes.get("aria-label") or attributes.get("title") or ""
         near = [attributes]
+        around = element.getparent()
+        if not label and around is not None and around.tag == "a" and not _words(around):
+            label = around.get("aria-label") or around.get("title") or ""
         if tag == "svg":
             label = self._drawing(element, label)
         elif tag in _FILMS:
@@ -433,16 +440,17 @@ def _visible(element: HtmlElement) -> Iterator[str]:
         if tag == "br":
             yield "\n"
         elif tag and tag not in SILENT and not _GUTTER.search(current.get("class") or ""):
-            yield current.text or ""
+            yield current.get("data-code-marker", "") + (current.text or "")
             for child in reversed(list(current)):
                 tail = child.tail or ""
                 ends = tag_of(child) in _LINES_OF_CODE and not tail.startswith("\n")
                 stack += ["\n" + tail if ends else tail, child]
 
 
-def code_block(element: HtmlElement, part: Part) -> Block:
-    """A `pre` with line breaks and indentation as they are."""
-    lines = "".join(_visible(element)).replace("\r\n", "\n").replace("\xa0", " ").split("\n")
+def code_block(element: HtmlElement, part: Part, *parts: HtmlElement) -> Block:
+    """A `pre`, or these parts of a table, with line breaks, indentation and the marks of a diff as they are."""
+    said = "\n".join("".join(_visible(one)) for one in parts or (element,))
+    lines = said.replace("\r\n", "\n").replace("\xa0", " ").split("\n")
     text = "\n".join(line.rstrip() for line in lines).strip("\n")
     return Block("code", part, [Span(text)], language=language_of(element))
 
@@ -466,9 +474,11 @@ def _links_in(text: HtmlElement) -> list[Span]:
 
 
 def table_block(table: HtmlElement, part: Part) -> Block | None:
-    """A data table as rows of cells; None where it only lays the page out."""
+    """A data table as rows of cells, and one that numbers lines as code; None where it only lays the page out."""
     if table.get("role") in {"presentation", "none"} or next(table.iterdescendants("table", "pre"), None) is not None:
         return None
+    if _NUMBERED(table):
+        return code_block(table, part, *(row[-1] for row in table.iter("tr") if len(row)))
     rows: list[list[list[Span]]] = []
     header = False
     down: dict[int, int] = {}  # column → rows that a cell of it still spans

@@ -1,11 +1,15 @@
 """From text to a tree, and what later steps ask of an element: is it shown, what is it called, what does it say."""
 
 import re
+from contextlib import suppress
+from itertools import islice
 from unicodedata import category
 
 import lxml.html
 from lxml import etree
 from lxml.html import HtmlElement
+
+from nanobot.web.extract.strip import strip_tags
 
 #: Elements whose content is never text of the page.
 SILENT = frozenset(
@@ -31,8 +35,11 @@ _UNSPACED, _NEAR_UNSPACED = (
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]",
     re.compile("[^\0-\u0dff\u2000-\u303f]"),
 )
+_FEW = range(2, 21)  # options; where there are more, as of countries and chapters, one knows what one looks for
+_ASKING = frozenset("textarea email password search get".split())  # a choice beside them is of who reads or searches
 _LONGEST_NAMES = 1000  # characters
 _TOO_DEEP = "depth in document"
+_NUMERALS = re.compile(r"(lower|upper)-?(alpha|latin|roman)")
 _ROMAN = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
 #: Signs that the words in one field of a row may end with, and endings of figures.
 _FIELD_ENDS, _ORDINALS = frozenset(")]%!?€"), frozenset(("st", "nd", "rd", "th"))
@@ -54,6 +61,7 @@ def parse(html: str) -> HtmlElement:
     if not isinstance(root, HtmlElement):
         raise TypeError("the parser gave no element")
     _end_head(root)
+    _open_frames(root, parser)
     _fill_streams(root)
     return root
 
@@ -73,12 +81,43 @@ def _end_head(root: HtmlElement) -> None:
         body[:0] = moved
 
 
-def open_forms(root: HtmlElement) -> None:
-    """Make a form that has nothing to fill in a part like others, as some pages put their text into one."""
-    for form in list(root.iter("form")):
-        fields = (one for one in form.iter("input", "select", "textarea") if one.get("type") != "hidden")
-        if next(fields, None) is None:
+def tell_choices(root: HtmlElement) -> None:
+    """Make a part like others of a form that offers a choice, each of few options a list, or that has nothing to fill
+    in, as some pages put their text into one. What is a form then asks, searches or changes the page at once."""
+    entries: dict[HtmlElement, list[HtmlElement]] = {form: [] for form in root.iter("form")}
+    owner = {entry: form for form in entries for entry in form.iter("input", "select", "textarea", "button")}
+    for entry, form in owner.items():
+        if entry.get("type") != "hidden" and tag_of(entry.getparent()) != "noscript":
+            entries[form].append(entry)
+    for form, inside in entries.items():
+        kinds = {one.get("type", "").lower() if one.tag == "input" else one.tag for one in inside}
+        choices = {one: few for one in inside if len(few := list(islice(one.iter("option"), _FEW.stop))) in _FEW}
+        offers = (choices or "radio" in kinds) and kinds & {"button", "submit", "image"}
+        if kinds <= {"button"} or (offers and not _ASKING & {*kinds, form.get("method", "").lower(), form.get("role")}):
             form.tag = "div"
+            for entry, options in choices.items():
+                entry.tag = "ul"
+                for option in options:
+                    option.tag = "li"
+
+
+def _open_frames(root: HtmlElement, parser: lxml.html.HTMLParser) -> None:
+    """Put the pages that stand in attributes of frames in their places, or links where a page is all frames."""
+    for frame in [one for one in root.iter("iframe") if "srcdoc" in one.keys()]:  # noqa: SIM118
+        with suppress(etree.LxmlError, ValueError):
+            inner = lxml.html.document_fromstring(frame.get("srcdoc", "").encode(), parser, ensure_head_body=True)
+            frame.tag = "div"
+            frame.append(body_of(inner))
+            frame[-1].tag = "div"
+    for frames in list(root.iterfind("frameset")):
+        body_of(root).append(frames)
+    for bare in root.iter("frameset", "noframes"):  # their markup is text to the parser
+        bare.tag, bare.text = "div", strip_tags(bare.text or "")
+    for frame in root.iter("frame"):
+        source = frame.get("src", "")
+        frame.set("href", source)
+        frame.tag, frame.text = "a", frame.get("title") or frame.get("name") or source
+        frame.tail = f" {frame.tail or ''}"
 
 
 def _fill_streams(root: HtmlElement) -> None:
@@ -170,6 +209,14 @@ def script_mark(tag: str, before: str, inside: str) -> str:
         return "" if ordinal else "^"
     chemical = inside.isdigit() and re.search(r"(?:[A-Z][a-z]?|\))\Z", before)
     return "" if chemical else "_"
+
+
+def list_kind(attributes: dict[str, str]) -> str:
+    """How a list counts: `a`, `A`, `i`, `I`, `reversed`, or empty for figures that rise."""
+    style = _NUMERALS.search(f"{attributes.get('class')} {attributes.get('style')}")
+    kind = style[2][0].replace("l", "a").replace("r", "i") if style else ""
+    named = kind.upper() if style and style[1] == "upper" else kind
+    return "reversed" if "reversed" in attributes else attributes.get("type") or named
 
 
 def numeral(number: int, kind: str) -> str:

@@ -11,7 +11,7 @@ from lxml import etree
 from lxml.html import HtmlElement
 
 from nanobot.web.extract.blocks import Block, walk, with_captions
-from nanobot.web.extract.dom import TooDeepError, open_forms, parse
+from nanobot.web.extract.dom import TooDeepError, parse, tell_choices
 from nanobot.web.extract.metadata import Metadata, base_of, page_data, read_metadata
 from nanobot.web.extract.page import WHOLE, Extracted, Format, Keep
 from nanobot.web.extract.render import Options, render_markdown, render_text
@@ -51,7 +51,7 @@ def extract(
 def _read(
     root: HtmlElement, source: str, url: str, about: Metadata, notes: list[str], markdown: bool, keep: Keep
 ) -> Extracted:
-    open_forms(root)
+    tell_choices(root)
     found = select(root, walk(root), about.title)
     post = found.how == "article" or about.published  # a page of reference has its title in its text
     blocks = _without_title(found.blocks, about.title) if post else found.blocks

@@ -11,6 +11,8 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "extract"
 PROSE = (
     "The harbour was rebuilt after the flood of 1953, and its new gates have held back every storm surge since then. "
 )
+#: What begins a choice of an order, of a search or of who reads, and no offer.
+SORTS = ("p>", "form>", "form method=GET><button>", "form role=search><button>", "form><button><input type=email>")
 
 
 def read_article(html: str, url: str = "") -> Extracted:
@@ -37,7 +39,7 @@ def test_navigation_promotion_and_comments_are_left_out() -> None:
         '<nav><a href="/a">World</a> <a href="/b">Sport</a></nav><main><h1>Gates</h1>'
         + f"<p>{PROSE}</p>" * 4
         + '<form><input type="hidden" name="to"><input type="submit"><p>We look for a mate on a tug.</p></form>'
-        + "<p><select><option>Newest<option>Oldest</select><option>Newest"
+        + "".join(f"<{sort}<select><option>Newest<option>Oldest</select></form><option>Newest" for sort in SORTS)
         + '<div class="newsletter-signup"><p>Get the best of our reports in your mailbox every morning, free.</p></div>'
         + '<p class="byline">By A. Writer</p><h3>Related stories</h3><p><a href="/c">Another flood</a></p>'
         + '</main><section id="comments"><p>I was there when it happened and it was nothing like that.</p></section>'

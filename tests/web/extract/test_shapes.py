@@ -40,6 +40,10 @@ SHAPES: dict[str, tuple[str, str]] = {
     "script link": ('<p>And so they did <a href="javascript:x()">press</a></p>', "And so they did press"),
     "mail": ('<p>Then you may <a href="mailto:a@ex.org">write</a></p>', "Then you may [write](mailto:a@ex.org)"),
     "image": ('<p><img src="/i.png" alt="a gate"></p>', "![a gate](https://ex.org/i.png)"),
+    "image whose link says what it shows": (
+        '<p><a href="/g" title="a gate"><img src="/i.png" alt=""></a></p>',
+        "[![a gate](https://ex.org/i.png)](https://ex.org/g)",
+    ),
     "result of a sum": ("<p>It holds <output>8.2 t</output> now</p>", "It holds 8.2 t now"),
     "image without words": ('<p>a<img src="/i.png" alt="">b</p>', "ab"),
     "linked image": (
@@ -58,6 +62,10 @@ SHAPES: dict[str, tuple[str, str]] = {
     "code with a style of its own for a language": (
         "<pre class='highlight go'>x</pre><div class='highlight highlight-source-go'><pre class=wide>y</pre></div>",
         "```go\nx\n```\n\n```go\ny\n```",
+    ),
+    "a change of code in a table": (
+        "<table><tr><td data-line-number=7><td>def f():<tr><td><td><i data-code-marker='+'>  x()</i></table>",
+        "```\ndef f():\n+  x()\n```",
     ),
     "code in a list": ("<ul><li>run<pre>make\n  all</pre></li></ul>", "- run\n\n  ```\n  make\n    all\n  ```"),
     "quote": ("<blockquote><p>a</p><p>b</p></blockquote>", "> a\n>\n> b"),
@@ -105,7 +113,7 @@ SHAPES: dict[str, tuple[str, str]] = {
     ),
     "list between items": ("<ul><li>a</li><ul><li>b</li></ul><li>c</li></ul>", "- a\n- b\n- c"),
     "list in letters": ('<ol type="a"><li>x<ul><li>y</li></ul></li><li>z</li></ol>', "- a. x\n  - y\n- b. z"),
-    "list in Roman numbers": ('<ol type="I" start="4"><li>x</li><li>y</li></ol>', "- IV. x\n- V. y"),
+    "list in Roman numbers": ('<ol class="upperroman" start="4"><li>x</li><li>y</li></ol>', "- IV. x\n- V. y"),
     "list that counts down": ("<ol reversed><li>x</li><li>y</li></ol>", "2. x\n1. y"),
     "list of tasks": (
         '<ul><li><input type="checkbox" checked> done</li><li><input type="checkbox"> open</li></ul>',
@@ -139,6 +147,7 @@ SHAPES: dict[str, tuple[str, str]] = {
         "<table><tr><td class=linenos><pre>1\n2</pre></td><td><pre>open()\nclose()</pre></td></tr></table>",
         "```\nopen()\nclose()\n```",
     ),
+    "frame with a page of its own": ('<iframe srcdoc="&lt;ul&gt;&lt;li&gt;one&lt;/ul&gt;"></iframe>', "- one"),
     "frame with a page from elsewhere": (
         '<iframe data-src="https://v.example/1"></iframe>',
         "![iframe](https://v.example/1)",
@@ -162,6 +171,14 @@ SHAPES: dict[str, tuple[str, str]] = {
     "frame with a title that grows later": (
         '<iframe src="/c" width="0" height="0" title="The server"></iframe>',
         "![The server](https://ex.org/c)",
+    ),
+    "frame outside of a set": (
+        "<p>It rose.</p><frame src=/f name=sea>It fell.",
+        "It rose.\n\n[sea](https://ex.org/f) It fell.",
+    ),
+    "picture of AMP that is not closed": (
+        '<p>It rose.</p><amp-img src="/a.jpg" alt="The pier"><p>It fell.</p></div>',
+        "It rose.\n\n![The pier](https://ex.org/a.jpg)\n\nIt fell.",
     ),
     "unit in a link": ('<p>It has 120 <a href="/km">km<sup>2</sup></a></p>', "It has 120 [km^2](https://ex.org/km)"),
     "note that is a link": ('<p>It rose<a href="/n"><sup>2</sup></a></p>', "It rose[[2]](https://ex.org/n)"),

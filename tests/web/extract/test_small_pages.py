@@ -238,6 +238,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         article("<blockquote><p>The gates held.</p>— Port (@port) <a href='/p/1'>3 May 2020</a></blockquote>"),
         ("> The gates held.", "> — Port (@port) [3 May 2020](https://ex.org/p/1)"),
     ),
+    "frames alone": (
+        "</body><frameset cols='20%,80%'><frame src='/nav' name='Contents'><frame src='/text'></frameset>",
+        ("[Contents](https://ex.org/nav)", "[/text](https://ex.org/text)"),
+    ),
     "a recipe in the data of a page": (
         """<div>Soup of the day</div><script type='application/ld+json'>{"@type": "Recipe", "recipeIngredient": ["2 onions"], "nutrition": {"calories": 120}}</script>""",
         ("Soup of the day", "recipeIngredient: 2 onions", "calories: 120"),
@@ -265,6 +269,10 @@ PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a wall before a short page": (
         f"<div class='cmp-box'><p>{'We and our 842 partners store cookies. ' * 9}</p></div><main><h1>The gates</h1><p>They close at three metres above zero, at each tide.</p></main>",
         ("They close at three metres above zero",),
+    ),
+    "choices of a form": (
+        f"<main><h1>The gates</h1>{P}<form><label for=s>Size</label><select id=s><optgroup label=Felt><option>38 (sold out)</option><option>39</option></optgroup></select><label><input type=radio> 4 m (+$10)</label><button>Buy</button></form></main>",
+        ("Size", "- 38 (sold out)\n- 39", "4 m (+$10)"),
     ),
     "what a link of the page opens": (
         "<main><a href='#t1'>Trip</a> <a href='#t2'>Price</a><div id=t1><p>We leave at nine.</p></div><div id=t2 style='display:none'><p>Adults 40 €.</p></div></main>",

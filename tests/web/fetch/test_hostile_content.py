@@ -223,6 +223,10 @@ BODIES: dict[str, tuple[Answer, str]] = {
     "unclosed drawings": (html(PROSE, "<svg" * 300_000), "The tide rose"),
     "one long line": (html("<p>", "word " * 800_000), "word word"),
     "form": (html("<form action='/x'>", PROSE * 5, "</form>"), "The tide rose"),
+    "frameset": (
+        html("<frameset><frame src=a><noframes>Read the tide table here.</noframes></frameset>"),
+        "tide table",
+    ),
     "ruby": (html(PROSE, "<p><ruby>", "漢<rt>k</rt>" * 30_000), "漢(k)"),
     "drawings": (html(PROSE, "<h2>Tides</h2><svg>", "<text>" * 1_900, "w " * 60_000), "## Tides"),
     "sources": (html(PROSE, "<h2>Tides</h2>", "<source srcset=a>" * 1_900, "<img alt=x>" * 30_000), "## Tides"),
