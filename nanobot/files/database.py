@@ -52,8 +52,23 @@ CREATE TABLE IF NOT EXISTS mirror (
   path TEXT PRIMARY KEY, inode INTEGER NOT NULL, size INTEGER NOT NULL, written INTEGER NOT NULL,
   changed INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
 """
-#: What the version of 22 November 2026 has noted of changes goes: `/undo` begins anew.
-_FORGET = "BEGIN IMMEDIATE; DROP TABLE changes; DROP TABLE steps; COMMIT;"
+#: From a file in which a change of one file said itself what was done. Of what was deleted it did not say the mode,
+#: which stays as it is in the trash where a step has none; nor the origins, which are those that the next change has
+#: found at that place, or that are known now.
+_OF_ONE = """
+INSERT INTO steps SELECT id, path,
+  CASE WHEN trash IS NOT NULL THEN 32768 WHEN before IS NOT NULL THEN 33188 END,
+  coalesce('trash:' || trash, before), after,
+  CASE WHEN trash IS NULL THEN labels ELSE coalesce(
+    (SELECT later.labels FROM changes AS later WHERE later.path = changes.path AND later.id > changes.id
+       AND later.after IS NOT NULL ORDER BY later.id LIMIT 1),
+    (SELECT origins.labels FROM origins WHERE origins.path = changes.path), '[]') END
+FROM changes WHERE after IS NOT NULL OR trash IS NOT NULL;
+ALTER TABLE changes DROP COLUMN before;
+ALTER TABLE changes DROP COLUMN after;
+ALTER TABLE changes DROP COLUMN trash;
+ALTER TABLE changes DROP COLUMN labels
+"""
 _COLUMNS = "SELECT 1 FROM pragma_table_info('changes') WHERE name = 'trash'"
 
 
@@ -160,9 +175,9 @@ class FilesDatabase:
                 weakref.finalize(self, database.close)  # where nobody closes it
                 path.chmod(0o600)
                 write_ahead(database, _PATIENCE)
-                if database.execute(_COLUMNS).fetchone():
-                    database.executescript(_FORGET)
                 database.executescript(_LAYOUT)
+                if database.execute(_COLUMNS).fetchone():
+                    _renew(database)
             except (sqlite3.Error, OSError) as error:
                 said = _("{path} cannot be opened: {why}.", path=path, why=error)
                 raise StoreError(sentences(said, unusable_advice())) from error
@@ -191,6 +206,14 @@ def note(database: sqlite3.Connection, session: str, about: str, steps: Iterable
     rows = [(number, *astuple(one)[:-1], as_json(one.labels)) for one in steps]
     database.executemany("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?)", rows)
     return number
+
+
+def _renew(database: sqlite3.Connection) -> None:
+    """Another process may do it first."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        for statement in _OF_ONE.split(";") if database.execute(_COLUMNS).fetchone() else ():
+            database.execute(statement)
 
 
 def as_json(labels: tuple[str, ...]) -> str:

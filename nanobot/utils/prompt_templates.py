@@ -31,7 +31,7 @@ class PromptTemplates:
             try:
                 if self._own.is_dir():
                     return _rendered(name, values, self._own, shipped("templates"))
-            except (ValueError, TypeError, OSError) as error:
+            except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RecursionError) as error:
                 logger.warning("template {} of the workspace is not used: {}", name, error)
         return _as_shipped(name, tuple(values.items()))
 

@@ -5,7 +5,7 @@ import pytest
 from nanobot.cli.actions import BY_NAME
 from nanobot.cli.habits import meant
 from nanobot.command.builtin import builtin_router
-from nanobot.command.pages import unwrapped
+from nanobot.command.pages import page_of, unwrapped
 from nanobot.command.words import WORDS
 from nanobot.errors import UsageError
 from tests.tables import table
@@ -74,6 +74,15 @@ def test_a_sentence_that_begins_with_a_word_of_habit_is_a_message(lines: list[st
 )
 def test_what_is_meant_is_done(line: str, arguments: list[str]) -> None:
     assert taken(line) == arguments
+
+
+@pytest.mark.parametrize(
+    ("topic", "page"), [("search", "web"), ("model", "models"), ("sandbox", "security"), ("reminder", "schedule")]
+)
+def test_a_topic_is_found_by_the_name_that_people_give_it(topic: str, page: str) -> None:
+    found = page_of(topic)
+    assert found is not None
+    assert found.stem == page
 
 
 def test_a_page_is_shown_in_paragraphs_that_the_terminal_may_wrap() -> None:

@@ -22,8 +22,18 @@ from nanobot.security.paths import Root, Roots
 from tests.fakes.chinese import english_left
 from tests.fakes.disk import without_room
 
-
 #: To a file in which a change of one file said itself what was done.
+OLDER = """
+ALTER TABLE changes ADD COLUMN before TEXT;
+ALTER TABLE changes ADD COLUMN after TEXT;
+ALTER TABLE changes ADD COLUMN trash TEXT;
+ALTER TABLE changes ADD COLUMN labels TEXT NOT NULL DEFAULT '[]';
+UPDATE changes SET (before, after, labels) = (SELECT before, after, labels FROM steps WHERE change = id);
+UPDATE changes SET trash = substr(before, 7), before = NULL, labels = '[]' WHERE after IS NULL;
+DELETE FROM steps;
+"""
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
     (tmp_path / "work").mkdir()
@@ -147,15 +157,27 @@ def test_what_a_command_leaves_is_no_digest_however_long_its_figures_are() -> No
     assert Step("/a", 0o100644, digest_of(b"one"), digest_of(b"two")).by_content
 
 
-def test_what_the_version_of_22_november_has_noted_is_forgotten(store: FileStore, tmp_path: Path) -> None:
-    write(store, "a.md", "one")
+def test_what_an_older_nanobot_has_noted_is_undone(store: FileStore, tmp_path: Path) -> None:
+    for words in ("one", "two"):
+        write(store, "a.md", words)
+    theirs, key = store.roots.place("b.md", write=True), store.roots.place("key", write=True)
+    for place in (theirs, key):
+        write(store, place.path.name, "deleted", taint=("page example.org",) if place is theirs else ())
+        place.path.chmod(0o600)
+        store.delete(place, session="s")
+    write(store, "b.md", "mine")
     store.close()
     with closing(sqlite3.connect(tmp_path / "home/files/files.db")) as database:
-        database.execute("ALTER TABLE changes ADD COLUMN trash TEXT")
+        database.executescript(OLDER)
     with closing(FileStore(store.roots, tmp_path / "home/files")) as later:
-        assert "nothing to undo" in later.undo("s")
-        write(later, "a.md", "two")
-        assert "again as it was before" in later.undo("s")
+        gone, back = "gone again: it was new.", "back from the trash."
+        said = [later.undo("s") for _ in range(4)]
+        assert [one.partition(" is ")[2] for one in said] == [gone, back, gone, back]
+        assert stat.S_IMODE(theirs.path.stat().st_mode) == 0o600, "it comes back as it was"
+        assert later.origins.of(theirs) == ("page example.org",)
+        said = [later.undo("s") for _ in range(3)]
+        assert [one.partition(" is ")[2] for one in said] == [gone, "again as it was before.", gone]
+        assert [*store.roots.workspace.iterdir()] == []
 
 
 def test_many_stores_write_while_old_versions_are_deleted(store: FileStore) -> None:

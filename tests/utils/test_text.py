@@ -319,7 +319,11 @@ def test_a_copy_in_the_workspace_overrides_the_shipped_one_and_may_include_it(tm
     assert OUTSIDE in text
 
 
-@pytest.mark.parametrize("broken", ["{% if %}", "{{ nowhere }}", "{{ 1 + 'a' }}", '{% include "no.md" %}'])
+@pytest.mark.parametrize(
+    "broken",
+    ["{% if %}", "{{ nowhere }}", "{{ 1 + 'a' }}", "{{ 1 / 0 }}", "{{ '{0}'.format() }}", '{% include "no.md" %}']
+    + [f'{{% include "agent/identity.md" %}}{more}' for more in ("", "{# by Jinja #}")],
+)
 def test_a_broken_copy_is_not_used(tmp_path: Path, broken: str) -> None:
     override(tmp_path, "agent/identity.md", broken)
     assert RULE in PromptTemplates(tmp_path).render("agent/identity.md", workspace="")
