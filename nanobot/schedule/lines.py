@@ -26,6 +26,18 @@ _OF_A_PART = re.compile("in the |at |am |(?:morgen|vormittag|mittag|nachmittag|a
 _FULL_STOPS = frozenset(".!。！")
 #: A number that is no hour with its minutes and no date that is read, such as 9:5 and 3/12.
 _GLUED = re.compile(r"\d*[:/]\d")
+#: What goes on with a time in Japanese, or in Chinese that is not read, behind the words that are: 明日の朝8時.
+_GOES_ON = re.compile(
+    "[负負朝夜夕晩午方前後]{1,3}[0-9一二三四五六七八九十]+[时時点點]|(?<=[\u4e00-\u9fff])[\u3041-\u309f]"
+)
+#: A day before the hour at the end of a line that is not read: with slashes, or in a language that once was.
+_UNREAD_DAY = re.compile(
+    r"(?<![\w/])\d+/\d+(?:/\d+)?(?![\w/])|\b(?:demain|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|mañana|lunes"
+    r"|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b|\b(?:à|a las?|\d+ (?:de )?(?:janv|févr|mars|avr|juin"
+    r"|juil|août|ener|febrer|marz|abril|mayo|juni|juli|agost|[^\W\d]+bre)\w*)\s*$"
+)
+#: Words of the hour of a line that names no day.
+_OF_NO_DAY = frozenset(("time", "part", "number", *NOT_TEXT))
 
 
 def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
@@ -46,9 +58,13 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
         last = _trimmed(words[_end(words) :])
         if not last:
             raise unclear(_("I found no time in that."))
+        if all(word.kind in _OF_NO_DAY for word in last) and _UNREAD_DAY.search(text[: last[0].begin]):
+            raise unclear(_("I found no time in that."))
         return meaning(last, now.astimezone(zone), zone), rest[: last[0].begin].rstrip(" ,:：-–—")
     if length < len(words) and _GLUED.match(text, words[length].begin):
         raise unclear(_(NO_HOUR))
+    if _GOES_ON.match(text, first[-1].end):
+        raise unclear(_("I found no time in that."))
     clock = _clock(words, first)
     what = rest[first[-1].end : clock[0].begin].rstrip(" ,") if clock else rest[first[-1].end :]
     return meaning((*first, *clock), now.astimezone(zone), zone), _rest(what)
