@@ -20,6 +20,7 @@ from nanobot.bus.events import Address
 from nanobot.cli.oneshot import SessionChoice, UserPrompt, ask
 from nanobot.cli.output import JsonWriter, StreamJsonWriter, TextWriter, Writer
 from nanobot.cli.terminal import agreed, note, somebody_is_here, warn
+from nanobot.command.builtin import builtin_router
 from nanobot.config.loader import Loaded, located
 from nanobot.config.paths import Paths, prepare_home, template_news
 from nanobot.errors import UsageError
@@ -198,6 +199,8 @@ def _question(args: argparse.Namespace) -> UserPrompt | None:
         raise UsageError(_("The message is there twice: give it as words or with -m, not both."))
     text = args.message if args.message is not None else words
     context = _piped(sys.stdin.buffer) if text == "-" or not sys.stdin.isatty() else ""
+    if args.message is None and not context and words.isalpha() and words.islower():
+        _judge_command(words)
     if text == "-" or not text.strip():
         text, context = context, ""
         if args.message is not None and not text.strip():
@@ -205,6 +208,19 @@ def _question(args: argparse.Namespace) -> UserPrompt | None:
     if not text.strip():
         return None
     return UserPrompt(text.rstrip("\n"), context, session_of(args), args.timeout)
+
+
+def _judge_command(word: str) -> None:
+    """Raises `UsageError` for a word alone that is a command of every conversation, and none of a shell."""
+    match = builtin_router().match(f"/{word}")
+    if match and match.command:
+        told = _(
+            "There is no command {word!r}. Did you mean /{name} in the last conversation? "
+            "nanobot --continue -m /{name}\nAs a message: nanobot -m {word}",
+            word=word,
+            name=match.command.name,
+        )
+        raise UsageError(told)
 
 
 def _piped(stream: BinaryIO) -> str:

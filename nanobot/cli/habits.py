@@ -55,12 +55,22 @@ def meant(argv: list[str]) -> list[str]:
             "There is no command {word!r}. To talk with that model: nanobot --model {model}", word=word, model=rest[0]
         )
         raise UsageError(said)
-    if len(argv) == 1 and (near := _NEAREST.get(word)):
+    slips = (name for name in BY_NAME if _is_slip(word, name))
+    if len(argv) == 1 and (near := _NEAREST.get(word) or next(slips, "")):
         told = _(
             "There is no command {word!r}. Did you mean {near!r}? As a message: nanobot -m {word}", word=word, near=near
         )
         raise UsageError(told)
     return ["agent", *argv]
+
+
+def _is_slip(word: str, name: str) -> bool:
+    """Whether a word is a name with two neighbours swapped or, where it is long, a letter too many or too few. Any
+    other word, however near it looks (`hello`, `what`, `state`), is a message."""
+    mine, its = ({one[:at] + one[at + 1 :] for at in range(len(one))} for one in (word, name))
+    if len(word) == len(name):
+        return word != name and sorted(word) == sorted(name) and not mine.isdisjoint(its)
+    return len(name) > 5 and (word in its or name in mine) and (len(word) > 5 or name.startswith(word))
 
 
 def _phrase(words: Sequence[str]) -> Word | None:

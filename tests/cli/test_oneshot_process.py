@@ -53,11 +53,25 @@ GREETINGS = (
 ).split()
 
 
-def test_an_ordinary_word_that_looks_like_a_command_is_a_message_and_that_of_another_program_is_told() -> None:
+def test_an_ordinary_word_that_looks_like_a_command_is_a_message_and_a_slip_of_a_finger_is_told() -> None:
     assert [word for word in GREETINGS if meant([word]) != ["agent", word]] == []
+    for word, name in (("hlep", "help"), ("gatewya", "gateway"), ("gatway", "gateway"), ("schedulle", "schedule")):
+        with pytest.raises(UsageError, match=f"Did you mean '{name}'"):
+            meant([word])
     for word, name in (("ls", "sessions"), ("list", "sessions"), ("docs", "help"), ("info", "status")):
         with pytest.raises(UsageError, match=f"Did you mean '{name}'.* As a message: nanobot -m {word}"):
             meant([word])
+
+
+async def test_the_name_of_a_chat_command_alone_says_how_it_is_run_and_how_it_is_asked(tmp_path: Path) -> None:
+    async with modelled(tmp_path, Reply("An undo tree is …"), Reply("One source.")) as (nanobot, llm):
+        for word in ("undo", "sources", "retry", "tasks"):
+            ran = await nanobot.run(word)
+            assert f"There is no command '{word}'. Did you mean /{word} in the last conversation?" in ran.err
+            assert (ran.code, ran.err.endswith(f"\nAs a message: nanobot -m {word}\n")) == (2, True)
+        assert llm.requests == []
+        assert (await nanobot.run("-m", "undo")).out == "An undo tree is …\n"
+        assert (await nanobot.run("sources", stdin=b"one text\n")).out == "One source.\n"
 
 
 async def test_the_log_tells_the_story_of_a_turn(tmp_path: Path) -> None:
@@ -229,6 +243,7 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     (["-m", ""], "empty"),
     (["-m", "a", "b"], "twice"),
     (["--nonsense"], "--nonsense"),
+    (["statu"], "status"),
     (["-m", "x", "--timeout", "soon"], "soon"),
     (["-m", "x", "--json", "--stream-json"], "not allowed"),
     (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),

@@ -164,7 +164,7 @@ async def test_each_example_of_the_page_reaches_the_model_line_by_line(tmp_path:
             assert [line for line in text.strip().splitlines() if line not in system] == []
 
 
-async def test_soul_opens_the_file_says_what_it_weighs_and_refuses_what_would_be_cut(tmp_path: Path) -> None:
+async def test_soul_opens_the_file_and_refuses_what_would_be_cut(tmp_path: Path) -> None:
     home = Program(tmp_path / "home")
     file = home.home / "workspace" / "SOUL.md"
     ran = await home.run("soul", env={"EDITOR": "sed -i s/nanobot/Nano/"})

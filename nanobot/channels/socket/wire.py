@@ -174,8 +174,12 @@ async def listen(
 ) -> asyncio.Server:
     """Listen at a path, for this user alone; what an earlier gateway left there goes. Raises `OSError`."""
     server = await asyncio.start_unix_server(serve, path, limit=MOST_BYTES, start_serving=False)
-    path.chmod(0o600)  # noqa: ASYNC240 - at once, and nobody can connect before
-    await server.start_serving()
+    try:
+        path.chmod(0o600)  # noqa: ASYNC240 - at once, and nobody can connect before
+        await server.start_serving()
+    except BaseException:  # a start that is ended meanwhile leaves nothing open
+        server.close()
+        raise
     return server
 
 

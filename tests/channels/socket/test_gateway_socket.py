@@ -159,6 +159,17 @@ async def test_another_version_or_configuration_is_refused_with_the_reason(tmp_p
             assert seat.link.welcome.version == __version__
 
 
+async def test_a_gateway_that_is_ended_while_it_begins_to_listen_leaves_nothing_open(tmp_path: Path) -> None:
+    async def serve(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None: ...
+
+    beginning = asyncio.create_task(wire.listen(tmp_path / "gateway.sock", serve))
+    await asyncio.sleep(0)
+    beginning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beginning
+    assert await wire.connect(tmp_path / "gateway.sock") is None
+
+
 async def test_a_terminal_that_dies_stops_its_turn_and_leaves_its_place(tmp_path: Path) -> None:
     async with gate(tmp_path, (Say("Begun."), Wait(asyncio.Event())), "Again.") as at:
         async with at.joined() as seat:

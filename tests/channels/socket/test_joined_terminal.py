@@ -16,7 +16,7 @@ from nanobot.channels.base import LocateCall
 from nanobot.channels.socket import wire
 from nanobot.channels.socket.client import GatewayLink
 from nanobot.errors import NanobotError
-from nanobot.providers.scripted import Call, Wait
+from nanobot.providers.scripted import Call, Pause, Wait
 from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.channels.telegram.gateway import OWNER, Gateway, furnished, running
 from tests.channels.test_terminal_pty import CTRL_C, terminal_of
@@ -201,6 +201,22 @@ async def test_a_pipe_or_a_device_that_a_terminal_names_is_no_file_and_holds_no_
                 await link.call(LocateCall(str(place)))
         link.close()
         await carrying
+
+
+async def test_a_question_whose_gateway_is_killed_says_so_and_ends_with_exit_code_75(tmp_path: Path) -> None:
+    async with furnished(tmp_path, after=Reply("Begun.\n\nGoing on", Pause(BOUND))) as (_, llm, _, home):
+        async with running(home) as gateway:
+            await listens(home, gateway)
+            piped = asyncio.create_task(home.run("agent", "-m", "tell me"))
+            with PseudoTerminal(home.command("agent", "-m", "tell me"), env=home.env, cwd=home.home) as terminal:
+                await llm.asked(2)
+                await terminal.until("Begun.")
+                await gateway.kill()
+                assert await terminal.wait() == 75
+                assert "The gateway has ended." in terminal.text()
+        ran = await piped
+        assert (ran.code, ran.out) == (75, "")
+        assert "The gateway has ended before it answered. Ask again." in ran.err
 
 
 async def test_terminals_that_lose_their_gateway_go_on_each_in_its_own_session(tmp_path: Path) -> None:
