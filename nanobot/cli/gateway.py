@@ -112,7 +112,7 @@ def _announce(link: ClaimLink | None) -> None:
         _say(_("The bot has its owner now."))
         return
     open_it = _(
-        "@{bot} has no owner yet. Within {minutes} min, open this on your phone or scan the code:",
+        "@{bot} has no owner yet. Within {minutes} min, open this on your phone:",
         bot=link.username,
         minutes=link.minutes,
     )

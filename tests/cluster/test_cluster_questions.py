@@ -26,8 +26,7 @@ def asked(telegram: TelegramServer) -> Message:
     return next(message for message in reversed(telegram.chats[ADA]) if "Once" in message.buttons)
 
 
-@pytest.mark.parametrize("words", [False, True])
-async def test_a_question_of_a_worker_is_answered_by_button_or_words_at_another(asking: Fleet, words: bool) -> None:
+async def test_a_question_of_a_worker_is_answered_by_its_button_at_another(asking: Fleet) -> None:
     telegram, held = asking.telegram, asyncio.Event()
     ada, ada_there = telegram.user("Ada", ADA), telegram.member("Ada", GROUP, user_id=ADA)
     await asyncio.gather(asking.run("poller"), asking.run("worker"), asking.run("worker"))
@@ -41,16 +40,11 @@ async def test_a_question_of_a_worker_is_answered_by_button_or_words_at_another(
     ada.say("what else?")  # the other worker takes it: the first has all the work that it may have
     await asking.llm.asked(before + 1)
     asking.llm.after = "Not read."
-    if words:
-        ada.say("it is the router", reply_to_message=telegram.message_json(asked(telegram)))
-        await ada.sees("Answered: no.")
-    else:
-        ada.press("No")
+    ada.press("No")
     await ada_there.sees("Not read.")
     held.set()
-    await ada.sees("→ No: it is the router" if words else "Private.")
-    told = "it is the router" if words else "does not want 10.255.255.255"
-    assert told in json.dumps(asking.llm.requests[-1].body)
+    await ada.sees("Private.")
+    assert "does not want 10.255.255.255" in json.dumps(asking.llm.requests[-1].body)
     await ada_there.sees("The question to the owner is over.")
 
 

@@ -55,7 +55,7 @@ def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
 def _near(parts: Sequence[str]) -> str:
     if len(parts) == 1 and parts[0] in HABITS:
         return _("It is {key}.", key=HABITS[parts[0]])
-    known = [dotted(path) for path, _key in walk_keys()]
+    known = {dotted(path[:size]): None for path, _key in walk_keys() for size in range(1, len(path) + 1)}
     last = camel(parts[-1]) if parts else ""
     ends = [one for one in known if one.rpartition(".")[2] == last]
     near = ends[0] if len(ends) == 1 else nearest(".".join(parts), ends or known)
