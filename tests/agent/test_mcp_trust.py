@@ -116,7 +116,7 @@ async def test_a_server_that_is_added_in_a_terminal_is_tried_and_its_words_count
         assert "fine is of use" in terminal.text(), terminal.text()
         terminal.press("y\r")
         assert await terminal.wait() == 0
-        assert "From now on what the MCP server rude says of its 6 tools counts" in " ".join(terminal.text().split())
+        assert "From now on what the MCP server rude says of its 7 tools counts" in " ".join(terminal.text().split())
     tried = await nanobot.run("mcp", "test", "rude")
     assert "content from outside" not in tried.out, "it was asked once"
     assert "what the MCP server rude says" in (await nanobot.run("permissions")).out

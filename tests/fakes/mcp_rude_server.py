@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 OUT: BinaryIO = sys.stdout.buffer
-TOOLS = ("spy", "deaf", "fine", "odd", "endless", "more")
+TOOLS = ("spy", "deaf", "fine", "odd", "endless", "split", "more")
 
 
 def say(message: dict[str, object]) -> None:
@@ -57,6 +57,8 @@ def call(name: str, number: int) -> None:
     elif name == "endless":
         while True:
             OUT.write(b"x" * 1_000_000)
+    elif name == "split":
+        say({"id": number, "result": {"content": [{"type": "text", "text": ""}] * 20_001}})
     elif name == "odd":  # JSON of the standard library writes the halves of characters as they come
         say({"id": number, "result": {"content": [{"type": "text", "text": "cut in half: \ud83d"}]}})
     else:

@@ -279,6 +279,13 @@ async def test_a_tool_that_failed_is_an_error_and_its_words_come_from_outside() 
     assert result.text == "Error: mcp_one_search failed: no luck"
 
 
+@pytest.mark.parametrize("events", [False, True])
+async def test_an_answer_with_half_a_character_is_read_without_it(events: bool) -> None:
+    said = "cut\ud83d \U0001f600 \\ud83d\n\ude00end"
+    async with McpServer((ServedTool("search", answer=lambda _: text(said)),), events=events) as server:
+        assert (await once(server, "mcp_one_search", {})).text == "cut \U0001f600 \\ud83d\nend"
+
+
 async def test_what_is_no_text_is_named_and_structured_content_is_shown() -> None:
     mixed: dict[str, object] = {
         "content": [
@@ -390,14 +397,18 @@ async def test_C12_search_asks_a_listed_tool_and_no_other() -> None:
 @pytest.mark.parametrize("events", [False, True])
 async def test_A22_an_answer_that_is_too_long_costs_no_more_than_the_call(events: bool) -> None:
     big = ServedTool("big", answer=lambda _: text("x" * 20_000_000))
+    split = ServedTool("split", answer=lambda _: {"content": text("x")["content"] * 20_001})  # type: ignore[operator]
+    rows = ServedTool("rows", answer=lambda _: text(json.dumps([{"id": n, "of": ["x"]} for n in range(15_000)])))
     long = ServedTool("long", answer=lambda _: text("y" * 600_000))
     async with (
-        McpServer((big, long), events=events) as server,
+        McpServer((big, split, rows, long), events=events) as server,
         started({"one": config(url=server.url, toolTimeout=120)}) as (registry, _),
     ):
-        assert (await run_tool(registry, "mcp_one_big", {})).error in ("service", "network")
-        result = await run_tool(registry, "mcp_one_long", {})
-        assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
+        for name in ("big", "split"):
+            assert (await run_tool(registry, f"mcp_one_{name}", {})).error in ("service", "network")
+        for name in ("rows", "long"):
+            result = await run_tool(registry, f"mcp_one_{name}", {})
+            assert (result.error, 390_000 < len(result.text) < 401_000) == (None, True)
 
 
 def test_no_pattern_reference_or_alternative_of_a_schema_is_tried() -> None:

@@ -115,10 +115,13 @@ async def test_an_answer_with_half_a_character_is_read_without_it(tmp_path: Path
         assert (await run_tool(registry, "mcp_one_odd", {})).text == "cut in half:"
 
 
-async def test_a_line_without_end_ends_the_program_which_starts_again_at_the_next_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["endless", "split"])
+async def test_a_line_without_end_ends_the_program_which_starts_again_at_the_next_call(
+    tool: str, tmp_path: Path
+) -> None:
     async with connected(tmp_path, rude(tmp_path)) as (registry, _):
-        result = await run_tool(registry, "mcp_one_endless", {})
-        assert "its answer has more than 4 MB; ask it for less" in result.text
+        result = await run_tool(registry, f"mcp_one_{tool}", {})
+        assert "its answer has more than 4 MB or 20,000 parts; ask it for less" in result.text
         assert (await run_tool(registry, "mcp_one_fine", {})).text == "fine"
     assert len(starts(tmp_path)) == 2
 

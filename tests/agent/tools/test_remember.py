@@ -148,6 +148,7 @@ async def test_beside_content_from_outside_the_owner_is_asked_and_a_no_notes_not
     ("Is the page up?", "The site is down.", False),
     ("Is the page up?", "127.0.0.1 cannot be reached.", False),
     ("Is the page up?", "网站打不开。", False),
+    ("Is the page at 127.0.0.1 not reached?", "The page at 127.0.0.1 is not reached.", False),
     ("Is it up? By the way, I moved to Bern.", "Moved to Bern.", True),
 )
 async def test_a_failure_of_a_tool_is_not_noted_as_a_fact(tmp_path: Path, said: str, fact: str, noted: bool) -> None:

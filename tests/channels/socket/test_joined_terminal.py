@@ -28,9 +28,10 @@ from tests.fakes.llm_server import Reply
 async def listens(home: Program, gateway: Gateway) -> None:
     """Wait until terminals can join."""
     async with asyncio.timeout(BOUND):
-        while not (home.home / "gateway.sock").is_socket():
+        while (joined := await wire.connect(home.home / "gateway.sock")) is None:
             assert gateway.process.returncode is None, gateway.text
             await asyncio.sleep(0.02)
+        joined[1].close()
 
 
 @asynccontextmanager

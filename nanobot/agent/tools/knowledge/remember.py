@@ -18,7 +18,7 @@ from nanobot.files.edits import Change, text_of
 from nanobot.files.spaces import FileSpaces, FileUser
 from nanobot.files.store import FileStore
 from nanobot.library.lines import MEMORY, PERSON, added, day_note, fact_of, lines_of, origin_of, replaced, same
-from nanobot.messages import Message, Text, ToolMessage, UserMessage
+from nanobot.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
 from nanobot.results import ToolResult, error_result
 from nanobot.security.paths import ResolvedPath
 from nanobot.security.policy import Effect
@@ -26,7 +26,7 @@ from nanobot.security.trust import unwrap
 from nanobot.utils.ranking import terms
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import _
-from nanobot.web.urls import extract_urls
+from nanobot.web.urls import extract_urls, host_of
 
 #: Characters of a fact in a receipt.
 _RECEIPT = 120
@@ -122,19 +122,29 @@ class RememberTool(FileTool[RememberArguments], name="remember"):
 def unsafe_to_note(fact: str, said: Sequence[Message]) -> str:
     """Why `fact` may not be noted beside these messages of a turn; empty where it may.
 
-    After a call has failed, a fact has to stand in the words of the person, or in what another call has found.
+    After a call has failed, a fact has to stand in the words of the person, or in what another call has found, and must
+    not name a host that was asked in vain.
     """
     results = [one for one in said if isinstance(one, ToolMessage) and one.name != "remember"]
-    failed = [one.name for one in results if one.error not in _NO_FAILURE]
-    found = [one.text for one in results if not one.error]
+    failed = [one for one in results if one.error not in _NO_FAILURE]
+    found = [one for one in results if not one.error]
     words = set(terms(fact))
-    known = {word for text in (*_told(said), *found) for word in terms(text)}
-    if not failed or len(words & known) >= _BACKED * len(words):
+    known = {word for text in (*_told(said), *(one.text for one in found)) for word in terms(text)}
+    named = any(host in fact.casefold() for host in _hosts(said, failed) - _hosts(said, found))
+    if not failed or (len(words & known) >= _BACKED * len(words) and not named):
         return ""
+    name = failed[-1].name
     return (
-        f"Not noted: {failed[-1]} failed in this turn. That something failed is no fact: the next try may succeed. "
+        f"Not noted: {name} failed in this turn. That something failed is no fact: the next try may succeed. "
         "While that stands, only what the person has told, in their own words, or what another call has found is noted."
     )
+
+
+def _hosts(said: Iterable[Message], results: Iterable[ToolMessage]) -> set[str]:
+    """The hosts that the calls named which had these results."""
+    calls = {one.call_id for one in results}
+    made = (call for one in said if isinstance(one, AssistantMessage) for call in one.calls if call.id in calls)
+    return {host for call in made for url in extract_urls(call.arguments).urls if (host := host_of(url))}
 
 
 def _told(said: Iterable[Message]) -> Iterator[str]:

@@ -159,7 +159,8 @@ class SdkConnection:
 
     async def call(self, tool: str, arguments: Mapping[str, object], *, timeout: float) -> Said:
         """Run a tool."""
-        return _said(await self._ask(lambda session: session.call_tool(tool, dict(arguments)), timeout))
+        result = await self._ask(lambda session: session.call_tool(tool, dict(arguments)), timeout)
+        return await asyncio.to_thread(_said, result)  # writing out what is large takes its time
 
     async def resources(self, *, timeout: float) -> tuple[ServerOffer, ...]:
         """What the server has to read, and how the rest of it is named."""

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot import jsonval
-from nanobot.agent.tools.mcp.transport import MAX_ANSWER, TOO_MUCH
+from nanobot.agent.tools.mcp.transport import MAX_ANSWER, TOO_MUCH, size_of
 from nanobot.security.sandbox import Confinement, Lifeline, Reason, choose
 from nanobot.utils.text import one_line, shorten
 from nanobot.web.host_proxy import HostProxy
@@ -213,9 +213,11 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _message(line: bytes) -> JSONRPCMessage | None:
-    """The message in a line; None for anything else, such as what was meant for a screen."""
+    """The message in a line; None for anything else, such as what was meant for a screen. Raises `ValueError`."""
     if not line.lstrip().startswith(b"{"):
         return None
+    if size_of(line) > MAX_ANSWER:
+        raise ValueError(TOO_MUCH)
     with suppress(ValueError):
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     try:  # without halves of characters, as programs leave them that cut a text

@@ -1,5 +1,6 @@
 """The ways to an MCP server over HTTP: streamable HTTP, and SSE for older servers. An answer ends at its bound."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -15,9 +16,14 @@ from nanobot.web.client import PRODUCT_USER_AGENT
 
 #: Seconds to open a connection; shaking hands is part of the call, as some servers start with the first request.
 CONNECT_SECONDS = 10.0
-#: Most bytes of one answer, and what is said of a longer one.
-MAX_ANSWER = 4_000_000
-TOO_MUCH = f"its answer has more than {MAX_ANSWER // 1_000_000} MB; ask it for less"
+#: Most bytes of one answer, which is parsed on the event loop, for how many each object and list in it counts, as it
+#: takes that much longer, and what is said of a larger one.
+MAX_ANSWER, PART = 4_000_000, 200
+TOO_MUCH = f"its answer has more than {MAX_ANSWER // 1_000_000} MB or {MAX_ANSWER // PART:,} parts; ask it for less"
+#: A character in two halves, the half of one, and what else is escaped in JSON.
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
 #: The proxy on the way to a URL. Raises `UnusableProxy`.
 FindProxy = Callable[[str], str | None]
 #: Sees each request before it is sent, and raises what keeps it back.
@@ -46,9 +52,9 @@ async def http_streams(
         """Bound an answer before it is read, and keep its status where it is a refusal."""
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
-        events = response.headers.get("content-type", "").startswith("text/event-stream")  # which the SDK bounds
-        if isinstance(response.stream, httpx2.AsyncByteStream) and not events:
-            response.stream = _Bounded(response.stream)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            events = response.headers.get("content-type", "").startswith("text/event-stream")
+            response.stream = _Bounded(response.stream, events=events)
         if old or response.request.method == "POST":
             TROUBLE.get().status = response.status_code if response.status_code >= 400 else 0
 
@@ -81,18 +87,37 @@ async def http_streams(
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of one answer, up to `MAX_ANSWER` bytes."""
+    """The body of one answer, up to `MAX_ANSWER` bytes, or of `events` with lines of that.
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
+    It comes in whole lines, and without the halves of characters that servers leave which cut a text.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
+        self._inner, self._events = inner, events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, held = 0, bytearray()
         async for block in self._inner:
-            size += len(block)
-            if size > MAX_ANSWER:
-                raise httpx2.StreamError(TOO_MUCH)  # with this the SDK fails the one request
-            yield block
+            size += size_of(block)
+            if size > MAX_ANSWER:  # with these the SDK fails the one request
+                raise (httpx2.SSEError if self._events else httpx2.StreamError)(TOO_MUCH)
+            held += block
+            if ends := block.rfind(b"\n") + 1:
+                whole = len(held) - len(block) + ends
+                yield _whole(bytes(held[:whole]))
+                del held[:whole]
+                size = size_of(bytes(held)) if self._events else size
+        yield _whole(bytes(held))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def size_of(text: bytes) -> int:
+    """The bytes of JSON, and what its parts count for; those of JSON inside a string have their quotes escaped."""
+    return len(text) + PART * sum(text.count(mark) - text.count(mark + b"\\") for mark in (b"{", b"["))
+
+
+def _whole(text: bytes) -> bytes:
+    """JSON without halves of characters, which no other reader takes."""
+    return _ESCAPES.sub(lambda found: b"" if found["half"] else found[0], text)
