@@ -44,7 +44,7 @@ class FileLock:
             try:
                 fcntl.flock(file, self._way | fcntl.LOCK_NB)
             except OSError as error:
-                holder = os.read(file, 20).decode("ascii", "replace").strip()
+                holder = os.read(file, 20).decode("ascii", "replace").partition("\n")[0].strip()
                 os.close(file)
                 if not isinstance(error, BlockingIOError):  # as on a disk without locks
                     raise StoreError(_(_NOT_MADE, path=self._path, why=error.strerror)) from error
@@ -65,7 +65,8 @@ class FileLock:
     def held(self) -> bool:
         """Whether a living process seems to hold it. The lock is not touched: whoever takes it meanwhile gets it."""
         with suppress(OSError, UnicodeDecodeError):
-            holder = self._path.read_text(encoding="utf-8").strip()
+            # What older versions have noted of themselves follows.
+            holder = self._path.read_text(encoding="utf-8").partition("\n")[0].strip()
             return holder.isdecimal() and is_alive(int(holder))
         return False
 

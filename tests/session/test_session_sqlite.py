@@ -15,6 +15,7 @@ from nanobot.errors import StoreError
 from nanobot.messages import AssistantMessage, Message, Text, UserMessage
 from nanobot.session.database import Transaction
 from nanobot.session.layout import VERSION
+from nanobot.session.lock import FileLock
 from nanobot.session.sqlite import SqliteDatabase
 from nanobot.session.store import SessionStore
 from tests.tables import table
@@ -220,6 +221,15 @@ async def test_a_session_is_free_again_when_its_process_dies(tmp_path: Path) -> 
         await store.database.drop("a")
         await store.database.drop("b")
     assert list(tmp_path.rglob("s.db-turns/*")) == [], "nothing is left of it"
+
+
+def test_a_lock_in_which_an_older_nanobot_has_noted_more_than_its_number_is_held(tmp_path: Path) -> None:
+    lock = tmp_path / "bot.lock"
+    with FileLock(lock):
+        lock.write_text(f"{os.getpid()}\n{tmp_path}/gateway.json", encoding="utf-8")
+        assert FileLock(lock).held
+        assert FileLock(lock).take() == f"process {os.getpid()}"
+    assert not FileLock(lock).held
 
 
 async def test_of_a_long_conversation_only_whole_turns_that_may_fit_are_read(tmp_path: Path) -> None:
