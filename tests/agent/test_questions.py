@@ -1,5 +1,6 @@
 """The model asks the person of the turn, and shows them what is done and what is left."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from nanobot.bus.events import (
 )
 from nanobot.errors import UsageError
 from nanobot.messages import UserMessage
-from nanobot.providers.scripted import Call, ScriptedProvider, Step
-from tests.agent.harness import HERE, Box, agent
+from nanobot.providers.scripted import Call, ScriptedProvider, Step, Wait
+from tests.agent.harness import HERE, Box, agent, message
 from tests.cli.harness import program
 from tests.fakes.llm_server import LlmRequest, LlmServer, Reply
 
@@ -111,6 +112,21 @@ async def test_two_questions_of_one_step_are_asked_one_after_the_other() -> None
         await box.until(lambda: len(box.of(QuestionAsked)) == 2)
         box.loop.questions.answer(HERE.key, box.of(QuestionAsked)[1].id, 2, ANN)
         assert (await ended(box)).text == "Fine."
+
+
+async def test_a_picker_that_is_open_is_left_where_the_model_asks() -> None:
+    gate = asyncio.Event()
+    async with agent([(Wait(gate), ASK), "Friday it is."], AskTool()) as box:
+        box.loop.runner.approvals.channels.add(HERE.channel)
+        await box.say("plan it")
+        await box.provider.asked(1)
+        offering = asyncio.create_task(box.loop.offer(message("/resume"), "Which?", ("a", "b"), picker=True))
+        await box.until(lambda: len(box.of(QuestionAsked)) == 1)
+        gate.set()
+        await box.until(lambda: len(box.of(QuestionAsked)) == 2)
+        assert await offering == 0
+        box.loop.questions.answer(HERE.key, box.of(QuestionAsked)[1].id, 2, ANN)
+        assert (await ended(box)).text == "Friday it is."
 
 
 async def test_it_is_offered_only_where_somebody_can_answer_and_never_to_guests() -> None:

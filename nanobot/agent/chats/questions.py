@@ -72,6 +72,7 @@ class Questions(Struct):
 
     async def _ask(self, publish: _Publish, key: str, asked: QuestionAsked) -> PersonsAnswer:
         waiting = _Waiting(asked, publish, asyncio.get_running_loop().create_future())
+        self.leave(key)  # a picker that was open: who asks next is answered
         self._open[key] = waiting
         answer = PersonsAnswer("nothing")
         try:
@@ -81,7 +82,8 @@ class Questions(Struct):
         except TimeoutError:
             pass
         finally:
-            del self._open[key]
+            if self._open.get(key) is waiting:
+                del self._open[key]
             await publish(QuestionClosed(asked.id, answer.kind, answer.choice))
         return answer
 
