@@ -1,6 +1,8 @@
 """Feeds and other XML as text: RSS and Atom become lists of entries, anything else its words in order."""
 
+import re
 from collections.abc import Iterator
+from functools import reduce
 from urllib.parse import urljoin
 
 from lxml import etree
@@ -11,7 +13,13 @@ from nanobot.web.extract.page import Extracted
 from nanobot.web.extract.strip import strip_tags
 
 MAX_ENTRIES = 200
-SUMMARY_CHARS = 600
+#: Characters of an entry's summary that are shown, and that are looked at.
+SUMMARY_CHARS, MAX_SUMMARY = 600, 20_000
+#: A link to a page in HTML; no part of it is read twice, however odd it is.
+_LINK = re.compile(
+    r"""<a\s[^<>]{0,200}?\bhref=["']?(?!javascript:|data:)([^"'\s<>]{1,2000}+)[^<>]{0,500}+>([^<]{1,200}+)</a>""",
+    re.IGNORECASE,
+)
 #: Where an entry says what it is about: RSS and Atom, then the whole text (`content:encoded` in RSS).
 _SUMMARIES = ("description", "summary", "encoded", "content")
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"
@@ -48,7 +56,9 @@ def _entry(entry: etree._Element, url: str) -> str:
     link = next(_links(entry, url), "")
     files = " ".join(f"[file]({file})" for file in _links(entry, url, ("enclosure",)))
     told = (_child(around, name) for around in (entry, *entry.iterfind("{*}group")) for name in _SUMMARIES)
-    summary = squeeze(strip_tags(next(filter(None, told), "")))[:SUMMARY_CHARS]
+    html = next(filter(None, told), "")[:MAX_SUMMARY]
+    linked = _LINK.sub(lambda at: f"[{at[2]}]({_joined(link or url, at[1])})", html)
+    summary = squeeze(strip_tags(linked))[:SUMMARY_CHARS]
     head = f"- [{title}]({link})" if link else f"- {title}"
     return "\n  ".join(filter(None, (head + (f" ({date})" if date else ""), summary, files)))
 
@@ -72,10 +82,12 @@ def _links(entry: etree._Element, url: str, kinds: tuple[str, ...] = ("alternate
 def _absolute(node: etree._Element, link: str, url: str) -> str:
     """`link` by the bases that stand around it (XML Base), the feed's own address first."""
     bases = [base for around in (node, *node.iterancestors()) if (base := around.get(_BASE))]
+    return _joined(reduce(_joined, reversed(bases), url), link)
+
+
+def _joined(base: str, link: str) -> str:
     try:
-        for base in reversed(bases):
-            url = urljoin(url, base)
-        return urljoin(url, link)
+        return urljoin(base, link)
     except ValueError:
         return link
 
