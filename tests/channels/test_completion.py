@@ -14,7 +14,7 @@ from tests.fakes.files import pdf_file, pdf_text, png
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("notes.md", "my plan.pdf", ".secret", "my docs/report.md", "docs/.hidden"):
+    for name in ("notes.md", "my plan.pdf", ".secret", "my docs/report.md", "docs/.hidden", "no\u202exe.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x", encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -208,13 +208,18 @@ class PrivateHistory(FileHistory):
             self.filename = os.devnull
 
 
+def _is_shown(path: str) -> bool:
+    name = Path(path).name
+    return not name.startswith(".") and printable(name) == name
+
+
 class PromptCompleter(Completer):
     """Offers commands while the text is one word that begins with `/`, and files while a word begins with `@`."""
 
     def __init__(self, commands: Sequence[CommandSummary]) -> None:
         words = {f"/{one.name}": _(one.summary) for one in commands}
         self._commands = WordCompleter([*words], meta_dict=words, ignore_case=True, sentence=True)
-        self._files = PathCompleter(file_filter=lambda path: not Path(path).name.startswith("."), expanduser=True)
+        self._files = PathCompleter(file_filter=_is_shown, expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         if found := _TYPED.search(document.text_before_cursor):
