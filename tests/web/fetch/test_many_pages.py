@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.offers import named
 from nanobot.agent.tools.web.fetch import WebFetchTool, room_for
@@ -91,6 +93,14 @@ async def test_G01_targets_in_another_shape_are_read_as_meant(
         given = json.loads(json.dumps(arguments).replace("U/", f"{site.url}/"))
         result = await tool.call(given)
         assert (result.error, sorted(site.paths)) == (None, paths), result.text
+
+
+@pytest.mark.parametrize("urls", ["U/a, #9", '["U/a", "#9"]'])
+async def test_a_text_of_pages_loses_none_that_is_named_otherwise(tool: WebFetchTool, urls: str) -> None:
+    async with Website({"/a": plain("alpha text")}) as site:
+        result = await tool.call({"urls": urls.replace("U", site.url)})
+    assert "alpha text" in result.text
+    assert "There is no result #9" in result.text
 
 
 async def test_G02_G18_of_21_urls_20_are_read_and_one_is_named(tool: WebFetchTool) -> None:

@@ -6,6 +6,7 @@ a prompt; `page_results` writes the result.
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nanobot import jsonval
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.tools.deferred import OwnTool
 from nanobot.agent.tools.media import keep_media
@@ -87,7 +89,9 @@ def _as_meant(given: Mapping[str, object]) -> dict[str, object]:
     if isinstance(url := meant.get("url"), list):
         meant |= {"url": "", "urls": meant.get("urls") or url}
     if isinstance(urls := meant.get("urls"), str):
-        meant["urls"] = extract_urls(urls).urls or urls.replace(",", " ").split()
+        parts = jsonval.items(jsonval.parse(urls)) or re.findall(r"(?:[^\s,]|,(?!\s|$|https?://|www\.|#))+", urls)
+        found = extract_urls(urls).urls  # numbers of pages, and addresses without a scheme, are none of these
+        meant["urls"] = found if len(found) >= len(parts) else parts
     elif isinstance(urls, list):
         meant["urls"] = [url for url in urls if url != ""]
     full = {name: value for name, value in meant.items() if name not in _TARGETS or value not in ("", [], ())}
