@@ -189,7 +189,8 @@ async def conversation(args: argparse.Namespace, setup: Setup, app: Nanobot) -> 
     async with own_agent(app, choice) as own, app.at_work():
         begin = await beginning_of(app, own.address.key, choice, config, setup.loaded.exists)
         await app.loop.announce_lost("terminal", say)
-        return (await converse(own, begin, setup.paths, look)).exit_code
+        channel, _typed = await converse(own, begin, setup.paths, look, vars(args).get("typed", ""))
+        return channel.exit_code
 
 
 def _question(args: argparse.Namespace) -> UserPrompt | None:

@@ -83,8 +83,10 @@ async def beginning_of(
     return Beginning(info.model, told(info.chosen_because), title, recap, hint=hint, kept=choice.kept, config=config)
 
 
-async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> TerminalChannel:
-    """Talk until the person leaves. Says at the end how to come back."""
+async def converse(
+    agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook, typed: str = ""
+) -> tuple[TerminalChannel, str]:
+    """Talk until the person leaves, who was typing `typed`; what is being typed then. Says how to come back."""
 
     async def locate(file: Path) -> str:
         place = await asyncio.to_thread(file.resolve)  # the agent may run in another folder
@@ -92,6 +94,8 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
 
     _greet(begin, look)
     surface = _surface(agent, begin, paths, look)
+    if typed:
+        surface.give_back(typed)
     files = FileReader(paths.media, locate)
     channel = TerminalChannel(
         agent,
@@ -113,7 +117,7 @@ async def converse(agent: TerminalAgent, begin: Beginning, paths: Paths, look: T
         back = _("resume: nanobot agent -r {session}", session=channel.state.session)
         sys.stdout.write("\n" + render_line(back, "dim", look))
         sys.stdout.flush()
-    return channel
+    return channel, surface.typed
 
 
 def _surface(agent: TerminalAgent, begin: Beginning, paths: Paths, look: TextLook) -> Surface:

@@ -49,7 +49,7 @@ async def talk_in_gateway(args: argparse.Namespace, setup: Setup) -> int | None:
     title, config = state.title if begun else "", setup.loaded.config.channels.terminal
     begin = Beginning(link.welcome.model, link.welcome.why, title, link.welcome.recap, place, config=config)
     look = look_of(sys.stdout, setup.env, color=args.color, plain=args.plain)
-    channel = await converse(link, begin, setup.paths, look)
+    channel, args.typed = await converse(link, begin, setup.paths, look)
     if not link.over:
         return channel.exit_code
     note(_("This terminal goes on alone."))

@@ -133,7 +133,6 @@ class Screen:
     def exit(self, code: int) -> None:
         if self._exit is None:
             self._exit = code
-            self.buffer.append_to_history()  # what is not sent yet is there for the next talk
             if self.app.is_running and not self.app.is_done:
                 self.app.exit(result=code)
 
@@ -141,6 +140,10 @@ class Screen:
         had = bool(self.buffer.text)
         self.buffer.reset()
         return had
+
+    @property
+    def typed(self) -> str:
+        return self._pastes.expand(self.buffer.text)
 
     def give_back(self, text: str) -> None:
         typed = self.buffer.text
@@ -327,7 +330,7 @@ class PlainLines:
     Lines that come in together are one message.
     """
 
-    arrows = False
+    arrows, typed = False, ""
 
     def __init__(self, stdin: int, stdout: TextIO, edit: Edit) -> None:
         self._stdin = stdin

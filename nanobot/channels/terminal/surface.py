@@ -23,6 +23,10 @@ class Surface(Protocol):
     def clear_input(self) -> bool:
         """Empty the line being typed; False when it was empty."""
 
+    @property
+    def typed(self) -> str:
+        """The line being typed, where the terminal itself does not hold it."""
+
     def give_back(self, text: str) -> None:
         """Put text that was sent and not read into the line being typed."""
 
