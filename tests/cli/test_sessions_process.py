@@ -218,6 +218,20 @@ def test_an_emptied_and_a_deleted_file_stay_so(tmp_path: Path) -> None:
     assert not (paths.workspace / "SOUL.md").exists()
 
 
+def test_a_file_of_a_version_that_kept_no_notes_is_brought_up_to_date_where_nobody_edited_it(tmp_path: Path) -> None:
+    paths = Paths.resolve({"NANOBOT_HOME": str(tmp_path / "home")})
+    prepare_home(paths)
+    (paths.home / "templates.json").unlink(missing_ok=True)
+    memory = paths.workspace / "memory" / "MEMORY.md"
+    now = memory.read_text(encoding="utf-8")
+    before = (
+        "Facts and decisions that should outlast a conversation. One line each, newest last, with a date (2026-01-31)."
+    )
+    memory.write_text(f"# Memory\n\n{before}\n", encoding="utf-8")
+    assert follow_templates(paths.home, paths.workspace, shipped("templates")).updated == ("memory/MEMORY.md",)
+    assert memory.read_text(encoding="utf-8") == now
+
+
 def test_a_file_may_be_named_in_short() -> None:
     assert [seed_named(one) for one in ("soul", "AGENTS.md", "memory", "memory/MEMORY.md")] == [
         "SOUL.md",

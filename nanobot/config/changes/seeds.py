@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,13 @@ from nanobot.config.paths import SEEDS, TEMPLATE_NOTES, replace_file, template_n
 from nanobot.errors import UsageError
 from nanobot.utils.host import shipped
 from nanobot.utils.translation import _, listed
+
+#: Beginnings of the SHA-256 of what earlier versions shipped: a file like one of them was never edited.
+EARLIER: Mapping[str, tuple[str, ...]] = {
+    "AGENTS.md": ("2453685682970964", "5c04960eab7f551f"),
+    "USER.md": ("19fd4ba2c54e618d", "807b6a6eef76a796"),
+    "memory/MEMORY.md": ("32cf747b57d0c1b8", "5acb837f8ab17d76"),
+}
 
 
 class SeedNews(NamedTuple):
@@ -57,7 +65,7 @@ def follow_templates(home: Path, workspace: Path, source: Path) -> SeedNews:
         known[seed] = digest
         if mine is None or digest in (before, _digest(mine)):
             continue
-        if _digest(mine) == before:
+        if _digest(mine) == before or _digest(mine)[:16] in EARLIER.get(seed, ()):
             replace_file(workspace / seed, now)
             updated.append(seed)
         elif before:  # edited, and made from an older form
