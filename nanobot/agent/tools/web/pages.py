@@ -148,7 +148,7 @@ class CallConsent(Struct):
         if self.context.approve is None:
             raise AddressBlocked(f"{refusal}. Nobody can be asked here.", host=host.name)
         shown, closed = {url: host}, dict[str, str]()
-        for other in dict.fromkeys(self.urls):
+        for other in [one for one in dict.fromkeys(self.urls) if one != url]:  # a second look-up may differ
             found = await self.reader.private_host(other)
             if isinstance(found, PrivateHost) and found.name in self.context.made_up:
                 found = _made_up(found)
