@@ -109,6 +109,22 @@ async def test_what_is_typed_on_a_second_surface_waits_for_the_turn_that_runs_an
         await terminal.leave()
 
 
+async def test_who_writes_on_telegram_while_a_terminal_is_answered_is_told_that_it_waits(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    steps = ("Hello.", Reply(Wait(gate), "Herons."), "Egrets.")
+    async with furnished(tmp_path, *steps) as (_, llm, ada, home), serving(home), terminal_of(home) as terminal:
+        await terminal.answers("hello\r", "Hello.")
+        await terminal.answers("/sessions\r", re.compile(r"\w{10} hello"))
+        session = re.findall(r"(\w{10}) hello", terminal.text())[0]
+        await ada.asks(f"/resume {session}", "Back in session")
+        terminal.press("name the herons\r")
+        await llm.asked(2)
+        await ada.asks("and the egrets", "This conversation is in use elsewhere (a terminal).")
+        gate.set()
+        await ada.sees("Egrets.")
+        await terminal.leave()
+
+
 def careful(home: Program) -> Program:
     """Whatever changes a file is asked about."""
     return home.change(tools={"policy": {"preset": "careful"}})

@@ -16,6 +16,7 @@ from nanobot.bus.events import (
     ApprovalAsked,
     ApprovalClosed,
     CommandReply,
+    Notice,
     OutboundMessage,
     QuestionAsked,
     QuestionClosed,
@@ -64,6 +65,8 @@ class TelegramProgress:
                 turn_progress = self._turns[message.turn] = TurnProgress(self._sending, self._chats, message, event)
                 self._begun.put_nowait((place, partial(self._show_turn, message.turn, turn_progress)))
                 return
+            case Notice() if not message.turn:  # of none that runs, such as one that waits for another surface
+                self._begun.put_nowait((place, partial(self._tell, message.address, event.text)))
             case CommandReply():
                 if event.message not in self._replies:
                     self._begun.put_nowait((place, partial(self._reply, message.address, event.message)))
@@ -113,6 +116,11 @@ class TelegramProgress:
             await turn_progress.run()
         finally:
             self._turns.pop(turn, None)
+
+    async def _tell(self, address: Address, text: str) -> None:
+        async with self._sending.queues.queue(address.chat).permit("command") as permit:
+            permit.used()
+            await self._sending.calls.show(address, screen_messages_of(text)[0])
 
     async def _reply(self, address: Address, message: str) -> None:
         """Show the first reply of a command that takes long; the last one is the outbox's."""
