@@ -171,7 +171,7 @@ async def test_U57_a_local_server_with_many_models_is_found_and_one_is_chosen(
     with newcomer([*NANOBOT, "onboard", "--no-telegram"], {**services.env(tmp_path), "OLLAMA_HOST": host}) as terminal:
         await answered(terminal, "1. Ollama on this machine (", "1")
         await answered(terminal, "Which of the 22 models of Ollama?", "nothing of that name")
-        await dialogue(terminal, {"0 names of models there have": "qwen", "2 of 2": ""})
+        await dialogue(terminal, {"0 names of models there have": "lama2", " 21  llama21:8b": "qwen", "2 of 2": ""})
         await terminal.until("Go on with nanobot")
         assert await terminal.wait() == 0
     assert written(tmp_path)["agents"] == {

@@ -110,11 +110,11 @@ class Talk:
 
     def chosen_model(self, names: Sequence[str], best: str, *, whose: str) -> str:
         """One of the models that `whose` server lists; Enter takes `best`."""
-        listed = "\n".join(f"{place:>3}  {name}" for place, name in enumerate(names[:_SHOWN], 1))
-        more = "\n     " + _("… and {count} more", count=len(names) - _SHOWN) if len(names) > _SHOWN else ""
+        numbered = {name: f"{place:>3}  {name}\n" for place, name in enumerate(names, 1)}
+        more = "     " + _("… and {count} more", count=len(names) - _SHOWN) + "\n" if len(names) > _SHOWN else ""
         which = N_("Which of the {count} models of {server}? A number, or a part of a name.")
         self.say(_(which, count=len(names), server=whose))
-        self._out.write(f"{listed}{more}\n")
+        self._out.write("".join([*numbered.values()][:_SHOWN]) + more)
         while True:
             answer = self.ask(best, names)
             if answer.isdecimal() and 1 <= int(answer) <= len(names):
@@ -123,3 +123,4 @@ class Talk:
             if answer in names or len(fitting) == 1:
                 return answer if answer in names else fitting[0]
             self.say(_("{count} names of models there have {answer!r} in them.", count=len(fitting), answer=answer))
+            self._out.write("".join(numbered[name] for name in fitting[:_SHOWN]))
