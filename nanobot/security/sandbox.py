@@ -106,12 +106,13 @@ class Reason(Struct, frozen=True):
 
 
 class Bubblewrap(Struct, frozen=True):
-    """Own namespaces of bubblewrap, from its version 0.8 on, which forbids new ones inside.
+    """Own namespaces of bubblewrap; `strict` where it is recent enough (0.8) to forbid new ones inside.
 
     `filter` is a file with the filter of system calls, for what the kernel keeps outside of namespaces, such as keys.
     """
 
     program: str
+    strict: bool = True
     filter: str = ""
     note: str = "bubblewrap"
     name: str = "bubblewrap"
@@ -124,8 +125,8 @@ class Bubblewrap(Struct, frozen=True):
         """
         # Bound to its parent, bubblewrap could be ended between two steps and leave the half of it behind that waits
         # for the other: it goes on instead, to the launcher, which ends all where the lifeline is cut.
-        line = [self.program, "--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"]
-        line += ["--cap-drop", "ALL"]
+        line = [self.program, "--unshare-all", "--as-pid-1", "--new-session", "--cap-drop", "ALL"]
+        line += ["--unshare-user", "--disable-userns"] if self.strict else []
         places = sorted(set(self._places(confinement)), key=lambda one: (len(one[0].parts), one))
         mounted = [place for place, kind, _ in places if kind in (_READ, _WRITE)]
         hidden: list[Path] = []
@@ -161,7 +162,7 @@ class Bubblewrap(Struct, frozen=True):
         if kind == _OWN and str(place) in ("/proc", "/dev"):
             return [f"--{place.name}", str(place)]
         if kind == _OWN:
-            return ["--size", str(_EMPTY_BYTES), "--tmpfs", str(place)]
+            return [*(("--size", str(_EMPTY_BYTES)) if self.strict else ()), "--tmpfs", str(place)]
         return ["--bind" if kind == _WRITE else "--ro-bind", str(source), str(place)]
 
 
@@ -292,7 +293,10 @@ async def _bubblewrap() -> Bubblewrap | str:
     if program is None:
         return _("bwrap is not installed (the package is called bubblewrap)")
     made = Bubblewrap(program, filter=filter_file(), note=_("bubblewrap, tried here"))
-    return await _escapes(made) or made
+    if not (failed := await _escapes(made)):
+        return made
+    older = replace(made, strict=False, note=_("bubblewrap, older than 0.8, tried here"))
+    return failed if await _escapes(older) else older
 
 
 async def _landlock() -> Landlocked | str:

@@ -568,6 +568,21 @@ def test_a_sandbox_that_lets_something_through_is_not_taken(tmp_path: Path) -> N
     assert "could read what is hidden" in ran.stderr
 
 
+def test_a_bubblewrap_from_before_0_8_is_taken_without_what_it_does_not_know(tmp_path: Path) -> None:
+    """With a program in its place that knows no such options, and keeps everything in."""
+    fake = tmp_path / "bwrap"
+    fake.write_text(
+        '#!/bin/sh\ncase "$*" in *--disable-userns*|*--size*) echo "bwrap: Unknown option" >&2; exit 1;; esac\n'
+        'shift $(($# - 4))\n: > "$1/root/written"\n',
+        encoding="utf-8",
+    )
+    fake.chmod(0o755)
+    code = "import asyncio; from nanobot.security.sandbox import choose; print(asyncio.run(choose('bubblewrap')).note)"
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout == "bubblewrap, older than 0.8, tried here\n"
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
