@@ -6,6 +6,7 @@ from nanobot.agent.receipts import NOTES, ClaimKind
 from nanobot.agent.turn import Spent, TurnLimits
 from nanobot.errors import ProviderError, ProviderErrorKind
 from nanobot.providers.base import ProviderInfo
+from nanobot.utils.secrecy import mask_url
 from nanobot.utils.text import duration
 from nanobot.utils.translation import N_, Later, _, told
 
@@ -136,7 +137,7 @@ def _advice(error: ProviderError, info: ProviderInfo) -> Later:
         key=error.key_hint or f"providers.{error.provider or info.name}.apiKey",
         wait=duration(error.retry_after) if error.retry_after else Later(N_("a minute")),
         vendor=info.name,
-        where=f" ({info.base_url})" if info.base_url else "",
+        where=f" ({mask_url(info.base_url, '…')})" if info.base_url else "",
     )
 
 

@@ -1,6 +1,7 @@
 """What a turn and its chat say to somebody who reads Chinese: replies, questions, failures, limits, receipts."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import get_args
 
@@ -27,6 +28,13 @@ def chinese() -> Iterator[None]:
     settle({"LANG": "zh_CN.UTF-8"})
     yield
     settle({}, "auto")
+
+
+def test_where_a_model_is_not_reached_no_secret_of_its_address_is_told_to_a_chat() -> None:
+    info = ProviderInfo("acme", "big", base_url="https://joe:hunter2pass@acme.example/v1?key=topsecretvalue")
+    said = explain(ProviderError("network", "no", provider="acme"), info)
+    assert "acme.example/v1" in said
+    assert not re.search("joe|hunter2|topsecret", said)
 
 
 @pytest.mark.parametrize("kind", get_args(ProviderErrorKind))
