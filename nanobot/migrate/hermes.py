@@ -142,6 +142,8 @@ def read_yaml(text: str) -> JsonObject:
             holder[last] = [*(there if isinstance(there, list) else []), _scalar(bare[2:].strip(), number)]
             continue
         match = _KEY.match(bare)
+        if bare == "-" or (match is None and indent > groups[-1][0] >= 0):
+            continue  # of a list of groups, or the rest of a text
         if match is None:
             raise UsageError(_(_BEYOND, number=number))
         while groups[-1][0] >= indent:

@@ -27,9 +27,10 @@ def hermes(folder: Path) -> Path:
     written(
         folder / "config.yaml",
         "# settings\nmodel:\n  default: anthropic/claude-x  # the usual one\n  provider: auto\n"
-        "terminal:\n  backend: local\ntimezone: Europe/Lisbon\n"
+        "terminal:\n  backend: local\n  greeting: words that a program\n    has broken\ntimezone: Europe/Lisbon\n"
         "mcp_servers:\n  files:\n    command: npx\n    args:\n      - -y\n      - '@files/server'\n"
-        f"    env:\n      FILES_TOKEN: {SECRETS[2]}\nfallback_providers:\n- provider: x\n  model: y\n",
+        f"    env:\n      FILES_TOKEN: {SECRETS[2]}\n"
+        "fallback_providers:\n- provider: x\n  model: y\n-\n  provider: z\n",
     )
     written(
         folder / ".env",
