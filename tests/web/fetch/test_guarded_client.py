@@ -291,6 +291,16 @@ async def test_with_a_proxy_the_target_is_judged_here_first(make_tool: MakeTool)
     assert [result.error for result in bad] == ["blocked", "blocked"]
 
 
+async def test_what_only_the_operator_opens_is_asked_directly_and_no_proxy_learns_of_it(make_tool: MakeTool) -> None:
+    names = Names({"printer.lan": ["93.184.216.34"], "nas.test": ["10.0.0.8"]})
+    pages = {"/": Answer("a page of this house", "text/plain")}
+    async with WebProxy({}) as proxy, Website(pages) as site:
+        tool = make_tool(whitelist=("printer.lan", "nas.test"), network=names, proxy=proxy.url)
+        for host in ("printer.lan", "nas.test"):
+            assert "of this house" in (await tool.call({"url": f"http://{host}:{site.port}/"})).text
+        assert (proxy.asked, names.reached) == ([], ["93.184.216.34", "10.0.0.8"])
+
+
 async def test_W02_an_invented_address_is_no_machine_of_this_house_and_goes_through_the_proxy(
     make_tool: MakeTool,
 ) -> None:
