@@ -241,6 +241,37 @@ async def test_what_a_server_refuses_is_told_in_its_words_and_the_sentence_ends_
         )
 
 
+async def test_an_old_server_that_ended_its_stream_at_rest_is_joined_anew_by_the_next_call() -> None:
+    answers: list[asyncio.Queue[dict[str, object] | None]] = []
+    fake = McpServer()
+
+    async def serve(request: Request, responder: Responder) -> None:
+        if request.method == "POST":
+            asked = request.json()
+            await responder.send(202)
+            params = asked.get("params")
+            said = fake._result(str(asked["method"]), params if isinstance(params, dict) else {})
+            if "id" in asked:
+                answers[-1].put_nowait({"jsonrpc": "2.0", "id": asked["id"], "result": said})
+            return
+        answers.append(asyncio.Queue())
+        await responder.start(content_type="text/event-stream")
+        await responder.chunk("event: endpoint\ndata: /said\n\n")
+        while (answer := await answers[-1].get()) is not None:
+            await responder.chunk(f"event: message\ndata: {json.dumps(answer)}\n\n")
+        await responder.end()
+
+    async with HttpServer(serve) as server:
+        settings = {"one": config(url=f"{server.url}/sse", type="sse")}
+        async with started(settings) as (registry, _):
+            assert (await run_tool(registry, "mcp_one_search", {"query": "a"})).error is None
+            answers[-1].put_nowait(None)
+            await until(lambda: not any(one.get_name().startswith("mcp ") for one in asyncio.all_tasks()), 60)
+            assert (await run_tool(registry, "mcp_one_search", {"query": "b"})).error is None
+            answers[-1].put_nowait(None)
+    assert len(answers) == 2
+
+
 async def test_calls_of_one_server_run_side_by_side() -> None:
     async with McpServer() as server, started({"exa": config(url=server.url)}) as (registry, _):
         results = await asyncio.gather(

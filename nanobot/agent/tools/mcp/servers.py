@@ -96,7 +96,7 @@ class McpServer:
 
     async def log_in(self, login: Login) -> str:
         """Ask the server as somebody who logs in; why that failed, empty where the login is kept."""
-        asking = SdkConnection(f"The MCP server {self.name!r}", lambda _lost: self._remote(login))
+        asking = SdkConnection(f"The MCP server {self.name!r}", lambda lost: self._remote(lost, login))
         try:
             await asking.tools(timeout=LOGIN_SECONDS)
         except McpFailure as failure:
@@ -108,7 +108,9 @@ class McpServer:
         return ""
 
     @asynccontextmanager
-    async def _remote(self, login: Login | None = None) -> AsyncIterator[tuple[object, object]]:
+    async def _remote(
+        self, lost: Callable[[str], None], login: Login | None = None
+    ) -> AsyncIterator[tuple[object, object]]:
         """The way to an address, logged in where a login is kept."""
         settings, around, auth = self.settings, self._around, None
         if around.logins is not None and (login or (await asyncio.to_thread(around.logins.get, self.key)).tokens):
@@ -117,13 +119,13 @@ class McpServer:
         async def judge(request: httpx2.Request) -> None:
             await judge_other(settings.url, request, around.guard)
 
-        async with http_streams(settings, around.proxy, auth, judge if auth else None) as streams:
+        async with http_streams(settings, around.proxy, auth, judge if auth else None, lost) as streams:
             yield streams
 
     def _streams(self, lost: Callable[[str], None]) -> AbstractAsyncContextManager[tuple[object, object]]:
         settings, around = self.settings, self._around
         if not is_program(settings):
-            return self._remote()
+            return self._remote(lost)
         folder = around.workspace / Path(settings.cwd).expanduser()
         hidden = tuple(one for one in around.secret if folder in one.parents)
         confined = Confinement((folder,), hidden=hidden) if settings.sandbox else None

@@ -43,9 +43,14 @@ TROUBLE: ContextVar[RequestTrouble] = ContextVar("trouble of an MCP request")
 
 @asynccontextmanager
 async def http_streams(
-    settings: McpServerConfig, proxy: FindProxy, auth: httpx2.Auth | None, judge: Judge | None
+    settings: McpServerConfig,
+    proxy: FindProxy,
+    auth: httpx2.Auth | None,
+    judge: Judge | None,
+    lost: Callable[[str], None],
 ) -> AsyncIterator[tuple[object, object]]:
-    """A connection to a server: what comes in, and what goes out. `auth` logs requests in."""
+    """A connection to a server: what comes in, and what goes out. `auth` logs requests in; `lost` is told why one that
+    has to stay open ended."""
     old, url = settings.type == "sse", settings.url
 
     async def note(response: httpx2.Response) -> None:
@@ -54,7 +59,7 @@ async def http_streams(
             raise httpx2.DecodingError("its answer is packed, though it was asked for plain ones")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             events = response.headers.get("content-type", "").startswith("text/event-stream")
-            response.stream = _Bounded(response.stream, events=events)
+            response.stream = _Bounded(response.stream, events=events, lost=lost if old and events else None)
         if old or response.request.method == "POST":
             TROUBLE.get().status = response.status_code if response.status_code >= 400 else 0
 
@@ -92,10 +97,18 @@ class _Bounded(httpx2.AsyncByteStream):
     It comes in whole lines, and without the halves of characters that servers leave which cut a text.
     """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool) -> None:
-        self._inner, self._events = inner, events
+    def __init__(self, inner: httpx2.AsyncByteStream, *, events: bool, lost: Callable[[str], None] | None) -> None:
+        self._inner, self._events, self._lost = inner, events, lost
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for lines in self._lines():
+                yield lines
+        finally:
+            if self._lost is not None:
+                self._lost("it has ended the connection")
+
+    async def _lines(self) -> AsyncIterator[bytes]:
         size, held = 0, bytearray()
         async for block in self._inner:
             size += size_of(block)
