@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.utils.searchusage import SearchUsageInfo
-from nanobot.utils.translation import N_, _, apart
+from nanobot.utils.translation import N_, _, apart, listed
 from nanobot.web.search.base import SearchBackend, SearchQuery, SearchReply
 from nanobot.web.usage import NO_BUDGET, RequestBudget, UsageLedger
 
@@ -61,8 +61,13 @@ class ChainFailed(SearchError):
 
     def __init__(self, attempts: Sequence[Attempt], retry_after: float) -> None:
         kind: SearchErrorKind = next((attempt.error for attempt in attempts if attempt.error), "unavailable")
-        said = dict.fromkeys(attempt.message for attempt in attempts if attempt.message)
-        super().__init__(kind, apart(said), retry_after=retry_after)
+        told = [attempt for attempt in attempts if attempt.message]
+        others = dict.fromkeys(attempt.provider for attempt in told if attempt.provider != told[0].provider)
+        if others and all(attempt.error == "network" for attempt in told):
+            said = _("{failure}; nor can {others} be reached", failure=told[0].message, others=listed(others))
+        else:
+            said = apart(dict.fromkeys(attempt.message for attempt in told))
+        super().__init__(kind, said, retry_after=retry_after)
         self.attempts = tuple(attempts)
 
 

@@ -16,7 +16,7 @@ from nanobot.config.schema_web import WebSearchConfig
 from nanobot.errors import SearchError, SearchErrorKind
 from nanobot.web.search.base import Quota, SearchBackend, SearchHit, SearchQuery, SearchReply
 from nanobot.web.search.catalog import Catalog
-from nanobot.web.search.chain import ChainFailed, ChainLink, SearchChain
+from nanobot.web.search.chain import Attempt, ChainFailed, ChainLink, SearchChain
 from tests.fakes.search_apis import KEY, FakeDdgs, SearchApis
 from tests.fakes.sections import section
 from tests.tables import table
@@ -258,3 +258,10 @@ async def test_C12_a_tool_of_an_mcp_server_steps_in_only_where_fallback_lists_it
         assert (await plain.call({"query": "python"}, None)).is_error
         assert asked == []
         await tool.aclose()
+
+
+def test_back_ends_that_cannot_be_reached_are_named_together() -> None:
+    away = [Attempt(name, "network", message=f"{name} cannot be reached: no name") for name in ("a", "a", "b", "c")]
+    assert str(ChainFailed(away, 0.0)) == "a cannot be reached: no name; nor can b, c be reached"
+    used_up = Attempt("d", "quota", message="d is used up")
+    assert str(ChainFailed([away[0], used_up], 0.0)) == "a cannot be reached: no name; d is used up"
