@@ -47,6 +47,7 @@ def _pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_of_workers.py").write_text(TESTS, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-c", "none.ini", "--rootdir", ".", "-p", "no:cacheprovider"]
     env = {"PYTHONPATH": str(ROOT), "DONE": str(folder / "done"), "HOME": str(folder)}
+    env["PYTEST_DEBUG_TEMPROOT"] = str(folder)  # beside another suite it would warn of folders that both clear away
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what the environment has takes longer than these tests
     (folder / "none.ini").touch()
     command += ["-p", "tests.workers", *words]
