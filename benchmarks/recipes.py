@@ -40,7 +40,7 @@ SITE = "harbour.example"
 CAPTION = "Add these up and send me a table"
 SENT = f"<costs.csv> {CAPTION}"
 _STEADY = (
-    (r" \(\d+(\.\d)? s\)", ""),  # how long a tool took is shown only where it took long
+    (r" \(\d+(\.\d)? s\)|, \d+(\.\d)? s(?=\))", ""),  # how long a tool took is shown only where it took long
     (r"\n\n+", "\n"),
     (r"\b\d+(\.\d)? s\b", "0.1 s"),
     (r"\b\d+(\.\d)? ?ms\b", "1 ms"),
