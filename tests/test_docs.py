@@ -1,6 +1,7 @@
 """The documentation is complete and true: keys, commands, events and tools, links, and every command that is shown."""
 
 import ast
+import asyncio
 import importlib
 import pkgutil
 import re
@@ -17,6 +18,7 @@ from nanobot.agent import tools
 from nanobot.agent.tools.base import Tool
 from nanobot.agent.tools.offers import FILE_OFFERS
 from nanobot.bus.events import Address, Event
+from nanobot.channels.base import ChannelManager
 from nanobot.channels.telegram.access.gate import access_commands
 from nanobot.channels.telegram.access.people import Access
 from nanobot.cli.habits import parse
@@ -35,6 +37,8 @@ from nanobot.results import ToolResult
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
 from nanobot.web.search.catalog import CATALOG
+from tests.agent.test_files import home
+from tests.fakes.waiting import until
 from tests.reach import tree_of
 
 ROOT = Path(__file__).parent.parent
@@ -267,6 +271,24 @@ async def test_the_provider_in_the_documentation_works() -> None:
     assert deltas[0] == TextDelta("hello")
     assert isinstance(deltas[-1], Completed)
     assert deltas[-1].message.text == "hello"
+
+
+async def test_the_channel_in_the_documentation_works(tmp_path: Path) -> None:
+    namespace: dict[str, object] = {}
+    exec(blocks(page("writing-a-channel.md"), "python")[0], namespace)
+    kind, path = namespace["LineChannel"], tmp_path / "socket"
+    assert isinstance(kind, type)
+    async with home(tmp_path) as box, asyncio.timeout(60):
+        manager = ChannelManager(box.bot, [kind(box.bot, str(path))])
+        serving = asyncio.create_task(manager.run())
+        await until(path.exists)
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write("hello\n/whoami\n".encode())
+        heard = {(await reader.readline()).decode() for _ in range(3)}
+        writer.close()
+        await manager.stop()
+        await serving
+    assert heard == {"Done.\n", "You: id `me`, owner.\n", "This chat: `socket` on line.\n"}
 
 
 def test_the_provider_errors_that_are_named_exist() -> None:

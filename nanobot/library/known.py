@@ -220,7 +220,7 @@ def _has(known: KnownLine, words: str) -> bool:
 
 
 def _every(words: str) -> bool:
-    return words.strip().casefold().startswith("all ")
+    return words.casefold().split()[:1] == ["all"]
 
 
 def _meant(known: list[KnownLine], words: str) -> tuple[list[KnownLine], list[str]]:
@@ -231,7 +231,7 @@ def _meant(known: list[KnownLine], words: str) -> tuple[list[KnownLine], list[st
         if not lines:
             raise UsageError(_("There is no line {number}. `/memory` shows the numbers.", number=wanted))
         return lines, [lines[0].line.text]
-    wanted = wanted[4:] if _every(wanted) else wanted
+    wanted = wanted[3:].strip() if _every(wanted) else wanted
     if not terms(wanted):
         raise UsageError(_("Name what is to be forgotten: `/forget <number>` of a line of `/memory`, or words of it."))
     lines = [one for one in known if _has(one, wanted)]

@@ -181,11 +181,11 @@ class Appointments:
         if not done:
             return _(nothing)
         lines = [_(done_title), "", *(line_of(job, short=action in ("remove", "run")) for job in done)]
+        note = self._absent(done[0].chat.partition(":")[0]) if action == "run" else ""
         files = sorted({job.origin.split()[0] for job in done if job.origin})
         if files and action == "remove":
-            again = _("A line of {files} comes back unless it is ticked or taken out there.", files=listed(files))
-            lines += ["", f" {again}"]
-        return "\n".join(lines)
+            note = _("A line of {files} comes back unless it is ticked or taken out there.", files=listed(files))
+        return "\n".join([*lines, *(("", f" {note}") if note else ())])
 
     async def count(self, person: str) -> int:
         """How many jobs somebody has that are still to come."""

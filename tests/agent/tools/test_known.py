@@ -91,6 +91,7 @@ async def test_words_that_fit_several_lines_take_none_away_before_one_is_named(t
         await room.say("Tea.", remember("Drinks tea at five."))
         assert "2 lines hold that" in await command(room, "/forget tea")
         assert note(room).count("tea") == 2
+        assert "Name what is to be forgotten" in await command(room, "/forget all"), "and not what holds the word all"
         assert "Forgotten: Drinks tea at five." in await command(room, "/forget 2")
         assert "Forgotten: Likes green tea." in await command(room, "/forget all tea")
         assert "tea" not in note(room)

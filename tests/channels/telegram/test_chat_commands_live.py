@@ -382,6 +382,7 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
         listed = (await home.run("schedule")).out
         assert "stand up" in listed
         assert "stretch" in listed.partition("Over")[2]
+        assert "No gateway runs." in (await home.run("schedule", "run", "1")).out
 
 
 async def test_U22_people_are_shown_with_their_jobs_which_end_with_their_rights(tmp_path: Path) -> None:

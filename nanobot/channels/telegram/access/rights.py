@@ -100,7 +100,7 @@ class Rights(Struct, frozen=True):
         return f"{url}{picture}\n\n{terms}"
 
     async def _everybody(self) -> str:
-        lines = [await self._line(one) for one in await self.access.people()]
+        lines = [await self._line(one) for one in await self.access.people()] or [_("- Nobody yet")]
         groups = [
             _("- {name} (`{id}`), a group: everybody there is a guest", name=one.name, id=one.id)
             for one in await self.access.groups()
