@@ -283,7 +283,7 @@ async def test_the_channel_in_the_documentation_works(tmp_path: Path) -> None:
         serving = asyncio.create_task(manager.run())
         await until(path.exists)
         reader, writer = await asyncio.open_unix_connection(path)
-        writer.write("hello\n/whoami\n".encode())
+        writer.write(b"hello\n/whoami\n")
         heard = {(await reader.readline()).decode() for _ in range(3)}
         writer.close()
         await manager.stop()
