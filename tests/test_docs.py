@@ -285,9 +285,10 @@ async def test_the_channel_in_the_documentation_works(tmp_path: Path) -> None:
         reader, writer = await asyncio.open_unix_connection(path)
         writer.write(b"hello\n/whoami\n")
         heard = {(await reader.readline()).decode() for _ in range(3)}
-        writer.close()
         await manager.stop()
         await serving
+        writer.close()
+        await writer.wait_closed()
     assert heard == {"Done.\n", "You: id `me`, owner.\n", "This chat: `socket` on line.\n"}
 
 
