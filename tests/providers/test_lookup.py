@@ -263,6 +263,7 @@ async def test_without_a_network_the_turn_ends_as_a_temporary_failure() -> None:
     ("How do I connect Telegram?", "docs/quickstart.md#connect-telegram"),
     ("how do I add a model?", "docs/quickstart.md#add-a-model"),
     ("Wie verbinde ich Telegram?", "docs/"),
+    ("怎么连接 Telegram？", "docs/zh/quickstart.md#连接-telegram"),
     ("What is nanobot?", "docs/index.md#nanobot"),
     ("What does /stop do in nanobot?", "docs/commands.md#stop"),
     ("How do I limit who may talk to the bot?", "docs/telegram.md#who-may-talk-to-it"),

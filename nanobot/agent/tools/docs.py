@@ -20,16 +20,9 @@ from nanobot.utils.ranking import terms
 from nanobot.utils.translation import _, _n
 
 _MOST, _CANDIDATES = 4, 24
-#: Pages for those who change nanobot weigh less than pages for those who use it; the changelog least.
-_WEIGHTS = {
-    "architecture": 0.6,
-    "contributing": 0.6,
-    "changelog": 0.3,
-    "checklist": 0.3,
-    "session-format": 0.6,
-    "benchmarks": 0.6,
-}
-_SINGLE_WEIGHT = 0.6
+#: Pages for those who change nanobot, and a list of pages, weigh less than those for people; the changelog least.
+_BESIDE = ("architecture", "benchmarks", "contributing", "session-format", "writing-", "zh/README")
+_LAST = ("changelog", "checklist")
 
 
 class NanobotDocsTool(OwnTool[DocsArguments], name="nanobot_docs"):
@@ -72,7 +65,7 @@ def search_docs(query: str, folder: Path, index: LibraryIndex) -> tuple[FoundPar
     _take_in(folder, index)
     wanted = terms(query)
     found = index.search(query, [("docs", str(folder))], limit=_CANDIDATES, whole=True)
-    scored = [(_weight(one) * one.score * (1 + (terms(_heading(one)) == wanted)), one) for one in found]
+    scored = [(_weight(one, query) * one.score * (1 + (terms(_heading(one)) == wanted)), one) for one in found]
     best = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])[:_MOST]
     return tuple(_begun(one, wanted, folder) for score, one in best if score >= best[0][0] * 0.45)
 
@@ -89,19 +82,21 @@ def _begun(found: FoundPart, wanted: Sequence[str], folder: Path) -> FoundPart:
 def _take_in(folder: Path, index: LibraryIndex) -> None:
     """Bring the index up to date with the pages."""
     known = {one.name: one for one in index.documents("docs", str(folder))}
-    for path in sorted(folder.glob("*.md")):
-        status = path.stat()
+    for path in sorted(folder.rglob("*.md")):
+        status, name = path.stat(), path.relative_to(folder).with_suffix("").as_posix()
         state = f"{status.st_mtime_ns} {status.st_size}"
-        before = known.pop(path.stem, None)
+        before = known.pop(name, None)
         if before is None or before.state != state:
             parts = [DocumentPart(one.text, one.heading) for one in sections(path.read_text(encoding="utf-8"))]
-            index.put(Document("docs", str(folder), path.stem, state=state), parts)
+            index.put(Document("docs", str(folder), name, state=state), parts)
     index.drop(known.values())
 
 
-def _weight(found: FoundPart) -> float:
+def _weight(found: FoundPart, query: str) -> float:
     page = found.document.name
-    return _WEIGHTS.get(page, _SINGLE_WEIGHT if page.startswith("writing-") else 1.0)
+    if page.startswith("zh/") and max(query, default="") < "\u2e80":  # what is asked is not in Chinese
+        return 0.0
+    return 0.3 if page in _LAST else 0.6 if page.startswith(_BESIDE) else 1.0
 
 
 def _heading(found: FoundPart) -> str:
