@@ -151,7 +151,7 @@ LINKS = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), LINKS)
-def test_an_address_that_neither_a_tool_nor_a_person_gave_is_called_not_read(
+def test_W01_an_address_that_neither_a_tool_nor_a_person_gave_is_called_not_read(
     text: str, wanted: str | None, book: SourceBook
 ) -> None:
     shown, citations = marked(text, book, given=["https://told.test/x"])

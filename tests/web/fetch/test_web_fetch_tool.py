@@ -47,7 +47,7 @@ ARTICLE = f"""<!doctype html><html lang="en"><head><title>The harbour</title>
 <p>{PROSE}</p></article></body></html>"""
 
 
-async def test_N43_N39_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
+async def test_N43_N39_W07_an_html_page_costs_one_request_and_comes_back_as_markdown(tool: WebFetchTool) -> None:
     async with Website({"/a": Answer(ARTICLE)}) as site:
         result = await tool.call({"url": f"{site.url}/a"})
         assert site.paths == ["/a"]
