@@ -97,7 +97,8 @@ async def test_U71_messages_that_telegram_refuses_three_times_in_a_row_are_an_al
         async with at.alarms.running():
             at.server.blocked.add(7)
             for _ in range(3):
-                await answer()
+                await (await at.begin()).finish(TurnFinished("completed", "The answer."))
+                await at.quiet(5)
             at.server.blocked.clear()
             for number in range(6):
                 if number != 2:

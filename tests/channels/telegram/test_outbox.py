@@ -365,6 +365,17 @@ async def test_an_answer_points_to_what_it_answers_where_that_is_wanted_until_te
         assert [line[:9] for line in at.seen] == ["bot: line"] * 6
 
 
+async def test_a_shown_beginning_stays_where_telegram_refuses_the_answer_as_an_edit_and_anew() -> None:
+    async with stage(Look("off", "edit")) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
+        at.server.failing("editMessageText", refuse(400, "Bad Request: STRANGE_THING_INVALID"))
+        at.server.fail("sendMessage", refuse(400, "Bad Request: STRANGE_THING_INVALID"))
+        await turn.end(DONE)
+        assert "as far as it is known" in at.seen[0]
+        assert "could not be delivered and is dropped: Telegram refused it" in at.seen[1]
+
+
 async def test_what_telegram_refuses_is_said_in_the_chat_in_its_language() -> None:
     async with stage(PLAIN, group=-77) as at:
         heard("zh", at.address.key)
@@ -407,7 +418,8 @@ async def test_answers_to_a_group_where_the_bot_may_not_write_come_when_it_may_a
             await turn.finish(DONE)
             await (await at.begin()).finish(TurnFinished("completed", "Another."))
             await at.quiet(6 * 3_600)
-        assert (at.seen, len(told)) == ([], 1)
+        assert [line[:15] for line in at.seen] == ["bot: The answer"], "what was shown stays until more can be"
+        assert len(told) == 1
         assert "the bot may not write in the chat now" in told[0]
         at.server.failing("sendMessage", None)
         await at.settled()
@@ -441,20 +453,47 @@ async def test_a_lost_thread_gets_a_second_try_and_then_the_chat_itself() -> Non
         assert [message.thread for message in at.server.chats[-1001]] == [9, None, 9], "one that stands there as well"
 
 
-async def test_a_blocked_bot_gives_up_and_stops_typing() -> None:
+async def test_what_a_blocked_bot_could_not_say_comes_when_it_is_let_in_again() -> None:
+    async with stage(step=60) as at:
+        turn = await at.begin()
+        await turn.play(TextDelta("The answer, as far as it is known. " * 3), until="as far as")
+        at.server.blocked.add(7)
+        await turn.finish(DONE)
+        await at.quiet(3 * 3_600)
+        assert len(at.server.calls) < 12, "it is tried once an hour, and nothing else is sent"
+        at.server.blocked.clear()
+        await (await at.begin()).end(TurnFinished("completed", "Another."))
+        assert at.seen == ["bot: The answer.", "bot: Another."]
+
+
+async def test_what_a_blocked_bot_could_not_say_for_a_day_is_dropped_in_silence() -> None:
+    async with stage(PLAIN, step=300) as at, at.alarms.running():
+        told: list[Alarm] = []
+
+        async def tell(alarm: Alarm) -> bool:
+            told.append(alarm)
+            return True
+
+        at.alarms.through(tell)
+        at.server.blocked.add(7)
+        for _ in range(3):
+            await (await at.begin()).finish(DONE)
+        await at.settled()
+        assert at.clock.now() >= 86_400
+        assert (await states(at.ledger, "outbox", CHANNEL)) == {"failed": 3}
+        assert not told
+
+
+async def test_a_blocked_bot_stops_typing() -> None:
     async with stage() as at:
         at.server.blocked.add(7)
         turn = await at.begin()
         await at.server.until(lambda: bool(at.server.calls))
         await at.quiet(12)
         assert len(at.server.calls) == 1, "typing, or on a slow machine the status; after its refusal neither"
-        await turn.end(DONE)
-        assert await states(at.ledger, "outbox", CHANNEL) == {"failed": 1}
+        await turn.finish(DONE)
+        await at.quiet(12)
         assert [call.params["text"] for call in at.server.calls[1:]] == ["The answer."]
-        at.server.blocked.clear()
-        again = await at.begin()
-        await again.end(DONE)
-        assert at.seen == ["bot: The answer."]
 
 
 async def test_a_group_that_moved_is_followed() -> None:

@@ -152,9 +152,12 @@ async def test_a_final_text_whose_edit_broke_is_edited_in_again(at: Stage) -> No
     assert at.seen == [f"bot: {text}And more."]
 
 
-async def test_what_a_failed_try_has_said_is_taken_back(at: Stage, turn: Turn) -> None:
+async def test_what_a_failed_try_has_said_stays_until_another_stands_in_its_place(at: Stage, turn: Turn) -> None:
     await turn.play(StepStarted(1), TextDelta(SAYING), until="beginning")
-    await turn.play(StepRetried("connection lost"), until="bot: …")
+    for again in (StepRetried("connection lost"), ThinkingDelta("Hm."), StepStarted(1)):
+        await turn.play(again)
+        await at.quiet(5)
+        assert at.seen == [f"bot: {SAYING.strip()} [Stop]"]
     await turn.play(TextDelta("Another answer, which is the one that counts for the person."), until="counts")
     await turn.end(TurnFinished("completed", "Another answer, and the whole of it."))
     assert at.seen == ["bot: Another answer, and the whole of it."]

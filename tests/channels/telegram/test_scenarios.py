@@ -59,6 +59,23 @@ async def test_a_penalty_of_five_minutes_in_mid_answer_is_kept_and_then_the_answ
         assert await states(at.ledger, "outbox", CHANNEL) == {"sent": 1}
 
 
+@pytest.mark.parametrize("seconds", [1, 600])
+async def test_the_status_of_a_turn_that_ended_without_network_folds_up_when_there_is_one(seconds: float) -> None:
+    async with one_turn() as (at, turn):
+        call = ToolCall("c1", "web_search")
+        await turn.play(StepStarted(1), ToolStarted(call, 'search "x"'), until="[Stop]")
+        at.server.cut()
+        await turn.play(ToolFinished(call, ToolResult("ok"), 2.0), StepStarted(2), TextDelta(SAYING))
+        await at.quiet(5)
+        await turn.finish(TurnFinished("completed", SAYING, seconds=14))
+        await at.quiet(seconds)
+        at.server.mend()
+        await at.settled(seconds)
+        await at.until("1 step")
+        assert [line[:11] for line in at.seen] == ["bot: 1 step", "bot: ↻ This"]
+        assert not any("[Stop]" in line for line in at.seen)
+
+
 async def test_an_answer_of_20_000_characters_arrives_whole_and_never_hammers() -> None:
     text = "\n\n".join(f"Paragraph {number} says **this**. " + "Words and more words. " * 18 for number in range(47))
     assert len(text) > 20_000

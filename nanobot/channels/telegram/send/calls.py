@@ -242,7 +242,7 @@ async def send_part(
         slot.unsure, slot.message_id = True, 0
         if known:
             await sending.ledger.bind(slot.row, "")
-    return "later" if outcome in {"flood", "not_sent"} else "never"
+    return "later" if outcome in {"flood", "not_sent", "token"} else "never"
 
 
 async def _left_unsure(sending: Sending, key: tuple[str, int], slot: MessageSlot) -> bool:

@@ -47,8 +47,8 @@ LONGEST = timedelta(hours=24)
 MOST_TRIES = 10
 _ADVICE = N_("The log names the chats and what Telegram said; `nanobot status` shows whether Telegram is reached.")
 #: Seconds between looks for rows that have become due, and the longest pause between two tries of a row that did not go
-#: out.
-_LOOK, _LONGEST_PAUSE = 1.0, 60.0
+#: out; in a chat that has blocked or removed the bot.
+_LOOK, _LONGEST_PAUSE, _BLOCKED_PAUSE = 1.0, 60.0, 3_600.0
 #: By so much the pause grows that follows on each sending that may have arrived: a chat sees a dozen of them a day.
 _REPEATS_SPREAD = 2.5
 _BLOCKED = Later(N_("the chat cannot be written to: the bot was blocked or removed"))
@@ -209,10 +209,13 @@ class TelegramOutbox:
         if _unsure(row, slot) and not await calls.reachable(row.item.chat):
             return "not_sent"  # nothing is repeated on a network that is down
         outcome = await calls.show(place, content, slot.message_id, reply_to=reply_to, before=begin)
-        if outcome in {"no_rights", "refused"} and slot.message_id:  # what stands there may not be edited any more
-            await calls.delete(row.item.chat, slot.message_id)
-            await self._forget(row, slot)
+        if outcome in {"no_rights", "refused"} and (shown := slot.message_id):  # it may not be edited any more
+            await self._bind(row, slot, 0)
             outcome = await calls.show(place, content, reply_to=reply_to, before=begin)
+            if isinstance(outcome, int) or outcome == "maybe_sent":
+                await calls.delete(row.item.chat, shown)
+            else:
+                await self._bind(row, slot, shown)
         if outcome != "too_long":
             return outcome
         for number, piece in enumerate(split(Rendered(content.text), LIMIT // 2)):
@@ -236,12 +239,12 @@ class TelegramOutbox:
                     self.alarms.well(CHANNEL)
                 if outgoing.last:
                     await self._tidy(row, drafts)
+            case "dead_chat" if self._clock() - row.at >= LONGEST:
+                await self._give_up(row, _BLOCKED, aloud=False)
             case "flood" | "not_sent" | "token" | "no_rights" | "lost_thread" | "maybe_sent" if self._late(row):
                 await self._give_up(row, _LATE)
-            case "flood":
-                await self._hold(row, slot, self.sending.queues.queue(row.item.chat).penalty)
             case "maybe_sent":
-                await self._forget(row, slot)
+                await self._bind(row, slot, 0)
                 slot.unsure = True
                 pause = _REPEATS_SPREAD ** min(row.attempts + 1, MOST_TRIES + 2)
                 left = (row.at + LONGEST - self._clock()).total_seconds()
@@ -252,18 +255,16 @@ class TelegramOutbox:
                 if row.attempts < IN_A_ROW:  # what is behind it waits for it
                     self._alarm(_MUTED)
                 await self._hold(row, slot, _LONGEST_PAUSE)
-            case "not_sent" | "token":
-                await self._hold(row, slot, min(_LONGEST_PAUSE, 1 << row.attempts))
-            case "dead_chat":
-                await self._give_up(row, _BLOCKED, aloud=False)
+            case "not_sent" | "token" | "flood" | "dead_chat":  # who blocks or removes the bot may let it in again
+                known = {"flood": self.sending.queues.queue(row.item.chat).penalty, "dead_chat": _BLOCKED_PAUSE}
+                await self._hold(row, slot, known.get(outcome, min(_LONGEST_PAUSE, 1 << row.attempts)))
             case _:
                 await self._give_up(row, Later(_REFUSED, outcome=outcome))
 
-    async def _forget(self, row: OutboxRow, slot: MessageSlot) -> None:
-        """No message that is known shows a row."""
-        if slot.message_id:
-            slot.clear()
-            await until_stored(lambda: self._ledger.bind(row.seq, ""))
+    async def _bind(self, row: OutboxRow, slot: MessageSlot, message_id: int) -> None:
+        """This message shows a row, or with 0 none that is known."""
+        slot.message_id, slot.screen = message_id, None
+        await until_stored(lambda: self._ledger.bind(row.seq, str(message_id or "")))
 
     def _late(self, row: OutboxRow) -> bool:
         return row.attempts >= MOST_TRIES and self._clock() - row.at >= LONGEST

@@ -16,13 +16,15 @@ from nanobot.channels.telegram.show.status import Look, folded, live
 from nanobot.channels.view import Hint, TurnView
 from nanobot.command.settings import ChatSettings
 from nanobot.errors import StoreError
+from nanobot.messages import StepRetried, TextDelta
 
 #: Seconds in which nothing but typing is shown; after which a Stop button is shown whatever the turn does; between two
 #: signs of typing; and until a draft is shown again.
 QUIET, BARE, TYPING, DRAFT = 1.2, 1.6, 4.5, 20.0
 #: An answer is shown once it has so many characters or has been written for so many seconds.
 ENOUGH, LONG_ENOUGH = 40, 1.0
-_RETRY = 3.0
+#: Seconds until what could not be shown is tried again; after the end of a turn ever later, up to the longest pause.
+_RETRY, _LONGEST_RETRY = 3.0, 60.0
 _FOREVER = 3_600.0
 Deed = Literal["notice", "status", "answer"]
 
@@ -47,10 +49,11 @@ class TurnProgress:
         self._quiet = False  # after nobody could tell whether the status arrived: a second one would be a repeat
         self._announced = ""
         self._text = ""  # of the answer as it is shown
+        self._void = False  # a failed try has said that
         self._fold_seconds = 0.0
         self._folded = False
         self._drafted = 0.0
-        self._not_before = 0.0
+        self._not_before, self._pause = 0.0, _RETRY
         self._streams = bool(started.message)
 
     def apply(self, event: Event) -> None:
@@ -60,6 +63,8 @@ class TurnProgress:
             self._notices.append(event.text)
         elif isinstance(event, ToolStarted) and before.text.strip():
             self._announced = before.text
+        if isinstance(event, StepRetried | TextDelta | ToolStarted):
+            self._void = isinstance(event, StepRetried)
         if self._view.running and self._view.text and not before.text:
             self._wrote = self._sending.queues.clock.now()
             self._fold_seconds = self._wrote - self._began
@@ -124,7 +129,7 @@ class TurnProgress:
         view, now = self._view, self._now
         if self._notices:
             return "notice"
-        if now < self._not_before and view.running:
+        if now < self._not_before:
             return self._not_before - now
         if not view.running:
             return "status" if self._status_is_stale() else None
@@ -156,9 +161,10 @@ class TurnProgress:
         return max(0.0, latest - now)
 
     def _wanted_text(self) -> str:
-        """What the model is saying now. What a failed try has said is void; what it said before a tool is no answer."""
-        if self._view.phase == "retrying" and self._text:
-            return "…"
+        """What the model is saying now. What a failed try has said stays until the next one says something; what was
+        said before a tool is no answer."""
+        if self._void:
+            return self._text
         return "" if self._view.text == self._announced else self._view.text
 
     @property
@@ -227,9 +233,9 @@ class TurnProgress:
             outcome = await send_part(self._sending, self._address, (self._turn, STATUS_PART), screen, status)
             self._folded = outcome == "shown" and not screen.stop
         if outcome == "later":
-            self._not_before = self._now + _RETRY
-        # An unfolded status is no harm; the answer is what counts.
-        self._quiet = outcome == "never" or (outcome == "later" and not self._view.running)
+            self._not_before = self._now + self._pause
+            self._pause = _RETRY if self._view.running else min(_LONGEST_RETRY, 2 * self._pause)
+        self._quiet = outcome == "never"
 
     async def _take_back(self) -> None:
         """What stood there as an answer was an announcement: its message becomes the status, or goes."""
