@@ -153,7 +153,7 @@ CLOCKS = {"clock", "sleep", "now", "chance", "pace", "retry", "localtime"}
 STAND_INS = {"WebFetchTool.network", "WebSearchTool.clients", "WebSearchTool.ddgs"}
 STAND_INS |= {"NanobotDocsTool.folder", "Documents.extractor", "token_lock.folder"}
 WAITS = {"AgentLoop.quiet", "CommandTranscriber.seconds", "StallWatch.after", "StallWatch.beat"}
-WAITS |= {"PollClient.hold", "key_from_command.timeout"}
+WAITS |= {"key_from_command.timeout"}
 #: Parameters that nobody gives and that should go; the list only shrinks.
 TO_GO = {"MediaFolder.limit"}
 #: Where the schema is made, judged and shown; reading a key there gives it no effect.

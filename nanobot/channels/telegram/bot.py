@@ -1,4 +1,4 @@
-"""The Bot API client: one for calls, one of its own for the long poll, both without surprises from the environment.
+"""The Bot API client, without surprises from the environment.
 
 With it goes the menu of commands that Telegram offers behind its menu button, for each person in their language.
 """
@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
@@ -48,7 +47,6 @@ ALLOWED_UPDATES: tuple[str, ...] = (
     "message",
     "edited_message",
     "callback_query",
-    "my_chat_member",
     "stopped_message_generation",
 )
 #: Calls of chats that are under way at the same time; the others wait for a place in order.
@@ -193,16 +191,24 @@ class _Refusal(dict[str, object]):
 
 
 class TelegramLine:
-    """The client for calls. `me` is the bot itself, whose name is known once it has been asked for.
+    """A client of the bot with connections of its own: the channel has one for calls and one that waits for updates,
+    so that a poll never holds up a call.
 
-    `places` are held by calls to chats while they are under way.
+    `me` is the bot itself, whose name is known once it has been asked for. `places` are held by calls to chats while
+    they are under way. `hold` is how many seconds Telegram holds a poll open.
     """
 
     def __init__(self, settings: TelegramSettings) -> None:
-        self._request = BotRequest(settings)
-        self.bot = _bot(settings, self._request)
+        self._settings = settings
+        self._connect()
         self.me = Me(settings.bot_id, "")
         self.places = asyncio.Semaphore(PLACES)
+        self.hold = HOLD_SECONDS
+
+    def _connect(self) -> None:
+        one, self._request = self._settings, BotRequest(self._settings)
+        requests = self._request, self._request
+        self.bot = Bot(one.token, one.base_url, one.base_file_url, *requests)
 
     async def identify(self) -> None:
         """Ask Telegram who we are. Raises `TelegramError`."""
@@ -211,61 +217,37 @@ class TelegramLine:
             raise TelegramError(_STRANGE)
         self.me = Me(self.me.id, username)
 
-    async def call(self, method: str, **fields: object) -> object:
-        """What Telegram answers, as it came. The library would make objects of it, for a number that is wanted, and
-        knows no answer of another form. Raises `TelegramError`."""
-        answer: object = await self.bot._post(method, fields)  # noqa: SLF001 - its public way tells to use that
+    async def call(self, method: str, seconds: float = _READ_SECONDS, /, **fields: object) -> object:
+        """What Telegram answers within `seconds`, as it came. The library would make objects of it, for a number that
+        is wanted, and knows no answer of another form. Raises `TelegramError`."""
+        post = self.bot._post  # noqa: SLF001 - its public way tells to use that
+        answer: object = await post(method, fields, read_timeout=seconds)
         return answer
 
     async def look(self, hold: int) -> None:
         """Wait `hold` seconds for updates and confirm none. Raises `TelegramError`: `Conflict` where others poll."""
-        await _updates(self.bot, {"timeout": hold, "limit": 1}, hold + 10.0)
-
-    async def aclose(self) -> None:
-        await self._request.shutdown()
-
-
-class PollClient:
-    """The client that waits for updates. It has a connection of its own, so that a poll never holds up a call."""
-
-    def __init__(self, settings: TelegramSettings, *, hold: int = HOLD_SECONDS) -> None:
-        self._settings = settings
-        self._hold = hold
-        self._request = BotRequest(settings)
-        self._bot = _bot(settings, self._request)
+        await self.call("getUpdates", hold + 10.0, timeout=hold, limit=1)
 
     async def get_updates(self, offset: int | None) -> list[dict[str, object]]:
         """Wait for updates and return them as they came. Raises `TelegramError`.
 
         They are not parsed here: one that the library cannot read must not hide the others. What is no update is empty.
         """
-        wanted: dict[str, object] = {"timeout": self._hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
+        wanted: dict[str, object] = {"timeout": self.hold, "limit": 100, "allowed_updates": list(ALLOWED_UPDATES)}
         if offset is not None:
             wanted["offset"] = offset
-        raw = await _updates(self._bot, wanted, self._hold + 10.0)
+        raw = await self.call("getUpdates", self.hold + 10.0, **wanted)
         if not isinstance(raw, list):
             raise TelegramError(_STRANGE)
         return [row if isinstance(row, dict) else {} for row in raw]
 
-    async def delete_webhook(self) -> None:
-        """Let polling work again where a webhook was set. What waits at Telegram is kept."""
-        await self._bot.delete_webhook(drop_pending_updates=False)
-
     async def renew(self) -> None:
-        """Close the client, its connections and any request on them, and make a new one."""
-        await self._request.shutdown()
-        self._request = BotRequest(self._settings)
-        self._bot = _bot(self._settings, self._request)
+        """Close its connections and any request on them, and make new ones."""
+        await self.aclose()
+        self._connect()
 
     async def aclose(self) -> None:
         await self._request.shutdown()
-
-
-async def _updates(bot: Bot, wanted: dict[str, object], seconds: float) -> object:
-    with warnings.catch_warnings():  # the library recommends its own getUpdates, which loses what it cannot read
-        warnings.simplefilter("ignore")
-        raw: object = await bot.do_api_request("getUpdates", api_kwargs=wanted, read_timeout=seconds)
-    return raw
 
 
 def _request(
@@ -279,16 +261,6 @@ def _request(
     own = {"Host": url.netloc.decode(), "Content-Type": "application/x-www-form-urlencoded"}
     whole = {**own, **headers, "Content-Length": str(len(body))}
     return httpx.Request(method, url, headers=whole, stream=httpx.ByteStream(body), extensions=extensions)
-
-
-def _bot(settings: TelegramSettings, request: BotRequest) -> Bot:
-    return Bot(
-        settings.token,
-        base_url=settings.base_url,
-        base_file_url=settings.base_file_url,
-        request=request,
-        get_updates_request=request,
-    )
 
 
 class CommandMenu:

@@ -15,7 +15,7 @@ from nanobot.bus.events import Address, OutboundMessage
 from nanobot.channels.base import Agent
 from nanobot.channels.telegram.access.gate import Gate, access_commands
 from nanobot.channels.telegram.access.people import Access, Announce, offer_link, watch_rights
-from nanobot.channels.telegram.bot import POLL_SECONDS, CommandMenu, PollClient, TelegramLine
+from nanobot.channels.telegram.bot import POLL_SECONDS, CommandMenu, TelegramLine
 from nanobot.channels.telegram.read.incoming import arrivals_of
 from nanobot.channels.telegram.read.intake import Receive, TelegramIntake
 from nanobot.channels.telegram.read.media import MediaFolder, OldMedia
@@ -92,7 +92,7 @@ class TelegramChannel:
         telegram = setup.config.channels.telegram
         self._settings = settings = settings_of(telegram, setup.env)
         self._stop, self._identified = asyncio.Event(), asyncio.Event()
-        self._line, self._polls = TelegramLine(settings), PollClient(settings)
+        self._line, self._polls = TelegramLine(settings), TelegramLine(settings)
         self._health = Health(settings.base_url.removesuffix("/bot"), setup.say)
         self._access = Access(setup.ledger, settings.channel, settings.allow_from)
         self._menu = CommandMenu(self._line, setup.router, setup.ledger)

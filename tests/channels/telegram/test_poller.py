@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nanobot.channels.telegram.bot import POLL_SECONDS, PollClient, TelegramLine
+from nanobot.channels.telegram.bot import POLL_SECONDS, TelegramLine
 from nanobot.channels.telegram.receive.poller import (
     ILL_SECONDS,
     IN_USE,
@@ -40,7 +40,7 @@ def ada(server: TelegramServer) -> User:
 ELSEWHERE = "Conflict: terminated by other getUpdates request"
 
 
-class Renewed(PollClient):
+class Renewed(TelegramLine):
     """A client that counts how often it is made anew."""
 
     renewed = 0
@@ -66,7 +66,8 @@ class Rig:
     def __post_init__(self) -> None:
         settings = TelegramSettings(TOKEN, base_url=f"{self.server.url}/bot")
         self.line = TelegramLine(settings)
-        self.client = Renewed(settings, hold=self.hold)
+        self.client = Renewed(settings)
+        self.client.hold = self.hold
         self.health = Health(clock=lambda: self.now)
         self.poller = Poller(self.client, self.accept, self.health, begin=self.begin, sleep=self.sleep)
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
 from nanobot import __version__
-from nanobot.channels.telegram.bot import POLL_SECONDS, PollClient
+from nanobot.channels.telegram.bot import POLL_SECONDS, TelegramLine
 from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.channels.telegram.send.errors import penalty_of, words_of
 from nanobot.errors import ChannelError, StoreError
@@ -192,7 +192,7 @@ class Poller:
 
     def __init__(
         self,
-        client: PollClient,
+        client: TelegramLine,
         accept: Accept,
         health: Health,
         *,
@@ -233,7 +233,7 @@ class Poller:
         except Conflict as error:
             if "webhook" in error.message.casefold():
                 logger.warning("a webhook was set for this bot; it is removed, because nanobot polls")
-                await self._client.delete_webhook()
+                await self._client.call("deleteWebhook")  # what waits at Telegram is kept
             raise
 
 
