@@ -57,7 +57,7 @@ class Media(Struct, frozen=True, tag_field="type", tag="media"):
 class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):
     """A call the model asks for. `arguments` is the raw JSON text; `""` means no arguments.
 
-    `error` is set when the JSON was cut or is no object: such a call is answered with the error, never run.
+    `error` is set when the answer broke off inside it: such a call is answered with the error, never run.
     `replay` carries provider extras (a thought signature) as a JSON string.
     """
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 #: The share of the window that a shortened conversation may take, and the share that tool schemas may.
 _FILL = 0.7
 _SCHEMA_SHARE = 3
+#: What has to be left at most of a request for another one to be of use.
+_WORTH = 0.9
 _LEAST = 400
 #: Seconds for one request of a tool, its retries included.
 ASIDE_SECONDS = 120.0
@@ -71,11 +73,11 @@ class Conversation:
         info = turn.provider.info
         self.turn = turn
         self.window = turn.window or info.capabilities.window
+        self._narrowed = bool(turn.window)
         self.text = AnswerText(turn)
         self.aside_seconds = ASIDE_SECONDS
         self._held_by: Budget | None = None
         self._tools = tools
-        self._blank = turn.settings.applied(Request(()))
         self._fixed = self._unchanging
         self._history: tuple[Message, ...] = ()
         self._history_size = 0
@@ -93,6 +95,13 @@ class Conversation:
     def _reserve(self) -> int:
         """Tokens kept free for the answer."""
         return min(self.turn.settings.max_tokens or _ANSWER_TOKENS, self.window // 4)
+
+    @property
+    def _blank(self) -> Request:
+        """A request without a word. Once one was too long for the service, an answer has no more than what is kept free
+        for it."""
+        blank = self.turn.settings.applied(Request(()))
+        return replace(blank, max_tokens=self._reserve) if self._narrowed and blank.max_tokens else blank
 
     async def begin(self) -> None:
         """Begin with what was said before: summed up where it fills the window, else as much as there is room for."""
@@ -140,28 +149,40 @@ class Conversation:
     async def ask(self) -> AssistantMessage:
         """One step: the answer of the model. Raises `ProviderError`.
 
-        A conversation that is too long is cut once; a history that the service refuses is left out once.
+        A conversation that is too long is cut until it fits or cannot be cut; a history that the service refuses is
+        left out once.
         """
         if self._size() + self._reserve > self.window:
             await self._shrink()
-        try:
-            return await self._stream(self._request())
-        except ProviderError as error:
-            if error.kind == "overflow":
-                self.turn.window = self.window = error.window or min(self.window, int(self._size() * _FILL))
-                if not await self._shrink():
+        while True:
+            try:
+                answer = await self._stream(self._request())
+            except ProviderError as error:
+                if error.kind == "overflow" and await self._narrow(error):
+                    continue
+                if error.kind != "bad_request" or not self._history:
                     raise
-                shortened = _("the conversation was too long for the model and was shortened")
-                await self.turn.emit(StepRetried(shortened))
-            elif error.kind == "bad_request" and self._history:
                 self._history, self._history_size = (), 0
                 text = _(
                     "The model's service refused the earlier conversation. I go on without it; /new starts afresh."
                 )
                 await self.turn.emit(Notice(text, "warning"))
             else:
-                raise
-        return await self._stream(self._request())
+                if self._narrowed:
+                    self.turn.window = self.window
+                return answer
+
+    async def _narrow(self, error: ProviderError) -> bool:
+        """Ask for less, in the window that the service named or, where that holds all of it by our count, in less than
+        what was refused; False where nothing can go."""
+        size, longest, named = self._size(), self._blank.max_tokens, error.window or 0
+        self._narrowed = True
+        self.window = named if 0 < named < size + (longest or 0) else min(self.window, int(size * _FILL))
+        if await self._shrink():
+            shortened = _("the conversation was too long for the model and was shortened")
+            await self.turn.emit(StepRetried(shortened))
+            return True
+        return self._blank.max_tokens != longest
 
     async def conclude(self, instruction: str, seconds: float) -> str:
         """A last answer without tools, within `seconds`; empty where the model gave none."""
@@ -191,14 +212,14 @@ class Conversation:
         )
 
     async def _shrink(self) -> bool:
-        """Make the request smaller; False where nothing of it can go."""
+        """Make the request smaller; False where hardly anything of it can go."""
         before = self._size()
         await self._fit_tools()
         limit = max(_LEAST, int(self.window * _FILL) - self._fixed - self._reserve)
         self._history, self._trimmed = trim(self._history, self._said(), limit)
         self._trimmed_count = len(self.turn.messages)
         self._history_size = estimate_all(self._history)
-        if self._size() >= before:
+        if self._size() > before * _WORTH:
             return False
         await self.turn.emit(ContextCompacted(before, self._size()))
         return True

@@ -16,6 +16,11 @@ NO_ANSWER = N_(
     "The model gave an empty answer twice, so there is nothing to show. "
     "Ask again in other words, or choose another model with /model."
 )
+#: The same where it has thought until its limit.
+ONLY_THOUGHT = N_(
+    "The model reached its output limit twice before it had said a word. Raise agents.defaults.maxTokens, lower "
+    "agents.defaults.reasoningEffort, or choose another model with /model."
+)
 # English: a model reads it
 FORCE_ANSWER = (
     "The same call has given the same again and again. Answer now with what you have, and say what is missing."

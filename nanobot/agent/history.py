@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from nanobot import jsonval
 from nanobot.agent.context import estimate_all, without_pictures
 from nanobot.messages import (
     ROLES,
@@ -248,18 +249,23 @@ def _overheard(item: Message, role: Role, session: str) -> Message:
 
 
 def parse_arguments(call: ToolCall) -> tuple[dict[str, object], str]:
-    """The arguments as an object, and what is wrong with them, which is empty for a call that may run."""
+    """The arguments as an object, and what is wrong with them, which is empty for a call that may run.
+
+    Some models write `null` for none, and an object as a text.
+    """
     if call.error:
         return {}, call.error
     try:
-        value: object = json.loads(call.arguments or "{}")
+        value: object = json.loads(call.arguments.strip() or "{}")
+        if isinstance(value, str):
+            value = json.loads(value)
         if "\\ud" in call.arguments.lower():  # there may be halves of characters, which nothing takes
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "ignore"))
     except (ValueError, RecursionError) as error:
         return {}, _("its arguments are no valid JSON ({error})", error=error)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | None):
         return {}, _("its arguments are no JSON object")
-    return {str(key): item for key, item in value.items()}, ""
+    return {str(key): item for key, item in (value or {}).items()}, ""
 
 
 def unique_ids(answer: AssistantMessage) -> AssistantMessage:
@@ -313,8 +319,7 @@ def _legal_parts(
     for part in content:
         if isinstance(part, ToolCall):
             unique = _free_id(part.id, len(calls), {call.id for _, call in calls})
-            arguments = "{}" if _is_broken(part.arguments) else part.arguments
-            call = replace(part, id=unique, arguments=arguments, name=part.name or "unknown")
+            call = replace(part, id=unique, arguments=_legal_arguments(part.arguments), name=part.name or "unknown")
             calls.append((part.id, call))
             kept.append(call)
         elif isinstance(part, Thinking) or part.text.strip():
@@ -342,8 +347,10 @@ def _apart(content: tuple[_Part, ...]) -> tuple[_Part, ...]:
 
 
 @lru_cache(maxsize=4_096)
-def _is_broken(arguments: str) -> bool:
-    return bool(parse_arguments(ToolCall("", "", arguments))[1])
+def _legal_arguments(arguments: str) -> str:
+    """The same where they are an object or nothing, else what is read of them as one."""
+    given, problem = parse_arguments(ToolCall("", "", arguments))
+    return jsonval.compact(given) if problem or arguments[:1] not in ("", "{") else arguments
 
 
 def foreign_in(messages: Iterable[Message], role: Role) -> Iterator[str]:

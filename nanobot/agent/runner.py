@@ -198,7 +198,8 @@ class AgentRunner:
             elif answer.finish == "filtered":
                 raise ProviderError("filtered", "")
             elif nudged:
-                return ends.failed(conversation, _(explanations.NO_ANSWER))
+                cut = answer.finish == "length"
+                return ends.failed(conversation, _(explanations.ONLY_THOUGHT if cut else explanations.NO_ANSWER))
             else:
                 nudged = True
                 await turn.add(UserMessage((Text(explanations.NUDGE),), kind="notice"))

@@ -33,7 +33,6 @@ from nanobot.providers.wire import (
     PDF_TYPE,
     AnswerReader,
     WireProvider,
-    argument_error,
     call_id,
     call_name,
     readable,
@@ -168,8 +167,7 @@ class OpenAICompatProvider(WireProvider):
         return {}
 
     def _call(self, call: ToolCall) -> JsonObject:
-        raw = "{}" if not call.arguments or argument_error(call.arguments) else call.arguments
-        function: JsonObject = {"name": call_name(call.name), "arguments": raw}
+        function: JsonObject = {"name": call_name(call.name), "arguments": call.arguments or "{}"}
         result: JsonObject = {"id": self._identity(call.id), "type": "function", "function": function}
         if self._quirks.signatures:
             extra = jsonval.obj(jsonval.parse(call.replay)).get("extra_content") if call.replay else None
@@ -292,10 +290,14 @@ class ChatReader(AnswerReader):
         if self._refused:
             self.raw_finish = "content_filter"
         parts: list[AssistantPart] = []
-        if self._thinking or self._details:
+        thought, text = "".join(self._thinking), self.partial
+        if not thought:  # the template of a local server may have opened it
+            before, closed, after = f"{text}\n".partition("\n</think>\n")
+            thought, text = (before, after.strip()) if closed and "<think>" not in before else ("", text)
+        if thought or self._details:
             replay = jsonval.compact({"reasoning_details": self._details}) if self._details else ""
-            parts.append(Thinking("".join(self._thinking), replay, "chat"))
-        parts += [Text(self.partial), *self.whole_calls()]
+            parts.append(Thinking(thought, replay, "chat"))
+        parts += [Text(text), *self.whole_calls()]
         return finished(self.origin, parts, self.raw_finish, model=self.model, usage=self._usage)
 
     def _delta(self, delta: _ChatDelta) -> None:

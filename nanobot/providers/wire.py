@@ -150,27 +150,14 @@ class AnswerReader(ABC):
             raise failure(self.origin, "protocol", _("the answer is larger than 16 MB"), partial=self.partial)
 
     def whole_calls(self) -> list[ToolCall]:
-        """The calls with ids that differ, each with the reason where it must not be run."""
+        """The calls, each with the reason where it must not be run because the answer broke off."""
         calls: list[ToolCall] = []
         for slot, call in enumerate(self.calls, 1):
             raw = _paired("".join(call.pieces)).strip()
             identity = call.id or f"call_{slot}_{_digest(call.name + raw, 8)}"
-            if any(identity == other.id for other in calls):
-                identity = f"{identity}_{slot}_{_digest(call.name + raw, 8)}"
-            error = _NOT_RUN.get(finish_of(self.raw_finish), "") or argument_error(raw)
-            calls.append(ToolCall(identity, call.name, raw, error, call.replay))
+            broken = _NOT_RUN.get(finish_of(self.raw_finish), "")
+            calls.append(ToolCall(identity, call.name, raw, broken, call.replay))
         return calls
-
-
-def argument_error(raw: str) -> str:
-    """Why these arguments cannot be used, or an empty text. Nothing at all means no arguments."""
-    value = jsonval.parse(raw) if raw.strip() else {}
-    if isinstance(value, dict):
-        return ""
-    if value is None:
-        return f"The arguments are not valid JSON and were not used: {raw[:200]}"  # English: a model reads it
-    # English: a model reads it
-    return f"The arguments must be a JSON object, not {type(value).__name__}: {raw[:200]}"
 
 
 def call_name(name: str) -> str:

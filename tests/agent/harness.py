@@ -24,6 +24,7 @@ from nanobot.config.schema import BudgetConfig, Config, PriceConfig
 from nanobot.messages import Message, Role
 from nanobot.money.budget import Budget
 from nanobot.providers.base import LLMProvider
+from nanobot.providers.retry import USUAL, Tuning
 from nanobot.providers.scripted import ScriptedProvider, StepSource
 from nanobot.results import ToolResult
 from nanobot.security.policy import Access, Verdict, digest
@@ -179,6 +180,7 @@ async def agent(
     model: LLMProvider | Sequence[StepSource],
     *tools: ToolLike,
     limits: TurnLimits | None = None,
+    settings: Tuning = USUAL,
     workspace: Path | None = None,
     store: SessionStore | None = None,
     factories: Mapping[str, Callable[[], ToolLike]] | None = None,
@@ -213,7 +215,9 @@ async def agent(
         budget=lambda _: budget,
         keep_result=keep_result,
     )
-    box = Box(AgentLoop(services, limits=limits, quiet=quiet, concurrency=concurrency), bus, kept, provider)
+    box = Box(
+        AgentLoop(services, limits=limits, settings=settings, quiet=quiet, concurrency=concurrency), bus, kept, provider
+    )
     tasks = [asyncio.create_task(box.watch()), asyncio.create_task(box.loop.run())]
     await asyncio.sleep(0)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from nanobot.agent.context import ContextBuilder
+from nanobot.agent.context import ContextBuilder, estimate_all
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.turn import Publisher, Turn, TurnLimits
 from nanobot.bus.events import (
@@ -38,9 +38,9 @@ from nanobot.messages import (
     Usage,
     UserMessage,
 )
-from nanobot.providers.base import Capabilities
-from nanobot.providers.retry import USUAL, RetryProvider
-from nanobot.providers.scripted import Call, End, Fail, Pause, Retry, Say, ScriptedProvider, StepSource, Think
+from nanobot.providers.base import Capabilities, Request
+from nanobot.providers.retry import USUAL, RetryProvider, Tuning
+from nanobot.providers.scripted import Action, Call, End, Fail, Pause, Retry, Say, ScriptedProvider, StepSource, Think
 from nanobot.results import ToolResult, error_result
 from nanobot.security.trust import unwrap
 from nanobot.utils.runtime import MAX_REPEAT_EXTERNAL_LOOKUPS
@@ -249,7 +249,7 @@ async def test_a_result_that_is_too_long_is_cut_with_a_note_and_its_tool_knows_w
     assert told == [1_000, session, True, {"exec"}], "a tool may cut better"
 
 
-@pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"x"', "null", "{'query': 'x'}", {"query": "x"}])
+@pytest.mark.parametrize("arguments", ['{"query": "ca', "[]", '"[]"', "7", "{'query': 'x'}", {"query": "x"}])
 async def test_U54_a_call_with_broken_arguments_or_of_an_answer_that_was_cut_is_answered_with_the_reason_and_never_run(
     arguments: str | dict[str, object],
 ) -> None:
@@ -261,6 +261,15 @@ async def test_U54_a_call_with_broken_arguments_or_of_an_answer_that_was_cut_is_
     assert sent.error == "invalid_input"
     no = "valid JSON (" if str(arguments).startswith("{") else "JSON object"
     assert f"The call was not run: {f'{why}. Send it again' if why else f'its arguments are no {no}'}" in sent.text
+    assert_legal(box.provider.requests[1].messages)
+
+
+async def test_U54_null_means_no_arguments_and_an_object_written_as_a_text_is_one() -> None:
+    tool = FakeTool()
+    calls = (Call("web_search", "null"), Call("web_search", '"{\\"query\\": \\"x\\"}"'))
+    async with agent([calls, "done"], tool) as box:
+        await box.ask("go")
+    assert [one.query for one in tool.calls] == ["", "x"]
     assert_legal(box.provider.requests[1].messages)
 
 
@@ -401,11 +410,13 @@ async def test_an_answer_that_was_cut_says_so(finish: Finish, told: str) -> None
 
 
 async def test_U53_two_empty_answers_end_in_an_honest_line_and_the_next_message_works() -> None:
-    async with agent([Say(""), Say(""), "here"]) as box:
+    cut = (Think("Hm"), End("length"))
+    async with agent([Say(""), Say(""), "here", cut, cut]) as box:
         finished = await box.ask("go")
         assert finished.outcome == "failed"
         assert "empty answer twice" in finished.error
         assert (await box.ask("again")).text == "here"
+        assert "Raise agents.defaults.maxTokens" in (await box.ask("think")).error
     assert_legal(box.provider.requests[2].messages)
 
 
@@ -461,6 +472,26 @@ async def test_U13_an_overflow_trims_the_conversation_and_tries_once_more() -> N
     assert (finished.outcome, finished.text) == ("completed", "still here")
     assert sum(len(str(item)) for item in box.provider.requests[-1].messages) < 8_000 * 4
     assert_legal(box.provider.requests[-1].messages)
+
+
+@pytest.mark.parametrize("named", [9_000, None])
+async def test_U13_words_that_are_more_tokens_than_we_count_are_shortened_until_they_fit(named: int | None) -> None:
+    """Hex, tables of numbers and rare scripts: the service counts four times what we do."""
+    refused: list[int] = []
+
+    def judged(request: Request) -> tuple[Action, ...]:
+        counted = 4 * estimate_all(request.messages, request.system, request.tools)
+        if counted + (request.max_tokens or 0) > 9_000:
+            refused.append(counted)
+            return (Fail(ProviderError("overflow", "too long", window=named)),)
+        return (Say("fine"),)
+
+    provider = ScriptedProvider(after=judged, capabilities=Capabilities(window=9_000))
+    async with agent(provider, settings=Tuning(max_tokens=8_000)) as box:
+        for _ in range(4):
+            finished = await box.ask("0f" * 2_500)
+            assert (finished.outcome, finished.text) == ("completed", "fine")
+    assert len(refused) < 8, "what was learnt is kept"
 
 
 async def test_U13_what_cannot_be_made_shorter_is_not_called_shortened_nor_asked_again() -> None:

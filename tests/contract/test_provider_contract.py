@@ -18,6 +18,7 @@ from nanobot.messages import (
     AssistantMessage,
     Completed,
     Delta,
+    Finish,
     Media,
     Message,
     Text,
@@ -153,26 +154,6 @@ CONVERSATIONS = {
                     {"type": "tool_result", "tool_use_id": "call_1", "content": [_t("Error: no")], "is_error": True},
                     _marked(_t("hi")),
                 ],
-            },
-        ],
-    ),
-    "a call whose JSON was cut": Conversation(
-        Request((HI, AssistantMessage((ToolCall("c", "web_search", '{"query": "x', "cut"),)), *_USED[2:])),
-        [
-            {"role": "user", "content": "hi"},
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "web_search", "arguments": "{}"}}],
-            },
-            {"role": "tool", "tool_call_id": "call_1", "content": "found"},
-        ],
-        [
-            {"role": "user", "content": [_t("hi")]},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "web_search", "input": {}}]},
-            {
-                "role": "user",
-                "content": [_marked({"type": "tool_result", "tool_use_id": "call_1", "content": [_t("found")]})],
             },
         ],
     ),
@@ -397,6 +378,21 @@ OVERFLOWS: dict[str, tuple[str, dict[str, object], int | None]] = {
     "vLLM": ("maximum context length is 2048 tokens. However, your request has 8", {"param": "input_tokens"}, 2048),
     "VolcEngine": ("Total tokens of image and text exceed max message tokens", {}, None),
     "Cerebras": ("Current length is 9000 while limit is 8192", {}, 8192),
+    "Anthropic's room for the answer": (
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length",
+        {"type": "invalid_request_error"},
+        200_000,
+    ),
+    "vLLM's decoder": ("The decoder prompt (length 9) is longer than the maximum model length of 4096.", {}, 4096),
+    "vLLM's input": ("However, the model's context length is only 40960 tokens, resulting in", {}, 40_960),
+    "LM Studio's load": ("However, the model is loaded with context length of only 4096 tokens, which", {}, 4096),
+    "Together": (
+        "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512 `max_new_tokens`",
+        {},
+        8193,
+    ),
+    "SiliconFlow": ("length of prompt_tokens (40000) must be less than max_seq_len (32768).", {}, 32_768),
+    "SGLang": ("The input (9 tokens) is longer than the model's context length (8192 tokens).", {}, 8192),
 }
 FAILURES |= {
     f"overflow by {vendor}": Failure(
@@ -432,19 +428,11 @@ async def test_an_answer_that_says_nothing_comes_with_what_it_cost(wire: str, sa
     assert (message.usage.input, message.usage.output) == (100, 10)
 
 
-@table(
-    "raw finish reason",
-    ('{"query": "x', "tools", "not valid JSON"),
-    ("[1]", "tools", "must be a JSON object"),
-    ('{"query": "x"}', "length", "length limit"),
-    ('{"query": "x"}', "filtered", "stopped the answer"),
-)
-async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, raw: str, finish: str, reason: str) -> None:
-    end = End("length") if finish == "length" else End("filtered") if finish == "filtered" else End()
-    async with LlmServer(Reply(Call("web_search", raw), end)) as server, speaking(wire, server) as provider:
-        call = answer(await ask(provider)).calls[0]
-    assert reason in call.error
-    assert call.arguments == raw
+@table("finish reason", ("length", "length limit"), ("filtered", "stopped the answer"))
+async def test_a_call_that_may_be_damaged_is_never_runnable(wire: str, finish: Finish, reason: str) -> None:
+    reply = Reply(Call("web_search", {"query": "x"}), End(finish))
+    async with LlmServer(reply) as server, speaking(wire, server) as provider:
+        assert reason in answer(await ask(provider)).calls[0].error
 
 
 async def test_silence_runs_into_the_first_and_the_idle_deadline(wire: str) -> None:

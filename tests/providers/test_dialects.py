@@ -45,8 +45,8 @@ TOOLS = (ToolSpec("web_search", "Search.", {"type": "object"}), ToolSpec("web_fe
 ASK = Request((UserMessage((Text("hi"),)),), tools=TOOLS)
 
 
-async def chat(raw: Iterable[bytes | str], quirks: Quirks | None = None) -> AssistantMessage:
-    """The answer to a raw Chat Completions stream; what was streamed must be what is returned."""
+async def chat(raw: Iterable[bytes | str], quirks: Quirks | None = None, *, exact: bool = True) -> AssistantMessage:
+    """The answer to a raw Chat Completions stream; what was streamed must be what is returned, if `exact`."""
     async with LlmServer(Reply(raw=raw)) as server, asyncio.timeout(120):
         provider = OpenAICompatProvider(ProviderInfo("v", "m"), Endpoint(ORIGIN, server.url + "/v1"), quirks)
         deltas = [delta async for delta in provider.stream(ASK)]
@@ -54,6 +54,8 @@ async def chat(raw: Iterable[bytes | str], quirks: Quirks | None = None) -> Assi
     last = deltas[-1]
     assert isinstance(last, Completed)
     message = last.message
+    if not exact:
+        return message
     assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == message.text
     assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == thinking(message)
     return message
@@ -283,12 +285,19 @@ async def test_every_dialect_of_chat_gives_the_same_answer(name: str) -> None:
     assert thinking(message) == case.thought
     assert [(call.name, call.arguments) for call in message.calls] == case.calls
     assert not any(call.error for call in message.calls)
-    assert len({call.id for call in message.calls if call.id}) == len(case.calls)
+    assert all(call.id for call in message.calls)
     assert message.finish == case.finish
     assert message.usage == case.usage
 
 
 WHOLE_THOUGHT = "  <think>a < b </ c</think>\n\nok <think> 1"
+
+
+async def test_thoughts_whose_opening_tag_a_template_wrote_are_no_part_of_the_answer() -> None:
+    message = await chat([said(content="hm"), said(content="\n</think>"), said(content="\n\nok"), STOP], exact=False)
+    assert (thinking(message), message.text) == ("hm", "ok")
+    told = "The tag is\n<think>\nso\n</think>\nthere."
+    assert (await chat([said(content=told), STOP])).text == told
 
 
 @pytest.mark.parametrize("at", range(1, len(WHOLE_THOUGHT)))
