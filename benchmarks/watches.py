@@ -165,8 +165,15 @@ class Kept:
         return
 
 
-async def nothing(*_: object) -> bool:
-    return False
+class Watching(Looks):
+    """Watches alone."""
+
+    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
+        raise AssertionError(f"there are no briefings: {job} {sender} {turn}")
+
+
+async def no_stop(key: str) -> None:
+    raise AssertionError(f"nothing runs that could be stopped: {key}")
 
 
 async def no_model(message: InboundMessage, settle: object) -> TurnFinished:
@@ -187,10 +194,9 @@ class Day:
         self.reports = Kept()
         self.tool = WebFetchTool(WebFetchConfig(), whitelist=("127.0.0.0/8",))
         self.sight = ToolSight(self.tool)
-        looks = Looks(WatchStore(self.ledger.database), self.sight, clock=lambda: self.at, sleep=self.no_sleep)
-        services = ScheduleServices(
-            self.jobs, self.ledger, MessageBus(), no_model, PromptTemplates(), looks.work, nothing, nothing
-        )
+        looks = Watching(WatchStore(self.ledger.database), self.sight, clock=lambda: self.at, sleep=self.no_sleep)
+        kept = (self.jobs, self.ledger, MessageBus(), no_model, PromptTemplates())
+        services = ScheduleServices(*kept, no_stop, lambda: looks)
         self.scheduler = Scheduler(
             services, [JobSurface(person.partition(":")[0], self.reports)], clock=lambda: self.at
         )

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -22,7 +21,7 @@ from nanobot.builder.agent import Builder
 from nanobot.builder.launch import Launch as Launch
 from nanobot.builder.values import health_file, limits_of
 from nanobot.bus.alarms import Trouble
-from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, Sender, TurnFinished
+from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, TurnFinished
 from nanobot.command.router import Command
 from nanobot.config.loader import Loaded
 from nanobot.config.paths import Paths, folder_name, prepare_home
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from nanobot.channels.base import BaseChannel, ChannelManager
     from nanobot.channels.telegram.access.people import Announce
     from nanobot.channels.telegram.send.messages import TelegramReports
-    from nanobot.schedule.job import ScheduledJob
 
 #: Seconds after which a gateway among many sees what another has changed in the schedule.
 SHARED_SECONDS = 5.0
@@ -220,16 +218,8 @@ class Nanobot:
         builder = self._builder
         if builder.appointments is None or builder.watches is None:
             return None
-        watches = builder.watches
-
-        async def look(job: "ScheduledJob", due: "datetime", sender: Sender) -> str:
-            return await watches().work(job, due, sender)
-
-        async def news(job: "ScheduledJob", sender: Sender, turn: str) -> bool:
-            return await watches().anything(job, sender, turn)
-
         kept = (builder.appointments().jobs, builder.ledger, self.bus, self._process, builder.templates)
-        return ScheduleServices(*kept, look, self.loop.cancel, news)
+        return ScheduleServices(*kept, self.loop.cancel, builder.watches)
 
     async def _process(self, message: InboundMessage, settle: Settle) -> TurnFinished:
         """A turn of the schedule; one of a helper takes a place among those that run at once."""

@@ -5,9 +5,11 @@ them; it stands in the request. Values are frozen; providers translate them to t
 """
 
 from datetime import datetime
+from operator import add
 from typing import ClassVar, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from nanobot.utils.translation import _, _n
 
@@ -84,16 +86,7 @@ class Usage(Struct, frozen=True):
     unpriced: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-            self.cost + other.cost,
-            self.requests + other.requests,
-            self.unpriced + other.unpriced,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     @property
     def money(self) -> str:

@@ -60,7 +60,7 @@ class Office:
         self.stopped: list[str] = []
         self.new: list[bool | str] = []  # what briefings find: whether anything is new, or why they cannot look
         kept = (self.jobs, self.ledger, self.bus, self._turn, PromptTemplates())
-        self.services = ScheduleServices(*kept, self._watch, self._stop, self._anything_new)
+        self.services = ScheduleServices(*kept, self._stop, lambda: self)
         self.file = Heartbeat(self.jobs, workspace, "UTC", 60, clock=lambda: self.at) if workspace else file
         self.start()
 
@@ -79,7 +79,7 @@ class Office:
     async def _stop(self, key: str) -> None:
         self.stopped.append(key)
 
-    async def _watch(self, job: ScheduledJob, _due: datetime, _sender: Sender) -> str:
+    async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
         self.worked.append(job)
         if job.text == "breaks":
             raise ValueError("no one saw this coming")
@@ -87,7 +87,7 @@ class Office:
             raise NanobotError("the page blocks readers")
         return "" if len(self.worked) == 1 else "it has changed"
 
-    async def _anything_new(self, _job: ScheduledJob, _sender: Sender, _turn: str) -> bool:
+    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
         found = self.new.pop(0)
         if isinstance(found, str):
             raise NanobotError(found)

@@ -39,14 +39,14 @@ class PlainReports:
         return
 
 
-async def _nothing(*_: object) -> Never:
+def _nothing(*_: object) -> Never:
     raise AssertionError("nothing of this kind is due")
 
 
 def services_of(jobs: JobStore, ledger: Ledger, process: Process, bus: MessageBus | None = None) -> ScheduleServices:
     """What a scheduler works with where there are neither watches nor briefings."""
     parts = (jobs, ledger, bus or MessageBus(), process, PromptTemplates())
-    return ScheduleServices(*parts, _nothing, _nothing, _nothing)
+    return ScheduleServices(*parts, _nothing, _nothing)
 
 
 class Killed(asyncio.CancelledError):

@@ -50,6 +50,16 @@ class Reports(Protocol):
         """There is something new in the outbox."""
 
 
+class Watching(Protocol):
+    """Looks at things for jobs, with the rights that their people have now. Raises `NanobotError`."""
+
+    async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
+        """What the chat of a watch is told; empty for nothing."""
+
+    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
+        """Whether a briefing has anything to tell in this turn."""
+
+
 class Prompted(Struct, frozen=True):
     """What stands in the inbox of a due time: the job, when it was due, and what is to be said of the delay."""
 
@@ -58,31 +68,22 @@ class Prompted(Struct, frozen=True):
     delay: str = ""
 
 
-#: Looks at what is watched: the job, its due time, and who made it with the rights of now → what its chat is told,
-#: empty for nothing. Raises `NanobotError`.
-Look = Callable[[ScheduledJob, datetime, Sender], Awaitable[str]]
 #: Stops the turn of a conversation, by its key.
 Stop = Callable[[str], Awaitable[object]]
 #: (message, settle) → the end of its turn.
 Process = Callable[[InboundMessage, Settle], Awaitable[TurnFinished]]
 
 
-#: Whether a briefing has anything to tell: the job, its person with the rights of now, and the turn that would tell it.
-#: Raises `NanobotError`.
-News = Callable[[ScheduledJob, Sender, str], Awaitable[bool]]
-
-
 class ScheduleServices(Struct, frozen=True):
-    """What the scheduler works with. `look` does watches, and `news` tells whether a briefing has anything to tell."""
+    """What the scheduler works with; `watches` are made for the first job that looks at anything."""
 
     jobs: JobStore
     ledger: Ledger
     bus: MessageBus
     process: Process
     templates: PromptTemplates
-    look: Look
     stop: Stop
-    news: News
+    watches: Callable[[], Watching]
 
     @property
     def sessions(self) -> SessionStore:
@@ -129,7 +130,7 @@ class JobRun:
     async def look(self, sender: Sender) -> None:
         """Do a watch, which needs no turn."""
         try:
-            text = await self._services.look(self.job, self.prompted.due, sender)
+            text = await self._services.watches().work(self.job, self.prompted.due, sender)
         except NanobotError as error:
             await self._failed(str(error))
             return
@@ -142,7 +143,7 @@ class JobRun:
     async def has_news(self, sender: Sender) -> bool:
         """Whether a briefing has anything to tell; where it has not, the run is over, and no model was asked."""
         try:
-            if await self._services.news(self.job, sender, self.row.turn):
+            if await self._services.watches().anything(self.job, sender, self.row.turn):
                 return True
         except StoreError:
             raise
