@@ -316,7 +316,7 @@ class Scheduler:
 
     async def _brief(self, run: JobRun, sender: Sender) -> None:
         """A turn only where something is new; one that an earlier process began goes on."""
-        _session, begun = await self._services.sessions.begun(run.row.turn)
+        _session, begun = await self._services.ledger.sessions.begun(run.row.turn)
         if begun or await run.has_news(sender):
             sources, wishes = wanted_of(run.job.text)
             named = "\n".join(map(str, sources))
@@ -327,9 +327,9 @@ class Scheduler:
         """A turn in a session of its own, which begins anew at each run."""
         job, services = run.job, self._services
         conversation = f"{CHANNEL}:{job.id}"
-        _session, begun = await services.sessions.begun(run.row.turn)
+        _session, begun = await services.ledger.sessions.begun(run.row.turn)
         if not begun:
-            await services.sessions.start(conversation, title_of(job))
+            await services.ledger.sessions.start(conversation, title_of(job))
         due = f"{job.local(run.prompted.due):%Y-%m-%d %H:%M}"
         content = services.templates.render(
             "agent/scheduled.md", rule=told(job), due=due, delay=run.prompted.delay, silent=SILENT, task=task
@@ -341,9 +341,9 @@ class Scheduler:
         job, services, errand = run.job, self._services, run.job.errand
         conversation = BACKGROUND_KEY.format(job.id)
         granted = tuple(one for one in sender.granted if one in errand.granted or errand.role == "owner")
-        session = await services.sessions.current(conversation)
+        session = await services.ledger.sessions.current(conversation)
         if not session.title:
-            await services.sessions.rename(session.id, title_of(job))
+            await services.ledger.sessions.rename(session.id, title_of(job))
         sender = replace(sender, role=least(sender.role, errand.role), granted=granted)
         await self._process(run, sender, errand.task, conversation, errand)
 

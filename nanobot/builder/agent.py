@@ -17,10 +17,7 @@ from nanobot.agent.tools.base import HelperTask, ToolLike
 from nanobot.agent.tools.deferred import DeferredTool
 from nanobot.agent.tools.files.offered import files_of, skill_folders
 from nanobot.agent.tools.knowledge.offered import LibraryTools, SkillTools
-from nanobot.agent.tools.offers import (
-    SPAWN,
-    fetch_description,
-)
+from nanobot.agent.tools.offers import SPAWN, fetch_description
 from nanobot.agent.tools.own_tools import CommandTools, SpawnTool, schedule_tool, talk_tools, watch_tool
 from nanobot.agent.tools.registry import ToolFactory
 from nanobot.agent.turn import BudgetOf, Turn

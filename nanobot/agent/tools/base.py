@@ -233,13 +233,15 @@ class ToolLike(Protocol):
         """Look up in `context` what `effects` has to know. Never raises, and changes nothing else."""
         return
 
-    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
+    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:
         """What this very call would do besides reaching addresses: resolved paths, whole commands. Never raises.
 
         Judged before the call; what is not among it may not be done.
         """
         if self.access == "public":
             return ()
+        if self.access == "talks":
+            return (Effect("send", context.address.key),)
         said = json.dumps(arguments, ensure_ascii=False, default=str)
         return (Effect("service" if self.access == "reads" else "change", self.name, said),)
 

@@ -24,7 +24,6 @@ from nanobot.bus.events import TodoChanged
 from nanobot.config.proxy import Proxies
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.results import ToolResult, error_result
-from nanobot.security.policy import Effect
 from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, Later, _, told
 
@@ -44,9 +43,6 @@ class AskTool(OwnTool[AskArguments], name="ask"):
     """Asks the person of the turn, who taps, presses a key, or writes."""
 
     own_words = True
-
-    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
-        return (Effect("send", context.address.key),)
 
     async def run(self, args: AskArguments, context: ToolContext) -> ToolResult:
         if context.choose is None:
@@ -68,9 +64,6 @@ class TodoTool(OwnTool[TodoArguments], name="todo"):
     """Shows the person a short list of what is done and what is left."""
 
     own_words = True
-
-    def effects(self, arguments: Mapping[str, object], context: ToolContext) -> tuple[Effect, ...]:  # noqa: ARG002
-        return (Effect("send", context.address.key),)
 
     async def run(self, args: TodoArguments, context: ToolContext) -> ToolResult:
         items = todo_items(args.items)

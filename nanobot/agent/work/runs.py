@@ -18,7 +18,6 @@ from nanobot.session.database import Transaction, now, until_stored
 from nanobot.session.heard import Heard, hear
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Closing, InboxRow, OutboxItem
-from nanobot.session.store import SessionStore
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
 from nanobot.utils.translation import _, _n, day_of, sentences, weekday_of
@@ -85,10 +84,6 @@ class ScheduleServices(Struct, frozen=True):
     stop: Stop
     watches: Callable[[], Watching]
 
-    @property
-    def sessions(self) -> SessionStore:
-        return self.ledger.sessions
-
 
 class JobRun:
     """One run of a job, and what becomes of it."""
@@ -122,7 +117,7 @@ class JobRun:
         """What the model of the chat is to know of an answer; those of helpers it is told at their length elsewhere."""
         if self.job.kind == "helper":
             return None
-        said = () if closing is None else await self._services.sessions.history(closing.session)
+        said = () if closing is None else await self._services.ledger.sessions.history(closing.session)
         known = closing is not None and not any(foreign_in((*said, *closing.messages), message.sender.role))
         text = f"{title_of(self.job)}: {finished.text}"
         return await told_in(self._reports, self.job, text, now(), foreign=not known)
