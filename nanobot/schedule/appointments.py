@@ -179,13 +179,13 @@ class Appointments:
         done = await self.jobs.change([job.id for job in jobs], changed)
         done_title, nothing = _CHANGED[action]
         if not done:
-            return _(nothing)
+            raise UsageError(_(nothing))
         lines = [_(done_title), "", *(line_of(job, short=action in ("remove", "run")) for job in done)]
         note = self._absent(done[0].chat.partition(":")[0]) if action == "run" else ""
         files = sorted({job.origin.split()[0] for job in done if job.origin})
         if files and action == "remove":
             note = _("A line of {files} comes back unless it is ticked or taken out there.", files=listed(files))
-        return "\n".join([*lines, *(("", f" {note}") if note else ())])
+        return "\n".join([*lines, *(("", note) if note else ())])
 
     async def count(self, person: str) -> int:
         """How many jobs somebody has that are still to come."""

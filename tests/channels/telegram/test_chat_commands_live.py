@@ -372,6 +372,8 @@ async def test_U66_what_was_set_in_the_terminal_comes_through_the_gateway_to_its
         assert not any("/schedule" in one.out + one.err or "/watch " in one.out for one in shell), shell
         assert "nanobot schedule pause all is for 1 job." in shell[1].err.replace("`", "")
         assert "nanobot watch pause" in shell[2].out.replace("`", "")
+        nothing = await home.run("watch", "run", "all")
+        assert (nothing.code, nothing.out, nothing.err) == (2, "", "nanobot: There is nothing to run.\n")
         assert "nanobot usage raise 5" in shell[3].err.replace("`", "")
         assert "Did you mean" not in (await home.run("schedule", "add")).err, "that was meant, and only the time lacks"
         async with running(home) as gateway:
