@@ -24,7 +24,7 @@ from nanobot.schedule.job import (
     zone_named,
 )
 from nanobot.schedule.lines import split
-from nanobot.schedule.phrases import understand
+from nanobot.schedule.phrases import NO_TIME, unclear, understand
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import Clock, now
 from nanobot.session.ledger import Ledger
@@ -131,6 +131,8 @@ class Appointments:
         line = rest if action in ("add", *_KINDS) else words
         try:
             when, text = split(line, self._clock(), zone_named(self.zone))
+            if when is None:
+                raise unclear(_(NO_TIME))
         except UsageError as error:
             near = nearest(action, _ACTIONS) if line is words and len(words.split()) < 3 else None
             hint = _("Did you mean `/schedule {near}`?", near=near) if near else ""

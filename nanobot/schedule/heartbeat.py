@@ -1,7 +1,8 @@
 """HEARTBEAT.md of the workspace: its open lines are tasks of the schedule, and there is no other mechanism for them.
 
 A line with a time, such as `- [ ] every morning at 8: look for mail`, is a task at that time. Those without one are one
-task that looks at all of them at an interval. A line that is ticked, or gone, is no task any more.
+task that looks at all of them at an interval, which its owner is told once. So is what of a line cannot be read as a
+time, and that it is no task. A line that is ticked, or gone, is no task any more.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path
 
 from loguru import logger
@@ -17,16 +18,19 @@ from loguru import logger
 from nanobot.errors import UsageError
 from nanobot.schedule.appointments import MOST_TEXT
 from nanobot.schedule.due import judge
-from nanobot.schedule.job import Every, ScheduledJob, When, zone_named
+from nanobot.schedule.job import Every, JobKind, Once, ScheduledJob, When, told, zone_named
 from nanobot.schedule.lines import split
 from nanobot.schedule.store import JobStore
 from nanobot.session.database import Clock, now
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _
 
 NAME = "HEARTBEAT.md"
 _LEAST_MINUTES = 5
 #: Bytes of the file that are read, and lines of it that count.
 _MOST_BYTES, _MOST_LINES = 64_000, 100
+#: Characters that are shown of a line, and when what is told of it is due.
+_SHOWN, _SOON = 120, timedelta(seconds=1)
 _ITEM = re.compile(r"\s{0,3}[-*+]\s+(?:\[(?P<mark>.)\]\s+)?(?P<text>\S.*)")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 # English: a model reads it
@@ -78,26 +82,38 @@ class Heartbeat:
         self._known, self._known_foreign = state, foreign
 
     def _tasks(self, text: str) -> Iterator[ScheduledJob]:
-        """The tasks of the open lines, each known by its line."""
+        """The tasks of the open lines, each known by its line, and what is told once of lines that are done otherwise
+        than their owner may think."""
         at, untimed = self._clock(), list[str]()
         for line in open_lines(text):
             try:
                 when, task = split(line, at, zone_named(self._zone))
-                made = self._task(when, task or line, line)
-                judge(made)
-            except UsageError:
-                untimed.append(line)
+                if when is not None:
+                    made = self._task(when, task or line, line)
+                    judge(made)
+                    yield made
+            except UsageError as error:
+                said = _("“{line}” in HEARTBEAT.md is not done. {why}", line=shorten(line, _SHOWN), why=error)
+                yield self._task(Once(at + _SOON), said, line, "remind")
             else:
-                yield made
+                if when is None:
+                    untimed.append(line)
         if untimed and self._minutes:
             lines = "\n".join((*(f"- {line}" for line in untimed), "", _ASK))
             often = Every(max(self._minutes, _LEAST_MINUTES) * 60, at.astimezone(UTC))
-            yield self._task(often, lines, f"{often.seconds} {lines}")
+            yield (looking := self._task(often, lines, f"{often.seconds} {lines}"))
+            said = _(
+                "HEARTBEAT.md has lines without a time that I read, such as “{line}”: a model looks at them {often}. "
+                "Write a time before a line, such as “every day at 8:”, or set `schedule.heartbeatMinutes` to 0.",
+                line=shorten(untimed[0], _SHOWN),
+                often=told(looking),
+            )
+            yield self._task(Once(at + _SOON), said, "", "remind")
 
-    def _task(self, when: When, text: str, line: str) -> ScheduledJob:
+    def _task(self, when: When, text: str, line: str, kind: JobKind = "ask") -> ScheduledJob:
         digest = hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()[:12]
         return ScheduledJob(
-            kind="ask",
+            kind=kind,
             text=shorten(text, MOST_TEXT),
             when=when,
             zone=self._zone,

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 
 from nanobot.schedule.due import cron
 from nanobot.schedule.job import When
-from nanobot.schedule.phrases import CRON, NO_HOUR, NOT_TEXT, ZONED, meaning, moment, plain, unclear
+from nanobot.schedule.phrases import CRON, NO_HOUR, NO_TIME, NOT_TEXT, ZONED, meaning, moment, plain, unclear
 from nanobot.schedule.vocabulary import Token, tokens
 from nanobot.utils.translation import _
 
@@ -26,22 +26,26 @@ _OF_A_PART = re.compile("in the |at |am |(?:morgen|vormittag|mittag|nachmittag|a
 _FULL_STOPS = frozenset(".!。！")
 #: A number that is no hour with its minutes and no date that is read, such as 9:5 and 3/12.
 _GLUED = re.compile(r"\d*[:/]\d")
-#: What goes on with a time in Japanese, or in Chinese that is not read, behind the words that are: 明日の朝8時.
-_GOES_ON = re.compile(
-    "[负負朝夜夕晩午方前後]{1,3}[0-9一二三四五六七八九十]+[时時点點]|(?<=[\u4e00-\u9fff])[\u3041-\u309f]"
+#: What looks like a time or a rule and is none that is read: an hour or a date in figures, or words of other languages.
+_LIKE_A_TIME = re.compile(
+    r"\d\s?[:/h]\s?\d|(?<![\w.])\d{1,2}\s?(?:h|uur|uhr|heures?|horas?|ore|minut\w+)\b"
+    r"|[\d一二三四五六七八九十](?:[时時시]|[点點][钟鐘半]?\s*$)|[负負][\d一二三四五六七八九十]"
+    r"|\b(?:kl\.?|om|saat) \d"
+    r"|\b(?:chaque|tou(?:s|tes) les|demain|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|cada|tod[oa]s [lo]?[oa]s"
+    r"|mañana|lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo|ogni|domani|\w+edì|sabato|domenica|amanhã"
+    r"|elke|iedere|завтра|кажд\w+|ежедневно)\b|[毎매][日朝晩週月일주]|来週|내일"
 )
-#: A day before the hour at the end of a line that is not read: with slashes, or in a language that once was.
-_UNREAD_DAY = re.compile(
-    r"(?<![\w/])\d+/\d+(?:/\d+)?(?![\w/])|\b(?:demain|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|mañana|lunes"
-    r"|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b|\b(?:à|a las?|\d+ (?:de )?(?:janv|févr|mars|avr|juin"
-    r"|juil|août|ener|febrer|marz|abril|mayo|juni|juli|agost|[^\W\d]+bre)\w*)\s*$"
-)
+#: What says of an hour without a day that it is one of today, in a language that is read.
+_TODAY = re.compile("at |by |around |um |gegen |ab |@|.*(?:uhr|clock|[点點])")
+#: Words that tell a time wherever they stand.
+_TELLING = frozenset(("every", "rate", "time", "date", "weekdays"))
 #: Words of the hour of a line that names no day.
 _OF_NO_DAY = frozenset(("time", "part", "number", *NOT_TEXT))
 
 
-def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
-    """The time that a line begins or ends with, as far as its words go, and the rest of it. Raises `UsageError`."""
+def split(line: str, now: datetime, zone: tzinfo) -> tuple[When | None, str]:
+    """The time that a line begins or ends with, as far as its words go, and the rest of it; None where nothing in it
+    looks like a time. Raises `UsageError` for what does and is not understood."""
     lead = _LEAD.match(line)
     rest = _rest(line[lead.end() :]) if lead else line.strip()
     text = plain(rest)
@@ -54,20 +58,33 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When, str]:
         words = words[:-1]
     length = next((place for place in range(len(words)) if not _is_of_time(words, place)), len(words))
     first = _trimmed(words[:length])
+    last = () if first else _trimmed(words[_end(words) :])
+    if not first and not last:
+        if _LIKE_A_TIME.search(text) or any(word.kind in _TELLING for word in words):
+            raise unclear(_(NO_TIME))
+        return None, rest
     if not first:
-        last = _trimmed(words[_end(words) :])
-        if not last:
-            raise unclear(_("I found no time in that."))
-        if all(word.kind in _OF_NO_DAY for word in last) and _UNREAD_DAY.search(text[: last[0].begin]):
-            raise unclear(_("I found no time in that."))
-        return meaning(last, now.astimezone(zone), zone), rest[: last[0].begin].rstrip(" ,:：-–—")
+        what = rest[: last[0].begin]
+        _judge(last, what)
+        return meaning(last, now.astimezone(zone), zone), what.rstrip(" ,:：-–—")
     if length < len(words) and _GLUED.match(text, words[length].begin):
         raise unclear(_(NO_HOUR))
-    if _GOES_ON.match(text, first[-1].end):
-        raise unclear(_("I found no time in that."))
     clock = _clock(words, first)
     what = rest[first[-1].end : clock[0].begin].rstrip(" ,") if clock else rest[first[-1].end :]
-    return meaning((*first, *clock), now.astimezone(zone), zone), _rest(what)
+    told = (*first, *clock)
+    _judge(told, what)
+    return meaning(told, now.astimezone(zone), zone), _rest(what)
+
+
+def _judge(told: Sequence[Token], what: str) -> None:
+    """Raises `UsageError` for a time without its day, or a day without its time, where the rest may name it unread."""
+    of_no_day = all(word.kind in _OF_NO_DAY for word in told)
+    today = any(word.kind == "part" or _TODAY.match(word.text) for word in told)
+    if of_no_day and what.strip() and not today:
+        raise unclear(_('Name the day of that time, or write "at" before it for the next one.'))
+    half = of_no_day or not any(word.kind in _CLOCKED for word in told)
+    if half and not re.match(r"\s*[:：]", what) and _LIKE_A_TIME.search(plain(what)):
+        raise unclear(_("The rest looks like a time too, and I cannot read that."))
 
 
 def _is_of_time(words: Sequence[Token], place: int) -> bool:

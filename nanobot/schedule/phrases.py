@@ -43,6 +43,7 @@ _OWN_RULES = N_("Days with different times are rules of their own: write them on
 _ONE_KIND = N_("A rule has days of the week or days of the month, not both.")
 _TWO_NIGHTS = N_('A night is of two days: write which of them {time:%H:%M} is of, such as "tomorrow at {time:%H:%M}".')
 _MIDNIGHTS = ({"evening", "midnight"}, {"night", "midnight"})
+NO_TIME = N_("I found no time in that; I read times in English, German and Chinese.")
 NO_HOUR = N_("Hours go from 0 to 23, with am or pm from 1 to 12, and minutes from 00 to 59.")
 
 
@@ -80,7 +81,7 @@ def understand(phrase: str, now: datetime, zone: tzinfo) -> When:
     unknown = [word.text for word in words if word.kind == "other"]
     if unknown or not words:
         known = [word.text for word in words if word.kind not in ("other", *NOT_TEXT)]
-        read = _("I found no time in that.")
+        read = _(NO_TIME)
         if known:
             read = _("I understood {known}, and not {unknown}.", known=_quoted(known), unknown=_quoted(unknown))
         raise unclear(read)
@@ -433,7 +434,7 @@ def _once(facts: _Facts, now: datetime, zone: tzinfo) -> Once:
             raise unclear(_(_TWO_DAYS))
         return Once(_coming(instant(datetime.combine(day, at), zone), datetime.combine(day, at), now))
     if not (facts.times or facts.part):
-        raise unclear(_("I found no time in that."))
+        raise unclear(_(NO_TIME))
     _judge_half(facts, at, now)
     today = instant(datetime.combine(now.date(), at), zone)
     return Once(today if today > now else instant(datetime.combine(now.date() + timedelta(days=1), at), zone))

@@ -364,6 +364,35 @@ async def test_U6_open_lines_of_the_heartbeat_file_are_rows_of_the_schedule(tmp_
     assert not await office.jobs.all()
 
 
+async def test_a_heartbeat_line_whose_time_is_not_understood_is_told_once_and_never_done(tmp_path: Path) -> None:
+    office, file = Office(workspace=tmp_path), tmp_path / "HEARTBEAT.md"
+    unread = (
+        "tous les jours à 8h : le courrier",
+        "todos los días a las 8: correo",
+        "毎日8時 メール",
+        "pay the rent 3/12",
+    )
+    unread += ("the mail each morning before 9, please look", "every third day: plants", "2026-11-01 09:00 the bank")
+    for number in range(3):  # each time it is read anew, also by another process
+        file.write_text("".join(f"- [ ] {line}\n" for line in unread) + "x" * number, encoding="utf-8")
+        office.start()
+        await office.passes(hours=10)
+    assert not office.asked
+    said = await office.said()
+    assert [sum(line in one and "Write it such as" in one for one in said) for line in unread] == [1] * len(unread)
+    assert len(said) == len(unread)
+
+
+async def test_that_heartbeat_lines_without_a_time_are_looked_at_every_hour_is_told_once(tmp_path: Path) -> None:
+    office, file = Office(workspace=tmp_path), tmp_path / "HEARTBEAT.md"
+    for lines in ("- the parcel\n", "- the parcel\n- plants\n", "- plants\n"):
+        file.write_text(lines, encoding="utf-8")
+        await office.passes(hours=2, minutes=1)
+    assert len(office.asked) == 6
+    (said,) = [one for one in await office.said() if "HEARTBEAT.md" in one]
+    assert "such as “the parcel”: a model looks at them every hour" in said
+
+
 async def test_a_heartbeat_line_for_one_time_comes_once_however_often_the_file_changes(tmp_path: Path) -> None:
     office, file = Office(workspace=tmp_path), tmp_path / "HEARTBEAT.md"
     for number in range(4):
